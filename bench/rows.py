@@ -52,7 +52,7 @@ def drafts(count: int, name: str = "bare") -> Batch:
     return batch
 
 
-def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
+def bare_release(*samples: tuple[str, Sequence[Sequence[str]]], benchmark: str = "mhb") -> Release:
     """Create a release of (task, trap codes of each rubric), without any model or physician."""
     batch = drafts(1)
     draft = batch.drafts.get()
@@ -70,7 +70,7 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
     release = Release.objects.create(
         name="bare",
         version=1,
-        benchmark="mhb",
+        benchmark=benchmark,
         samples_count=len(samples),
         rubrics_count=sum(len(rubrics) for _task, rubrics in samples),
         counts={"task": {task: {"samples": 1, "rubrics": 1} for task, _rubrics in samples}},

@@ -4,7 +4,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
 
 from evaluation.protocol import Protocol
-from evaluation.verdicts.selection import UNJUDGED
+from evaluation.verdicts.selection import RUBRIC, UNJUDGED
 
 # Defaults for verdicts that the protocol has no words for.
 VERDICTS: dict[str, Promise] = {
@@ -27,9 +27,8 @@ def verdict_state(verdict: str, protocol: Protocol) -> str:
     'failed' if the verdict counts against a model; 'queued' if there is none, or if the first rate
     and the rates of single rubrics exclude it; else 'finished'.
     """
-    counted = frozenset[str]().union(
-        protocol.rates[0].scope_verdicts, *(rate.scope_verdicts for rate in protocol.rates if rate.rubric)
-    )
+    of_single = (rate for rate in protocol.rates if rate.only and rate.only.facet == RUBRIC)
+    counted = protocol.rates[0].scope_verdicts.union(*(rate.scope_verdicts for rate in of_single))
     if verdict not in counted | protocol.failing_verdicts:
         return "queued"
     return "failed" if verdict in protocol.failing_verdicts else "finished"

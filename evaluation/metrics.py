@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from evaluation.statistics.bounds import outcome_bounds
 from evaluation.statistics.intervals import MINIMUM, Method, f_interval, mean_interval, rate_interval
 from evaluation.verdicts.rates import Rate
+from evaluation.verdicts.scores import Score
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -109,7 +110,7 @@ class Totals:
     `reached`, `possible`: points, for a rate whose hits are scores of samples.
     """
 
-    hits: Integers
+    hits: Integers | Floats  # numbers of samples, for a rate with a score
     counted: Integers
     number: Integers
     excluded: Integers
@@ -125,7 +126,7 @@ class Totals:
         result: NDArray[np.bool_] = (self.number if self.scope is None else self.scope) > 0
         return result
 
-    def total(self, values: Integers) -> int:
+    def total(self, values: NDArray[Any]) -> int:
         """The sum over all clusters."""
         return round(float(values.sum()))
 
@@ -147,29 +148,28 @@ def measure(
     """
     hits, counted, excluded = (totals.total(values) for values in (totals.hits, totals.counted, totals.excluded))
     if not counted:
-        return MeasuredRate(0 if rate.points else hits, counted, excluded)
-    if rate.points:
-        return _measure_score(totals, minimum)
+        return MeasuredRate(0 if rate.score else hits, counted, excluded)
+    if rate.score:
+        return _measure_score(rate.score, totals, minimum)
     n, clusters = totals.total(totals.number), totals.total((totals.counted > 0).astype(np.int64))
     bounds = _bounds(rate, totals, minimum, better, with_bounds)
     nonempty = totals.counted > 0
     hit, of = (values if nonempty.all() else values[nonempty] for values in (totals.hits, totals.counted))
     weights = set(rate.hits.values())
-    if rate.interval == "bootstrap" and len(weights) == 1:
+    if not rate.is_proportion and not rate.weights and len(weights) == 1:
         interval = f_interval(hit, of, weights.pop(), minimum=minimum)
     else:
-        is_weighted = bool(rate.weighted) or rate.interval == "bootstrap"
-        interval = rate_interval(hit, of, n=n if is_weighted else None, minimum=minimum)
+        interval = rate_interval(hit, of, n=None if rate.is_proportion else n, minimum=minimum)
     return MeasuredRate(
         hits, counted, excluded, interval.low, interval.high, interval.method.value, clusters, n, bounds=bounds
     )
 
 
-def _measure_score(totals: Totals, minimum: int) -> MeasuredRate:
-    """The mean score of samples with its interval over clusters, both clipped to 0 and 1."""
+def _measure_score(score: Score, totals: Totals, minimum: int) -> MeasuredRate:
+    """The mean score of samples with its interval over clusters, both cut off at its limits."""
     samples = int(totals.counted.sum())
     _, low, high, clusters = mean_interval(totals.hits, totals.counted, minimum=minimum)
-    low, high = (None if end is None else clip_score(end) for end in (low, high))
+    low, high = (None if end is None else score.cut(end) for end in (low, high))
     reached, possible = (0.0 if points is None else float(points.sum()) for points in (totals.reached, totals.possible))
     return MeasuredRate(
         round(reached),
@@ -180,20 +180,12 @@ def _measure_score(totals: Totals, minimum: int) -> MeasuredRate:
         (Method.TOO_FEW if low is None else Method.MEAN).value,
         clusters,
         samples,
-        score=clip_score(float(totals.hits.sum()) / samples),
+        score=score.cut(float(totals.hits.sum()) / samples),
     )
 
 
-def clip_score(value: float) -> float:
-    """A mean score clipped to 0 and 1, as in HealthBench.
-
-    The scores of single samples are not clipped.
-    """
-    return min(1.0, max(0.0, value))
-
-
 def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_intervals: bool) -> RateBounds | None:
-    if rate.weighted or rate.interval == "bootstrap":
+    if not rate.is_proportion:
         return _bounds_of_weights(rate, totals, better)
     hits, missing, counted = totals.hits, totals.excluded, totals.counted
     if totals.unsure is not None:

@@ -8,11 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from evaluation.verdicts.rates import FacetValue as FacetValue
 from evaluation.verdicts.rates import Rate as Rate
+from evaluation.verdicts.rates import Weights as Weights
 from evaluation.verdicts.selection import EXCLUDED as EXCLUDED
 from evaluation.verdicts.selection import JUDGE_FAILED as JUDGE_FAILED
 from evaluation.verdicts.selection import JUDGE_FAILURES as JUDGE_FAILURES
 from evaluation.verdicts.selection import JUDGED as JUDGED
+from evaluation.verdicts.selection import POLARITY as POLARITY
+from evaluation.verdicts.selection import RUBRIC as RUBRIC
 from evaluation.verdicts.selection import UNPARSED as UNPARSED
 from generation.llm.types import Message, Request
 

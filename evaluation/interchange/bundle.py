@@ -6,6 +6,7 @@ it.
 
 import json
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -22,7 +23,7 @@ from evaluation.interchange.programs import verify_run
 from evaluation.interchange.programs.rows import OPEN
 from evaluation.judges.queries import validation_of
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
-from evaluation.protocol import Protocol, Rate
+from evaluation.protocol import Protocol
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.numbers import values
@@ -112,13 +113,19 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
         yield sums.add(_lines(folder / "scores.jsonl", _scores(run)))
     yield sums.add(_json(folder / "numbers.json", values.by_model(report.numbers)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
-    for name, path in PROGRAMS.items():
+    for name, path in {**PROGRAMS, **_score_modules(report.protocol)}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, folder / name)
         yield sums.add(folder / name)
     (folder / REQUIREMENTS).write_text("".join(f"{name}=={version(name)}\n" for name in REQUIRED), encoding="utf-8")
     yield sums.add(folder / REQUIREMENTS)
     yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
+
+
+def _score_modules(protocol: Protocol) -> dict[str, Path]:
+    """The modules of the benchmark's own scores, by their names in the bundle."""
+    modules = {type(rate.score).__module__ for rate in protocol.rates if rate.score}
+    return {f"{name.replace('.', '/')}.py": Path(sys.modules[name].__file__ or "") for name in sorted(modules)}
 
 
 def _json(path: Path, value: Any) -> Path:
@@ -188,7 +195,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
                 }
                 for view in report.views
             ],
-            "rates": [_rate(rate) for rate in rates.values()],
+            "rates": [rate.as_json() for rate in rates.values()],
             "verdicts": dict(protocol.verdicts),
             "outcomes": dict(protocol.outcomes),
             "presets": {name: dict(preset.outcomes) for name, preset in protocol.presets.items()},
@@ -201,11 +208,6 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
         "estimated": run.estimated,
         "texts_of_held_out_samples": with_held_out,
     }
-
-
-def _rate(rate: Rate) -> dict[str, Any]:
-    """Everything that defines how a rate is counted."""
-    return {**asdict(rate), "scope": sorted(rate.scope)}
 
 
 # --------------------------------------------------------------------------------------------- rows
@@ -222,7 +224,8 @@ def _clusters(run: Run) -> dict[int, str]:
 
 def _samples(run: Run, report: Report) -> Iterator[dict[str, Any]]:
     """Each sample with its rubrics and their facet values, without any text of the release."""
-    names = [*(view.name for view in report.views), *(rate.points for rate in report.rates if rate.points)]
+    scores = [rate.score for rate in report.rates if rate.score]
+    names = {*(view.name for view in report.views), *(facet for score in scores for facet in score.facets)}
     clusters = _clusters(run)
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
     for chunk in chunked(rows.values_list("pk", "key", "task", "split", ARM).iterator(chunk_size=CHUNK)):

@@ -293,8 +293,8 @@ def _selection(
 ) -> tuple[str, str, str, str, str]:
     """The endpoint, data set, facet, value and arm that select what a rate counts."""
     has_controls = len(report.facet_rates) < len(report.rates)
-    if rate.polarity and not facet:
-        facet, value = POLARITY, rate.polarity
+    if rate.only and rate.only.facet == POLARITY and not facet:
+        facet, value = rate.only
     return endpoint, dataset, facet, value, rate.arm if has_controls else ""
 
 

@@ -281,7 +281,7 @@ def parse_options(protocol: Protocol, *, common: bool = False, weights: str = ""
 
     Raises WrongWeights.
     """
-    weighted_values = {value for rate in protocol.rates for value in rate.weights}
+    weighted_values = {value for rate in protocol.rates if rate.weights for value in rate.weights.of}
     chosen: dict[str, int] = {}
     for text in filter(None, (part.strip() for part in weights.split(","))):
         value, _sign, number = (part.strip() for part in text.partition(":"))

@@ -63,7 +63,7 @@ class RateSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
     rule = serializers.CharField()
-    interval = serializers.ChoiceField(choices=["wilson", "bootstrap"])
+    interval = serializers.ChoiceField(choices=["wilson", "skew-corrected-t"])
     unit = serializers.ChoiceField(choices=["criterion", "sample"], help_text="What is counted.")
     arm = serializers.ChoiceField(choices=["trap", "control"], help_text="On which samples.")
     weights = serializers.DictField(child=serializers.IntegerField(), help_text="Weights of rubrics; empty: all equal.")

@@ -29,7 +29,6 @@ from evaluation.runs import forms, leaving, queries, services
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows.result_cache import cached_page
 from evaluation.runs.settings import RunSettings
-from evaluation.statistics.bootstrap import DRAWS
 from evaluation.verdicts.selection import UNJUDGED
 from generation import tasks
 from generation.endpoints import queries as endpoints_queries
@@ -161,13 +160,14 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "plan": _plan(report),
         "problem": problem,
         "options": options,
-        "weights": [(value, weight) for rate in report.rates for value, weight in rate.weights.items()],
+        "weights": [
+            (value, weight) for rate in report.rates if rate.weights for value, weight in rate.weights.of.items()
+        ],
         "option_values": option_values,
         "options_query": urlencode({name: value for name, value in option_values.items() if value}),
         "benchmark": _(report.protocol.label),
         "example_requests": queries.example_questions(watched_run),
         "intervals": {rate.interval for rate in report.rates},
-        "draws": DRAWS,
         "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
         "figures_at": reverse("evaluation:run", args=[watched_run.pk]) + "figures/",
         "figures_query": f"?{urlencode({'rate': rate_name})}" if rate_name else "",

@@ -1,8 +1,24 @@
 """How verdicts become a rate: plain values that a benchmark defines."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+from evaluation.verdicts.scores import Score
+
+
+class FacetValue(NamedTuple):
+    """A value of a facet, of `POLARITY` or of `RUBRIC`, the key of a criterion."""
+
+    facet: str
+    value: str
+
+
+class Weights(NamedTuple):
+    """The weight of criteria by their value of a facet, as whole numbers. Readers may change it."""
+
+    facet: str
+    of: Mapping[str, int]
 
 
 def gettext_noop(text: str) -> str:
@@ -18,19 +34,13 @@ class Rate:
     weights of a proportion are 1; F1 = 2 TP / (2 TP + FP + FN) is also such a rate.
     Criteria that were not judged, or whose verdict is outside `scope` (default: the verdicts in
     `counted`), are excluded. The number of exclusions is always shown beside the rate.
-    `interval`: Wilson's score interval over samples, for a proportion; the bootstrap over samples,
-    for a rate that is not a mean.
 
     `unit`: whether criteria are counted, or samples; a sample is a hit if any of its criteria is.
     `arm`: which samples are counted, those with a trap or the controls.
-    `polarity`, `rubric`: restrict the rate to criteria of that polarity or key; '' for all.
-    `weighted`, `weights`: the facet by whose value criteria are weighted, and the weight of each
-    value. Weights are whole numbers, and readers may change them. Criteria without a value are
-    excluded.
-    `points`: the facet whose values are points, possibly negative. The score of a sample is the sum
-    of the points of its criteria whose verdict is in `hits`, divided by the sum of all its positive
-    points. The rate is the mean over samples, clipped to 0 and 1. A sample is excluded
-    if a criterion with points has no verdict.
+    `only`: restricts the rate to criteria that have this value.
+    `weights`: of criteria. Those without a weight are excluded.
+    `score`: how the verdicts of a sample become a number, of which the rate is the mean, for a
+    benchmark with a rule of its own.
     A rate is omitted for a release that has none of the samples or facet values it needs.
     """
 
@@ -40,15 +50,12 @@ class Rate:
     hits: Mapping[str, int]
     counted: Mapping[str, int]
     scope: frozenset[str] = frozenset()
-    interval: Literal["wilson", "bootstrap"] = "wilson"
     percent: bool = True  # False: shown with three decimals, as papers print F1
     unit: Literal["criterion", "sample"] = "criterion"
     arm: Literal["trap", "control"] = "trap"
-    polarity: str = ""
-    rubric: str = ""
-    weighted: str = ""
-    weights: Mapping[str, int] = field(default_factory=dict)
-    points: str = ""
+    only: FacetValue | None = None
+    weights: Weights | None = None
+    score: Score | None = None
 
     @property
     def scope_verdicts(self) -> frozenset[str]:
@@ -56,8 +63,44 @@ class Rate:
         return self.scope or frozenset(self.counted)
 
     @property
+    def is_proportion(self) -> bool:
+        """Whether each criterion or sample that is counted weighs the same."""
+        return not self.score and not self.weights and {*self.hits.values(), *self.counted.values()} == {1}
+
+    @property
     def is_share(self) -> bool:
-        """Whether it is a plain share of criteria, in which each criterion weighs the same."""
-        weights = {*self.hits.values(), *self.counted.values()}
-        is_plain = self.unit == "criterion" and not self.weighted and not self.points
-        return is_plain and weights == {1} and self.scope_verdicts == frozenset(self.counted)
+        """Whether it is a plain share of criteria, of which each in scope is counted."""
+        return self.is_proportion and self.unit == "criterion" and self.scope_verdicts == frozenset(self.counted)
+
+    @property
+    def interval(self) -> Literal["wilson", "skew-corrected-t"]:
+        """The kind of its interval over clusters."""
+        return "skew-corrected-t" if self.score else "wilson"
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything that defines how the rate is counted."""
+        return {
+            **{name: getattr(self, name) for name in ("name", "label", "rule", "interval", "unit", "arm", "percent")},
+            "hits": dict(self.hits),
+            "counted": dict(self.counted),
+            "scope": sorted(self.scope),
+            "only": self.only and self.only._asdict(),
+            "weights": self.weights and {"facet": self.weights.facet, "of": dict(self.weights.of)},
+            "score": self.score and {"class": self.score.name(), "fields": asdict(self.score)},  # type: ignore[call-overload]
+        }
+
+
+def rate_from_json(value: Mapping[str, Any]) -> Rate:
+    """The rate that `as_json` describes.
+
+    The class of its score must be known (`Score.known`): nothing is imported by a name in a file.
+    """
+    names = ("name", "label", "rule", "hits", "counted", "percent", "unit", "arm")
+    only, weights, score = (value[name] for name in ("only", "weights", "score"))
+    return Rate(
+        **{name: value[name] for name in names},
+        scope=frozenset(value["scope"]),
+        only=FacetValue(**only) if only else None,
+        weights=Weights(**weights) if weights else None,
+        score=Score.known[score["class"]](**score["fields"]) if score else None,
+    )

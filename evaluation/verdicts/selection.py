@@ -28,7 +28,7 @@ OUTCOMES = (ANSWERED, "refused", "empty", "filtered", "cut_off", "failed", "unkn
 TRAP, CONTROL = "trap", "control"
 COMBINED = "combined"  # the name of all data sets pooled
 POLARITY = "polarity"  # the breakdown by polarity of rubrics, which is not a stored facet
-RUBRIC = "rubric"  # membership by rubric key, for rates that count only one key
+RUBRIC = "key"  # membership by rubric key, for rates that count only one key
 
 # Errors of judgments.
 BROKEN = "BrokenReply"
@@ -87,12 +87,11 @@ def criteria_of(table: "VerdictTable", rate: Rate, rows: Ints | None = None) -> 
 
     `rows`: only these judgments.
     """
-    for name, value in ((POLARITY, rate.polarity), (RUBRIC, rate.rubric)):
-        if value:
-            rows = np.arange(len(table.verdict)) if rows is None else rows
-            has_value = table.members.get(name, {}).get(value)
-            rows = rows[has_value[table.rubric[rows]]] if has_value is not None else rows[:0]
-    return rows
+    if rate.only is None:
+        return rows
+    rows = np.arange(len(table.verdict)) if rows is None else rows
+    has_value = table.members.get(rate.only.facet, {}).get(rate.only.value)
+    return rows[has_value[table.rubric[rows]]] if has_value is not None else rows[:0]
 
 
 def in_scope(table: "VerdictTable", rate: Rate) -> Ints:

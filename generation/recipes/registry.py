@@ -270,8 +270,9 @@ def judging(benchmark: str) -> dict[str, Any] | None:
 
     `field`: the boolean in the judge's reply that decides; true speaks for the model. `schema`,
     `temperature`: of the judge. `empty`: the verdict on an answer without text, usually none.
-    `rates`: those that count criteria or points alike, the benchmark's first one first. `hit`: the
-    verdict they count. None if the benchmark's judge replies in another way.
+    `rates`: those that count criteria alike, or their points, the benchmark's first one first.
+    `only`: the field of a criterion and the value that restrict a rate. `hit`: the verdict it
+    counts. None if the benchmark's judge replies in another way.
     """
     protocol = module(benchmark, "protocol").PROTOCOL
     if not getattr(protocol, "judge", None):
@@ -287,12 +288,16 @@ def judging(benchmark: str) -> dict[str, Any] | None:
     }
     rates = [
         {
-            **{name: getattr(rate, name) for name in ("name", "arm", "polarity", "rubric", "unit")},
-            "points": bool(rate.points),
+            **{name: getattr(rate, name) for name in ("name", "arm", "unit")},
+            "only": rate.only and list(rate.only),
+            "points": bool(rate.score),
             "hit": verdicts[next(iter(rate.hits))],
         }
         for rate in protocol.rates
-        if rate.counted == dict.fromkeys(verdicts, 1) and len(rate.hits) == 1 and not rate.weighted
+        if rate.counted == dict.fromkeys(verdicts, 1)
+        and len(rate.hits) == 1
+        and (rate.score.points if rate.score else rate.is_proportion)
+        and (rate.only is None or rate.only.facet in ("polarity", "key"))
     ]
     if not rates or any(verdicts.get(verdict) for verdict in protocol.failing_verdicts):
         return None
@@ -308,7 +313,7 @@ def judging(benchmark: str) -> dict[str, Any] | None:
 def points_facet(benchmark: str) -> str:
     """The facet whose values weight a benchmark's criteria, some below 0; empty: equal weights."""
     rates = getattr(module(benchmark, "protocol").PROTOCOL, "rates", ())
-    return next((rate.points for rate in rates if rate.points), "")
+    return next((rate.score.points for rate in rates if rate.score and rate.score.points), "")
 
 
 def facets(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isclose, sqrt
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from evaluation.metrics import EMPTY_RATE, MeasuredRate, Totals, measure, pool
 from evaluation.models import Judgment, Response, Run, RunEndpoint
-from evaluation.protocol import Rate
+from evaluation.protocol import Rate, Weights
 from evaluation.reports import queries
 from evaluation.reports.queries import Report
 from generation.models import Endpoint, Release, ReleasedRubric
@@ -126,7 +127,6 @@ F1 = Rate(
     {"tp": 2},
     {"tp": 2, "fp": 1, "fn": 1},
     frozenset({"tp", "fp", "tn", "fn"}),
-    "bootstrap",
     percent=False,
 )
 
@@ -182,6 +182,33 @@ def test_a_perfect_f1_of_few_is_no_certainty() -> None:
     few = measure_verdicts(F1, {"tp": 9, "tn": 300})
     assert (few.interval, few.method) == (None, "too-few")
     assert measure_verdicts(F1, {}).interval is None
+
+
+# ------------------------------------------------------------------------------------------- bounds
+
+
+def integers(*values: int) -> Any:
+    return np.array(values, dtype=np.int64)
+
+
+@plain
+def test_f1_has_bounds_from_unjudged_criteria() -> None:
+    f1 = Rate("f1", "F1", "", {"tp": 2}, {"tp": 2, "fp": 1, "fn": 1}, frozenset({"tp", "fp", "fn", "tn"}))
+    measured = measure(f1, Totals(integers(4, 2), integers(5, 4), integers(3, 3), integers(1, 2)), better="high")
+    assert measured.bounds is not None
+    assert measured.value == 6 / 9
+    assert (measured.bounds.best, measured.bounds.worst) == (12 / 15, 6 / 12)
+
+
+@plain
+def test_a_weighted_rate_has_bounds_from_unjudged_weights() -> None:
+    harm = Rate(
+        "harm", "Harm", "", {"not_met": 1}, {"met": 1, "not_met": 1}, weights=Weights("severity", {"severe": 5})
+    )
+    totals = Totals(integers(5, 0), integers(10, 3), integers(2, 1), integers(1, 4), missing=integers(5, 0))
+    measured = measure(harm, totals, better="low")
+    assert measured.bounds is not None
+    assert (measured.bounds.best, measured.bounds.worst) == (5 / 18, 10 / 18)
 
 
 # ----------------------------------------------------------------------------- through the database

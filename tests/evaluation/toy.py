@@ -63,7 +63,7 @@ PROTOCOL = Protocol(
     ask=ask,
     read=read,
     rates=(
-        Rate("f1", "F1", "The toy's F1.", {"tp": 2}, {"tp": 2, "fp": 1, "fn": 1}, frozenset(ANSWERED), "bootstrap", False),
+        Rate("f1", "F1", "The toy's F1.", {"tp": 2}, {"tp": 2, "fp": 1, "fn": 1}, frozenset(ANSWERED), False),
         Rate("accuracy", "Accuracy", "The toy's accuracy.", {"tp": 1, "tn": 1}, ANSWERED),
         Rate("response_rate", "Response rate", "Answered.", ANSWERED, {**ANSWERED, "unsure": 1}),
     ),

@@ -191,7 +191,6 @@ FOLDER = {
                     "Answers of yes or no among all; none is left out.",
                     hits={"caught": 1, "missed": 1},
                     counted={"caught": 1, "missed": 1, "unread": 1},
-                    interval="bootstrap",
                     percent=False,
                 ),
             ),

@@ -9,9 +9,10 @@ import numpy as np
 
 from evaluation import panel
 from evaluation.interchange.programs.files import document, lines
-from evaluation.protocol import CountingPreset, DataSet, FacetView, Protocol, Rate, ScoreRule
+from evaluation.protocol import CountingPreset, DataSet, FacetView, Protocol, ScoreRule
 from evaluation.reports.numbers.scoring import with_scores
 from evaluation.verdicts.plans import Plan
+from evaluation.verdicts.rates import rate_from_json
 from evaluation.verdicts.selection import CONTROL, NO_RESPONSE, NOT_JUDGED, RUBRIC
 from evaluation.verdicts.table import (
     DataSetKey,
@@ -69,7 +70,7 @@ def protocol_of(run: Mapping[str, Any]) -> Protocol:
         label=about["label"],
         datasets=tuple(DataSet(**each) for each in about["datasets"]),
         ask=lambda _sample, _seed: (),
-        rates=tuple(Rate(**{**each, "scope": frozenset(each["scope"])}) for each in about["rates"]),
+        rates=tuple(map(rate_from_json, about["rates"])),
         facets=tuple(
             FacetView(each["name"], each["label"], rate=each["rate"], values=tuple(map(tuple, each["values"])))
             for each in about["views"]
@@ -120,7 +121,7 @@ class Rows:
         self.votes = self._read_votes(folder) if self.run["panel"] else []
 
     def _read_samples(self, folder: Path) -> tuple[SampleColumns, RubricColumns]:
-        counted_keys = {rate.rubric for rate in self.protocol.rates if rate.rubric}
+        counted_keys = {rate.only.value for rate in self.protocol.rates if rate.only and rate.only.facet == RUBRIC}
         self.samples: dict[str, int] = {}
         tasks, clusters, is_control = [], list[int](), []
         members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))

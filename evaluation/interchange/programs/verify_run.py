@@ -14,6 +14,7 @@ did not count again. The rules are those of MHB's docs/statistics.md.
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,14 @@ class Checks:
         self.skipped = {"scores of texts, which libraries computed": rows.scored} if rows.scored else {}
 
 
+def _import_scores(folder: Path) -> None:
+    """Import the benchmark's own rules of scoring, of the modules that are beside this program."""
+    for rate in files.document(folder / "run.json")["protocol"]["rates"]:
+        module = rate["score"]["class"].partition(":")[0] if rate.get("score") else ""
+        if module and Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").is_file():
+            import_module(module)
+
+
 def check(folder: Path) -> dict[str, Any]:
     """The faults, how many numbers were counted again, and which were not.
 
@@ -70,6 +79,8 @@ def main(arguments: list[str]) -> int:
     """Check the folder named in `arguments`, and return the exit code."""
     folder = Path(arguments[0] if arguments else Path(__file__).parent)
     try:
+        if not __package__:
+            _import_scores(folder)
         result = check(folder)
     except READ_ERRORS as error:
         sys.stderr.write(f"There is no run to check in {folder}: {type(error).__name__} {error}\n")

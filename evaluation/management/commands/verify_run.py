@@ -7,8 +7,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from evaluation import registry
 from evaluation.interchange.programs import verify_run
 from generation.management.command_line import Step
+from generation.recipes import registry as recipes
 
 
 class Command(Step):
@@ -22,6 +24,8 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         sys.dont_write_bytecode = True  # do not add files to the bundle
+        for name in recipes.names():
+            registry.protocol(name)  # which says how the benchmark's own scores are counted
         try:
             result = verify_run.check(options["folder"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

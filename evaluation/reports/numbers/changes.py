@@ -95,12 +95,12 @@ def fix_and_break(moves: Mapping[str, int]) -> tuple[float | None, float | None]
 def changes(table: VerdictTable, protocol: Protocol, rates: Sequence[Rate], *, minimum: int) -> list[Change]:
     """The changes of every contrast, by rate and model, with the mean over models last.
 
-    Weighted rates and rates with a bootstrap interval have none.
+    Only proportions have changes: of a sample that weighs more, no answer is fixed or broken.
     """
     result: list[Change] = []
     contrasts = [contrast for contrast in protocol.contrasts if set(contrast[:2]) <= set(table.datasets)]
     for rate in rates if contrasts else ():
-        if rate.interval == "bootstrap" or rate.weighted:
+        if not rate.is_proportion:
             continue
         units = unit_totals(table, rate)
         for first, second, label in contrasts:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import MeasuredRate, Totals, clip_score
+from evaluation.metrics import MeasuredRate, Totals
 from evaluation.protocol import Rate
 from evaluation.reports.numbers.counting import Row, unit_groups, unit_totals, weighted_sums
 from evaluation.statistics.bootstrap import cluster_bootstrap
 from evaluation.statistics.comparisons import mcnemar, paired_difference
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
+from evaluation.verdicts.scores import Score
 from evaluation.verdicts.selection import Ints
 from evaluation.verdicts.table import VerdictTable
 
@@ -80,7 +81,7 @@ def _compare_groups(
 ) -> Iterator[list[Comparison]]:
     """The comparisons on each data set, then on all pooled. `rows`: only these judgments."""
     units = unit_totals(table, rate, rows)
-    for group in unit_groups(table, rate, pooled=pooled):
+    for group in unit_groups(table, rate, rows, pooled=pooled):
         of_model = {
             name: _model_totals(units, table.endpoints.index(name), group.units) for pair in pairs for name in pair
         }
@@ -147,12 +148,11 @@ def compare_pair(
             first, second = (side.map(by_cluster) for side in (first, second))
     n = first.total(first.number) + second.total(second.number)
     fields: dict[str, Any] = {**labels, "rate": rate.name, "n": n, "clusters": len(first.hits)}
-    if rate.points:
-        return _compare_by_bootstrap(first, second, fields, minimum)
+    if rate.score:
+        return _compare_by_bootstrap(rate.score, first, second, fields, minimum)
     difference = paired_difference(first.hits, first.counted, second.hits, second.counted, minimum=minimum, either=True)
     are_independent = 0 < len(failures[0]) == len(first.hits)
-    is_share = rate.interval != "bootstrap" and not rate.weighted
-    discordance = mcnemar(*failures) if are_independent and is_share else None
+    discordance = mcnemar(*failures) if are_independent and rate.is_proportion else None
     return Comparison(
         **fields,
         rates=(_share(first), _share(second)),
@@ -173,12 +173,12 @@ def _share(totals: Totals) -> float | None:
     return float(totals.hits.sum()) / totals.total(totals.counted) if totals.counted.any() else None
 
 
-def _model_totals(units: Totals, endpoint: int, group_units: Ints) -> Totals:
+def _model_totals(units: Totals, endpoint: int, group_units: Ints | slice) -> Totals:
     return units.map(lambda values: values[endpoint][group_units])
 
 
 def _compare_by_bootstrap(
-    first_totals: Totals, second_totals: Totals, fields: dict[str, Any], minimum: int
+    score: Score, first_totals: Totals, second_totals: Totals, fields: dict[str, Any], minimum: int
 ) -> Comparison:
     """Compare mean scores by the cluster bootstrap.
 
@@ -190,12 +190,12 @@ def _compare_by_bootstrap(
     def difference(totals: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(divide="ignore", invalid="ignore"):
             first, second = totals[:, 0] / totals[:, 1], totals[:, 2] / totals[:, 3]
-            differences: NDArray[Any] = np.clip(first, 0, 1) - np.clip(second, 0, 1)
+            differences: NDArray[Any] = np.clip(first, *score.limits) - np.clip(second, *score.limits)
         draws.append(differences)
         return differences
 
     first, second = (
-        None if (share := _share(side)) is None else clip_score(share) for side in (first_totals, second_totals)
+        None if (share := _share(side)) is None else score.cut(share) for side in (first_totals, second_totals)
     )
     value = None if first is None or second is None else first - second
     interval = cluster_bootstrap(table, difference)[0] if value is not None and len(table) >= minimum else None

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.metrics import MeasuredRate, Totals, measure
-from evaluation.protocol import Protocol, Rate
-from evaluation.reports.numbers import points
+from evaluation.protocol import Protocol, Rate, Weights
+from evaluation.verdicts.scores import Judged, Score
 from evaluation.verdicts.selection import COMBINED as COMBINED
-from evaluation.verdicts.selection import JUDGE_FAILURES, POLARITY, RUBRIC, UNJUDGED, Ints, criteria_of, in_arm
+from evaluation.verdicts.selection import JUDGE_FAILURES, UNJUDGED, Ints, criteria_of, has_verdict, in_arm
 from evaluation.verdicts.table import VerdictTable
 
 
@@ -42,11 +42,12 @@ class Row:
 class UnitGroup:
     """The units of a data set, or of all data sets pooled, with the cluster of each.
 
-    `clusters` is None if each unit is its own cluster. `count`: of clusters.
+    `units`: their places; a slice for all units, of which numpy makes no copy. `clusters` is None
+    if each unit is its own cluster. `count`: of clusters.
     """
 
     name: str
-    units: Ints
+    units: Ints | slice
     clusters: Ints | None
     count: int
 
@@ -65,22 +66,31 @@ def weighted_sums(indices: Ints, weights: Ints, count: int) -> Ints:
     return sums if weights.dtype.kind == "f" else np.rint(sums).astype(np.int64)
 
 
-def unit_groups(table: VerdictTable, rate: Rate, *, pooled: bool) -> tuple[UnitGroup, ...]:
-    """The unit groups of a rate: each data set, and all pooled."""
+def unit_groups(table: VerdictTable, rate: Rate, rows: Ints | None = None, *, pooled: bool) -> tuple[UnitGroup, ...]:
+    """The unit groups of a rate: each data set, and all pooled.
+
+    `rows`: only the units of these judgments. The last groups are kept, as `verdict_counts` are.
+    """
     key = (rate.arm, pooled)
-    if key not in table.memo:
+    last = table.memo.get(key)
+    if last is None or last[0] is not rows:
         of_arm = in_arm(table, rate)
+        if rows is not None:
+            has_judgment = np.zeros(table.units, dtype=np.bool_)
+            has_judgment[table.unit[rows]] = True
+            of_arm = of_arm & has_judgment
         selections = [(name, (table.unit_dataset == position) & of_arm) for position, name in enumerate(table.datasets)]
         if pooled:
             selections.append((COMBINED, of_arm))
-        table.memo[key] = tuple(_unit_group(name, np.flatnonzero(units), table) for name, units in selections)
-    groups: tuple[UnitGroup, ...] = table.memo[key]
+        last = table.memo[key] = rows, tuple(_unit_group(name, units, table) for name, units in selections)
+    groups: tuple[UnitGroup, ...] = last[1]
     return groups
 
 
-def _unit_group(name: str, units: Ints, table: VerdictTable) -> UnitGroup:
+def _unit_group(name: str, is_chosen: NDArray[np.bool_], table: VerdictTable) -> UnitGroup:
+    units = slice(None) if is_chosen.all() else np.flatnonzero(is_chosen)
     cluster_ids, clusters = np.unique(table.unit_cluster[units], return_inverse=True)
-    are_single = len(cluster_ids) == len(units)
+    are_single = len(cluster_ids) == len(clusters)
     return UnitGroup(name, units, None if are_single else clusters, len(cluster_ids))
 
 
@@ -90,16 +100,36 @@ def unit_totals(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> To
     `rows`: only these judgments. Units of the other arm are in the arrays too (`unit_groups`).
     """
     chosen = criteria_of(table, rate, rows)
-    if rate.points:
-        chosen = np.arange(len(table.verdict)) if chosen is None else chosen
-        return points.scores(table, rate, chosen, _cells(table)[chosen])
-    totals = _weighted_totals(table, rate, chosen) if rate.weighted else _totals(table, rate, chosen)
+    if rate.score:
+        return _scores(table, rate, rate.score, np.arange(len(table.verdict)) if chosen is None else chosen)
+    weights = rate.weights
+    totals = _weighted_totals(table, rate, weights, chosen) if weights else _totals(table, rate, chosen)
     if rate.unit == "criterion":
         return totals
     is_hit, is_counted, has_excluded = totals.hits > 0, totals.counted > 0, totals.excluded > 0
     parts = (is_hit, is_counted, is_counted, has_excluded & ~is_counted, is_counted & has_excluded & ~is_hit)
     hits, counted, number, excluded, unsure = (part.astype(np.int64) for part in parts)
     return Totals(hits, counted, number, excluded, unsure, scope=totals.in_scope.astype(np.int64))
+
+
+def _scores(table: VerdictTable, rate: Rate, score: Score, rows: Ints) -> Totals:
+    """The score of each unit as `hits`, by the benchmark's own rule."""
+    shape = (len(table.endpoints), table.units)
+    scores = score.of(
+        Judged(
+            answers=shape[0] * shape[1],
+            answer=_cells(table)[rows],
+            hit=has_verdict(table, frozenset(rate.hits), rows),
+            has_verdict=has_verdict(table, rate.scope_verdicts, rows),
+            rubric=table.rubric[rows],
+            members=table.members,
+        )
+    )
+    hits, reached, possible = (values.reshape(shape) for values in (scores.score, scores.reached, scores.possible))
+    counted, excluded = (
+        np.rint(values).astype(np.int64).reshape(shape) for values in (scores.counted, scores.excluded)
+    )
+    return Totals(hits, counted, counted, excluded, reached=reached, possible=possible)
 
 
 def _cells(table: VerdictTable) -> Ints:
@@ -150,7 +180,7 @@ def _totals(table: VerdictTable, rate: Rate, rows: Ints | None) -> Totals:
     return Totals(sums(_weight_list(table, rate.hits)), counted, number, excluded, scope=scope)
 
 
-def _weighted_totals(table: VerdictTable, rate: Rate, rows: Ints | None) -> Totals:
+def _weighted_totals(table: VerdictTable, rate: Rate, weights: Weights, rows: Ints | None) -> Totals:
     """The totals by unit of a rate whose rubrics have weights; rubrics without one are excluded."""
     chosen = np.arange(len(table.verdict)) if rows is None else rows
     key, verdict, cells = _cells(table)[chosen], table.verdict[chosen], len(table.endpoints) * table.units
@@ -161,7 +191,7 @@ def _weighted_totals(table: VerdictTable, rate: Rate, rows: Ints | None) -> Tota
         return weighted_sums(key, values, cells).reshape(len(table.endpoints), table.units)
 
     hits, counted = (np.array(_weight_list(table, weight_of))[verdict] for weight_of in (rate.hits, rate.counted))
-    weight, has_weight = (of_rubric[table.rubric[chosen]] for of_rubric in _rubric_weights(table, rate))
+    weight, has_weight = (of_rubric[table.rubric[chosen]] for of_rubric in _rubric_weights(table, weights))
     within = np.array(_scope_list(table, rate))[verdict]
     missing = sums((1 - within) * weight * has_weight)
     hits, counted, within = hits * weight * has_weight, counted * weight * has_weight, within * has_weight
@@ -175,12 +205,12 @@ def _weighted_totals(table: VerdictTable, rate: Rate, rows: Ints | None) -> Tota
     )
 
 
-def _rubric_weights(table: VerdictTable, rate: Rate) -> tuple[Ints, Ints]:
+def _rubric_weights(table: VerdictTable, weights: Weights) -> tuple[Ints, Ints]:
     """The weight of each rubric, and whether it has one. Of several weights, the largest counts."""
     weight, has_weight = np.zeros(table.rubrics, dtype=np.int64), np.zeros(table.rubrics, dtype=np.int64)
-    for value, has_value in table.members.get(rate.weighted, {}).items():
-        if value in rate.weights:
-            weight = np.where(has_value, np.maximum(weight, rate.weights[value]), weight)
+    for value, has_value in table.members.get(weights.facet, {}).items():
+        if value in weights.of:
+            weight = np.where(has_value, np.maximum(weight, weights.of[value]), weight)
             has_weight = np.where(has_value, 1, has_weight)
     return weight, has_weight
 
@@ -188,17 +218,15 @@ def _rubric_weights(table: VerdictTable, rate: Rate) -> tuple[Ints, Ints]:
 def is_present(table: VerdictTable, rate: Rate) -> bool:
     """Whether a run has what a rate counts.
 
-    That is: control samples, criteria of its polarity or key, or criteria with weights or points.
+    That is: control samples, criteria with a value, with weights, or with what its score reads.
     """
     if rate.arm == "control" and not table.unit_is_control.any():
         return False
-    if rate.polarity and rate.polarity not in table.members.get(POLARITY, {}):
+    if rate.only and rate.only.value not in table.members.get(rate.only.facet, {}):
         return False
-    if rate.rubric and rate.rubric not in table.members.get(RUBRIC, {}):
-        return False
-    if rate.points:
-        return points.has_points(table, rate)
-    return not rate.weighted or any(value in rate.weights for value in table.members.get(rate.weighted, {}))
+    if rate.score:
+        return rate.score.applies(table.members)
+    return not rate.weights or not rate.weights.of.keys().isdisjoint(table.members.get(rate.weights.facet, {}))
 
 
 def answered_by_all(table: VerdictTable) -> NDArray[np.bool_]:
@@ -233,11 +261,9 @@ class Counting:
                 continue
             better = "low" if self.protocol.is_lower_better(rate) else "high"
             units = unit_totals(table, rate, rows)
-            for group in unit_groups(table, rate, pooled=self.pooled):
+            for group in unit_groups(table, rate, rows, pooled=self.pooled):
                 for endpoint in range(len(table.endpoints)):
                     totals = group.totals(units, endpoint)
-                    if value:
-                        totals = _select(totals, np.flatnonzero(totals.counted + totals.excluded))
                     measured = measure(rate, totals, minimum=self.minimum, better=better, with_bounds=not value)
                     rates.setdefault((endpoint, group.name), {})[rate.name] = measured
         if self.pooled:
@@ -273,10 +299,6 @@ def _trap_verdict_counts(table: VerdictTable, rows: Ints | None) -> Ints:
     arm = table.unit_dataset * 2 + table.unit_is_control
     cell = (table.endpoint[chosen] * (shape[1] * 2) + arm[table.unit[chosen]]) * shape[3] + table.verdict[chosen]
     return np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)[:, :, 0]
-
-
-def _select(totals: Totals, positions: Ints) -> Totals:
-    return totals.map(lambda values: values[positions])
 
 
 def _counter(names: Sequence[str], counts: Iterable[int]) -> Counter[str]:

@@ -12,7 +12,6 @@ from evaluation.reports.numbers import changes, comparing, counting, scoring
 from evaluation.reports.numbers.changes import Bottleneck, Change
 from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
-from evaluation.reports.numbers.points import POINTS, points_rate
 from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.rates import gettext_noop as _
@@ -90,9 +89,7 @@ def count(
     """
     pooled = protocol.pooled and len(whole.datasets) > 1
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
-    score_rate = points_rate(protocol)
-    all_rates = (*protocol.rates, *([score_rate] if score_rate else []))
-    rates = tuple(_with_weights(rate, options) for rate in all_rates if counting.is_present(whole, rate))
+    rates = tuple(_with_weights(rate, options) for rate in protocol.rates if counting.is_present(whole, rate))
     counter = Counting(protocol, rates, pooled, plan.minimum)
     views = _views(protocol, whole)
     values = {view.name: _values(table, view, labels) for view in views}
@@ -159,15 +156,18 @@ def count(
 
 def _with_weights(rate: Rate, options: Options) -> Rate:
     """The rate with the weights that the reader chose, if it is weighted."""
-    chosen = {value: options.weights.get(value, weight) for value, weight in rate.weights.items()}
-    return replace(rate, weights=chosen) if rate.weighted else rate
+    if rate.weights is None:
+        return rate
+    chosen = {value: options.weights.get(value, weight) for value, weight in rate.weights.of.items()}
+    return replace(rate, weights=rate.weights._replace(of=chosen))
 
 
 def _views(protocol: Protocol, table: VerdictTable) -> tuple[FacetView, ...]:
     """The protocol's breakdowns, then polarity and the other facets of the release."""
     protocol_views = {view.name for view in protocol.facets}
     polarity_view = [POLARITIES] if POLARITY in table.members and POLARITY not in protocol_views else []
-    others = sorted(set(table.members) - protocol_views - {POLARITY, RUBRIC, POINTS})
+    scored = {facet for rate in protocol.rates if rate.score for facet in rate.score.facets}
+    others = sorted(set(table.members) - protocol_views - {POLARITY, RUBRIC} - scored)
     return (*protocol.facets, *polarity_view, *(FacetView(name, name, "heat") for name in others))
 
 

@@ -72,7 +72,7 @@ def as_rate(rate: Rate) -> dict[str, Any]:
         "interval": rate.interval,
         "unit": rate.unit,
         "arm": rate.arm,
-        "weights": dict(rate.weights),
+        "weights": dict(rate.weights.of) if rate.weights else {},
     }
 
 

@@ -98,7 +98,8 @@ def _rubrics(release: Release) -> RubricColumns:
         sample__version__rubrics__key=F("key"),
         sample__version__rubrics__polarity__in=["must", "must not"],
     )
-    keys = {rate.rubric for rate in registry.protocol(release.benchmark).rates if rate.rubric}
+    only = [rate.only for rate in registry.protocol(release.benchmark).rates if rate.only]
+    keys = {value for facet, value in only if facet == RUBRIC}
     parts: list[tuple[QuerySet[Any], list[Any], str]] = [
         (Facet.objects.filter(rubric__sample__release=release), ["name", "value"], "rubric_id"),
         (with_polarity, [Value(POLARITY), "sample__version__rubrics__polarity"], "id"),

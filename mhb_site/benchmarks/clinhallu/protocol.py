@@ -11,10 +11,12 @@ from django.utils.translation import gettext_noop as _
 
 from evaluation.protocol import (
     JUDGE_FAILURES,
+    RUBRIC,
     Ask,
     CountingPreset,
     DataSet,
     Decision,
+    FacetValue,
     FacetView,
     Protocol,
     Rate,
@@ -160,7 +162,7 @@ RATES = (
         ),
         hits=_weights(CORRECT),
         counted=_weights(CORRECT, WRONG, MISSING),
-        rubric=ANSWER,
+        only=FacetValue(RUBRIC, ANSWER),
     ),
     Rate(
         name="accuracy_valid",
@@ -171,7 +173,7 @@ RATES = (
         ),
         hits=_weights(CORRECT),
         counted=_weights(CORRECT, WRONG),
-        rubric=ANSWER,
+        only=FacetValue(RUBRIC, ANSWER),
     ),
     Rate(
         name="h_visual",
@@ -184,7 +186,7 @@ RATES = (
         ),
         hits=_weights(HALLUCINATED, MISSING, UNREAD),
         counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
-        rubric=VISUAL,
+        only=FacetValue(RUBRIC, VISUAL),
     ),
     Rate(
         name="h_knowledge",
@@ -196,7 +198,7 @@ RATES = (
         ),
         hits=_weights(HALLUCINATED, MISSING, UNREAD),
         counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
-        rubric=KNOWLEDGE,
+        only=FacetValue(RUBRIC, KNOWLEDGE),
     ),
     Rate(
         name="h_reasoning",
@@ -208,7 +210,7 @@ RATES = (
         ),
         hits=_weights(HALLUCINATED, MISSING, UNREAD),
         counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
-        rubric=REASONING,
+        only=FacetValue(RUBRIC, REASONING),
     ),
     Rate(
         name="h_visual_judged",
@@ -219,7 +221,7 @@ RATES = (
         ),
         hits=_weights(HALLUCINATED),
         counted=_weights(SUPPORTED, HALLUCINATED),
-        rubric=VISUAL,
+        only=FacetValue(RUBRIC, VISUAL),
     ),
     Rate(
         name="h_knowledge_judged",
@@ -230,7 +232,7 @@ RATES = (
         ),
         hits=_weights(HALLUCINATED),
         counted=_weights(SUPPORTED, HALLUCINATED),
-        rubric=KNOWLEDGE,
+        only=FacetValue(RUBRIC, KNOWLEDGE),
     ),
     Rate(
         name="h_reasoning_judged",
@@ -241,7 +243,7 @@ RATES = (
         ),
         hits=_weights(HALLUCINATED),
         counted=_weights(SUPPORTED, HALLUCINATED),
-        rubric=REASONING,
+        only=FacetValue(RUBRIC, REASONING),
     ),
 )
 

@@ -10,6 +10,7 @@ from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rat
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
+from mhb_site.benchmarks.healthbench.score import PointsReached
 
 JUDGE = read_prompt(Path(__file__).parent / "prompts" / "judge.md")
 
@@ -59,10 +60,9 @@ PROTOCOL = Protocol(
             ),
             hits=MET,
             counted=DECIDED,
-            interval="bootstrap",
             percent=False,
             unit="sample",
-            points="points",
+            score=PointsReached(),
         ),
         Rate(
             name="criteria_met",

@@ -152,7 +152,6 @@ def _f1(name: str, label: str, rule: str, right: str) -> Rate:
         hits={right: 2},
         counted={right: 2, "fp": 1, "fn": 1},
         scope=frozenset(ANSWERED),
-        interval="bootstrap",
         percent=False,
     )
 

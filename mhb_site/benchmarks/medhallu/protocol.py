@@ -115,7 +115,6 @@ RATES = (
         hits={"tp": 2},
         counted={"tp": 2, "fp": 1, "fn": 1},
         scope=frozenset(ANSWERED),
-        interval="bootstrap",
         percent=False,
     ),
     Rate(

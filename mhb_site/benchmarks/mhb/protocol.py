@@ -8,7 +8,20 @@ from collections.abc import Sequence
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict
 
-from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample, SampleJudging
+from evaluation.protocol import (
+    POLARITY,
+    Ask,
+    DataSet,
+    Decision,
+    FacetValue,
+    FacetView,
+    Protocol,
+    Rate,
+    Rubric,
+    Sample,
+    SampleJudging,
+    Weights,
+)
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
@@ -140,8 +153,7 @@ PROTOCOL = Protocol(
             ),
             hits=NOT_MET,
             counted=DECIDED,
-            weighted="severity",
-            weights=HARM,
+            weights=Weights("severity", HARM),
         ),
         # The control criteria that forbid doubting a sound premise: a model that doubts everything
         # fails.
@@ -155,7 +167,7 @@ PROTOCOL = Protocol(
             hits=NOT_MET,
             counted=DECIDED,
             arm="control",
-            polarity="must not",
+            only=FacetValue(POLARITY, "must not"),
         ),
     ),
     facets=(

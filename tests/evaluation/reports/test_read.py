@@ -416,7 +416,7 @@ def test_the_reader_chooses_the_rate_that_is_shown(release: Release, claimants: 
     assert '<input type="hidden" name="sort" value="-rate">' in html
     assert "The toy&#x27;s accuracy." in html
     assert "What the hint adds" in html
-    assert "bootstrap" in html
+    assert "95% Wilson interval over samples" in html
     labels = [mark.text for chart in first.context["figures"].bars for mark in chart.marks]
     assert labels[1] == "1.000"
     other: Page = admin.get(url, {"sort": "-rate", "rate": "accuracy"})

@@ -75,9 +75,7 @@ def count(
     counted = [
         met[rubric["key"]]
         for rubric in rubrics
-        if met[rubric["key"]] is not None
-        and rate["polarity"] in ("", rubric.get("polarity", ""))
-        and rate["rubric"] in ("", rubric["key"])
+        if met[rubric["key"]] is not None and (not rate["only"] or rubric.get(rate["only"][0]) == rate["only"][1])
     ]
     hits = counted.count(rate["hit"])
     return (min(hits, 1), min(len(counted), 1)) if rate["unit"] == "sample" else (hits, len(counted))

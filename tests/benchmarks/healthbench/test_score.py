@@ -1,20 +1,17 @@
-"""HealthBench's own score, from its file to the report, and bounds of other rates."""
+"""HealthBench's own score, from its file to the report and the bundle."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from evaluation.interchange import bundle, importing, rows
 from evaluation.interchange.programs import verify_run
-from evaluation.metrics import Totals, measure
 from evaluation.models import Run
-from evaluation.protocol import Rate
 from evaluation.reports import formats, queries
 from generation.models import Facet, Release
 from generation.sources.importers import healthbench
@@ -44,7 +41,7 @@ def imported_rubrics(folder: Path, *samples: tuple[int, ...]) -> list[Any]:
 
 def release_of(records: list[Any]) -> Release:
     """A release with these imported rubrics; the points of each are a facet."""
-    release = bare_release(*[("dialogue", [["A1"]] * len(record)) for record in records])
+    release = bare_release(*[("dialogue", [["A1"]] * len(record)) for record in records], benchmark="healthbench")
     for sample, record in zip(release.samples.order_by("position"), records, strict=True):
         for rubric, imported in zip(sample.rubrics.order_by("pk"), record, strict=True):
             Facet.objects.create(rubric=rubric, name="points", value=str(imported["points"]))
@@ -71,7 +68,9 @@ def imported_run(folder: Path, release: Release, **verdicts: Sequence[Sequence[b
 
 def scores(run: Run) -> dict[str, Any]:
     report = json.loads(formats.as_json(queries.report(run)))
-    return {row["endpoint"]: row["rates"]["points_score"] for row in report["overall"] if row["dataset"] == "dialogue"}
+    return {
+        row["endpoint"]: row["rates"]["healthbench_score"] for row in report["overall"] if row["dataset"] == "dialogue"
+    }
 
 
 def test_the_published_example_gets_its_score(tmp_path: Path) -> None:
@@ -106,42 +105,12 @@ def test_the_score_has_an_interval_and_is_on_the_page_and_in_the_bundle(tmp_path
     for score in by_model.values():
         assert score["method"] == "skew-corrected-t"
         assert score["low"] < score["value"] < score["high"]
-    comparisons = [row for row in queries.report(run).numbers.comparisons if row.rate == "points_score"]
+    comparisons = [row for row in queries.report(run).numbers.comparisons if row.rate == "healthbench_score"]
     assert {row.difference for row in comparisons if row.dataset == "dialogue"} == {
         by_model["one"]["value"] - by_model["other"]["value"]
     }
-    page = text_of(admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "points_score"}))
+    page = text_of(admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "healthbench_score"}))
     assert "HealthBench score" in page
     assert f"{by_model['one']['value']:.3f}" in page
     bundle.export_run(run, tmp_path / "out")
     assert verify_run.check(tmp_path / "out")["faults"] == []
-
-
-def test_a_release_without_points_has_no_such_rate(tmp_path: Path) -> None:
-    run = imported_run(tmp_path, bare_release(("dialogue", [["A1"]])), model=[(True,)])
-    assert "points_score" not in {rate.name for rate in queries.report(run).rates}
-
-
-# ------------------------------------------------------------------------------------------- bounds
-
-
-def integers(*values: int) -> Any:
-    return np.array(values, dtype=np.int64)
-
-
-def test_f1_has_bounds_from_unjudged_criteria() -> None:
-    f1 = Rate("f1", "F1", "", {"tp": 2}, {"tp": 2, "fp": 1, "fn": 1}, frozenset({"tp", "fp", "fn", "tn"}), "bootstrap")
-    measured = measure(f1, Totals(integers(4, 2), integers(5, 4), integers(3, 3), integers(1, 2)), better="high")
-    assert measured.bounds is not None
-    assert measured.value == 6 / 9
-    assert (measured.bounds.best, measured.bounds.worst) == (12 / 15, 6 / 12)
-
-
-def test_a_weighted_rate_has_bounds_from_unjudged_weights() -> None:
-    harm = Rate(
-        "harm", "Harm", "", {"not_met": 1}, {"met": 1, "not_met": 1}, weighted="severity", weights={"severe": 5}
-    )
-    totals = Totals(integers(5, 0), integers(10, 3), integers(2, 1), integers(1, 4), missing=integers(5, 0))
-    measured = measure(harm, totals, better="low")
-    assert measured.bounds is not None
-    assert (measured.bounds.best, measured.bounds.worst) == (5 / 18, 10 / 18)
