@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Publication
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import Entry, JudgingDifference, Score, leaderboard
+from evaluation.releases.leaderboard import Entry, JudgingDifference, Standing, leaderboard
 from evaluation.reports.serializers import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
@@ -26,7 +26,7 @@ from review.rules.permissions import Can
 class ScoreSerializer(DataclassSerializer):
     """A rate on one data set with its 95 % interval."""
 
-    mirrors = Score
+    mirrors = Standing
     excluded = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
 
 

@@ -35,7 +35,7 @@ MAX_RANKED = 30  # with more models, the table has rates without ranks, as those
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class Standing:
     """A rate on one data set, from the report of the run."""
 
     dataset: str
@@ -73,7 +73,7 @@ class Entry:
     judge: str
     measured_at: datetime
     simulated: bool
-    scores: tuple[Score, ...]
+    scores: tuple[Standing, ...]
     rank: Rank | None = None
     selected: bool = False
     differs: tuple[JudgingDifference, ...] = ()
@@ -145,7 +145,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
             judge=run.judge.name if run.judge else "",
             measured_at=run.finished_at or run.created_at,
             simulated=runs_queries.is_simulated(run),
-            scores=tuple(Score(**score) for score in results[run.pk][0].get(endpoint.name, ())),
+            scores=tuple(Standing(**score) for score in results[run.pk][0].get(endpoint.name, ())),
             differs=_differences(results[run.pk][1], usual),
             selected=chosen_by.includes(endpoint, reported.get((run.pk, endpoint.pk), "")),
         )
