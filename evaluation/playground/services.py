@@ -183,7 +183,7 @@ def _draft(asked: Asked, benchmark: str, kinds: list[str]) -> tuple[str, DraftVa
         if row is None:
             raise errors.NothingToTry(f"There is no draft {number}.")
         return asked.on, batches_queries.draft_value(row)
-    records = SourceRecord.objects.filter(content__kind__in=kinds).defer("private").order_by("pk")
+    records = SourceRecord.objects.filter(content__kind__in=kinds, latest=True).defer("private").order_by("pk")
     if asked.on:
         records = records.filter(pk=int(asked.on)) if asked.on.isdecimal() and len(asked.on) < 19 else records.none()
     record = records.first()

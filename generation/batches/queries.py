@@ -134,7 +134,9 @@ def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) 
     reached it.
     """
     used = _drafts_using_records(benchmark).filter(record=OuterRef("pk"))
-    return SourceRecord.objects.filter(~Exists(used), source=source, content__kind__in=list(kinds)).order_by("pk")
+    return SourceRecord.objects.filter(
+        ~Exists(used), source=source, latest=True, content__kind__in=list(kinds)
+    ).order_by("pk")
 
 
 def _drafts_using_records(benchmark: str) -> QuerySet[Draft]:

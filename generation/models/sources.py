@@ -33,10 +33,15 @@ class SourceRecord(models.Model):
     `match`: the digest of the text by which records of other sources refer to this one; '' if none
     can. The records that this one refers to are in `refers`, resolved on every read, so that the
     order in which sources are imported does not matter.
+
+    `revision`: an import that updates adds a corrected record as the next one, which is then the
+    `latest`; what was made from the one before keeps it.
     """
 
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records")
     external_id = models.CharField(max_length=200)
+    revision = models.PositiveIntegerField(default=1)
+    latest = models.BooleanField(default=True)
     title = models.CharField(max_length=300)
     language = models.CharField(max_length=16, blank=True)
     language_confidence = models.FloatField(null=True, blank=True)
@@ -45,7 +50,12 @@ class SourceRecord(models.Model):
     match = models.CharField(max_length=64, blank=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["source", "external_id"], name="record_once_per_source")]
+        constraints = [
+            models.UniqueConstraint(fields=["source", "external_id", "revision"], name="record_once_per_source"),
+            models.UniqueConstraint(
+                fields=["source", "external_id"], condition=models.Q(latest=True), name="record_latest_once"
+            ),
+        ]
         indexes = [models.Index(fields=["match"], name="record_match")]
 
     def __str__(self) -> str:
@@ -106,7 +116,9 @@ class Import(Work):
     layout = models.CharField(max_length=40, blank=True)
     rows = models.PositiveIntegerField(default=0)
     added = models.PositiveIntegerField(default=0)
-    known = models.PositiveIntegerField(default=0)
+    same = models.PositiveIntegerField(default=0)
+    differs = models.PositiveIntegerField(default=0)  # rows with a known id and another content
+    updates = models.BooleanField(default=False)  # take these over as new revisions
     refused = models.PositiveIntegerField(default=0)
     facets = models.JSONField(default=dict)  # name -> value -> good rows
     # format -> good rows that refer to a record of that format, or that one refers to
@@ -120,8 +132,12 @@ class Import(Work):
 
 
 class ImportRefusal(models.Model):
-    """A rejected row: its place in the file and the reason."""
+    """A rejected row: its place in the file and the reason.
+
+    `differs`: it was not rejected, but has a known id and another content.
+    """
 
     run = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="refusals")
     where = models.CharField(max_length=100)
     reason = models.TextField()
+    differs = models.BooleanField(default=False)

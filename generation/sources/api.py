@@ -37,7 +37,7 @@ class RecordSerializer(serializers.ModelSerializer[SourceRecord]):
 
     class Meta:
         model = SourceRecord
-        fields = ["id", "external_id", "title", "language", "language_confidence", "content"]
+        fields = ["id", "external_id", "revision", "title", "language", "language_confidence", "content"]
 
 
 class ImportSerializer(serializers.ModelSerializer[Import]):
@@ -57,7 +57,9 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
             "status",
             "rows",
             "added",
-            "known",
+            "same",
+            "differs",
+            "updates",
             "refused",
             "facets",
             "joined",
@@ -69,22 +71,24 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
 
 
 class RefusalSerializer(serializers.ModelSerializer[ImportRefusal]):
-    """One bad row: its place in the file and why it was refused."""
+    """One bad row, or one that differs from the record with its id: its place and the reason."""
 
     class Meta:
         model = ImportRefusal
-        fields = ["where", "reason"]
+        fields = ["where", "reason", "differs"]
 
 
 class UploadSerializer(serializers.Serializer[Any]):
     """A file to import.
 
-    An existing source name adds the file to that source; nothing is added twice.
+    An existing source name adds the file to that source; nothing is added twice. `update`: records
+    with a known id and another content become the next revision.
     """
 
     file = serializers.FileField(max_length=300)
     format = serializers.ChoiceField(choices=importers.available())
     name = serializers.SlugField(max_length=100)
+    update = serializers.BooleanField(default=False)  # type: ignore[assignment]  # a field, not the method
 
 
 class SourceViewSet(ListModelMixin, GenericViewSet[Source]):
@@ -122,7 +126,11 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
         """Upload a file as its authors publish it. A worker reads it."""
         body = validated_body(UploadSerializer, request)
         run = uploads.start_import(
-            body["file"], format_name=body["format"], name=body["name"], actor=signed_in_account(request)
+            body["file"],
+            format_name=body["format"],
+            name=body["name"],
+            updates=body["update"],
+            actor=signed_in_account(request),
         )
         wake_after_commit(tasks.run_import, run.pk)
         return Response(ImportSerializer(run).data, status=202)

@@ -23,4 +23,9 @@ class ImportForm(forms.Form):
             "records are never added twice."
         ),
     )
+    update = forms.BooleanField(
+        label=_("Update records that differ"),
+        required=False,
+        help_text=_("A record with a known ID and another content becomes its next revision. Samples keep theirs."),
+    )
     file = forms.FileField(label=_("File"), help_text=_("The file as its authors publish it, unpacked."))

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from generation import errors
 from generation.models import Import, Reference, Source, SourceRecord
@@ -20,7 +20,7 @@ def source(name: str) -> Source:
 
 def sources() -> QuerySet[Source]:
     """All sources with `records_count`."""
-    return Source.objects.annotate(records_count=Count("records")).order_by("name")
+    return Source.objects.annotate(records_count=Count("records", filter=Q(records__latest=True))).order_by("name")
 
 
 def imports() -> QuerySet[Import]:
@@ -29,8 +29,8 @@ def imports() -> QuerySet[Import]:
 
 
 def records(source: Source) -> QuerySet[SourceRecord]:
-    """The records of a source, without their private part."""
-    return SourceRecord.objects.filter(source=source).defer("private").order_by("pk")
+    """The latest revision of each record of a source, without their private part."""
+    return SourceRecord.objects.filter(source=source, latest=True).defer("private").order_by("pk")
 
 
 def count_partners(source: Source, external_ids: Collection[str]) -> dict[str, int]:
@@ -39,8 +39,10 @@ def count_partners(source: Source, external_ids: Collection[str]) -> dict[str, i
     Either may refer to the other. The count is 0 if these records refer to records of the format,
     none of which exists. Two queries.
     """
-    records = SourceRecord.objects.filter(source=source, external_id__in=external_ids)
-    partner_exists = Exists(SourceRecord.objects.filter(match=OuterRef("digest"), source__format=OuterRef("format")))
+    records = SourceRecord.objects.filter(source=source, external_id__in=external_ids, latest=True)
+    partner_exists = Exists(
+        SourceRecord.objects.filter(latest=True, match=OuterRef("digest"), source__format=OuterRef("format"))
+    )
     references = Reference.objects.filter(record__in=records).order_by().values_list("format")
     counts = dict(references.annotate(n=Count("record", distinct=True, filter=partner_exists)))
     incoming = Reference.objects.filter(format=source.format, digest__in=records.values("match")).order_by()
@@ -70,7 +72,7 @@ def _referred_to(pks: Collection[int]) -> dict[int, list[SourceRecord]]:
     if not targets:
         return {}
     by_match: dict[tuple[str, str], list[SourceRecord]] = {}
-    matches = SourceRecord.objects.filter(match__in=references.values("digest")).select_related("source")
+    matches = SourceRecord.objects.filter(match__in=references.values("digest"), latest=True).select_related("source")
     for record in matches.defer("private").order_by("pk"):
         by_match.setdefault((record.source.format, record.match), []).append(record)
     result: dict[int, list[SourceRecord]] = {}
@@ -95,7 +97,7 @@ def records_referring_to(record: SourceRecord) -> QuerySet[SourceRecord]:
     references = Reference.objects.filter(format=record.source.format, digest=record.match) if record.match else None
     if references is None:
         return SourceRecord.objects.none()
-    referring = SourceRecord.objects.filter(pk__in=references.values("record")).select_related("source")
+    referring = SourceRecord.objects.filter(pk__in=references.values("record"), latest=True).select_related("source")
     return referring.exclude(pk=record.pk).defer("private").order_by("pk")
 
 

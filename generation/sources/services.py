@@ -1,9 +1,11 @@
 """Imports files into sources."""
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from django.db import DataError, transaction
 from django.utils import timezone
@@ -32,7 +34,14 @@ REFUSALS_KEPT = 1000  # per import; beyond that, refusals are only counted
 
 
 def start_import(
-    path: Path, *, format_name: str, name: str, file_name: str = "", uploaded: bool = False, actor: User | None = None
+    path: Path,
+    *,
+    format_name: str,
+    name: str,
+    file_name: str = "",
+    uploaded: bool = False,
+    updates: bool = False,
+    actor: User | None = None,
 ) -> Import:
     """Queue the import of a file into the source `name`; a worker (or `run_import`) reads it.
 
@@ -68,6 +77,7 @@ def start_import(
             file_name=file_name or path.name,
             path=str(path.resolve()),
             uploaded=uploaded,
+            updates=updates,
             layout=layout.name if layout else "",
             created_by=actor,
             created_at=timezone.now(),
@@ -115,7 +125,7 @@ def run_import(import_id: int) -> Import:
 def _read_file(run: Import) -> None:
     path = Path(run.path)
     ImportRefusal.objects.filter(run=run).delete()
-    rows = added = refused = 0
+    rows = added = refused = differs = listed = 0
     count_at = bulk_rows.ANALYZE_THRESHOLD
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
@@ -132,19 +142,24 @@ def _read_file(run: Import) -> None:
                 if not our_import.update(lease_until=timezone.now() + lease()):
                     # It was cancelled, or the lease expired and another worker reads the file now.
                     return
-                added += _add_records(run.source, good_rows)
+                new, differences = _add_records(run.source, good_rows, updates=run.updates)
+                added += new
                 if any(row.match or row.references for row, _json in good_rows):
                     joined.update(queries.count_partners(run.source, [row.external_id for row, _json in good_rows]))
+                kept = [*((entry, False) for entry in refusals), *((entry, True) for entry in differences)]
+                kept = kept[: max(0, REFUSALS_KEPT - listed)]
                 ImportRefusal.objects.bulk_create(
-                    ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason)
-                    for entry in refusals[: max(0, REFUSALS_KEPT - refused)]
+                    ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason, differs=is_difference)
+                    for entry, is_difference in kept
                 )
+                listed, differs = listed + len(kept), differs + len(differences)
                 rows, refused = rows + len(chunk), refused + len(refusals)
                 unread = next((f"{entry.where}: {entry.reason}" for entry in refusals if entry.is_end), unread)
                 for entry in chunk:
                     for facet, value in entry.facets.items():
                         facets.setdefault(facet, Counter())[value] += 1
-                counts = {"rows": rows, "added": added, "refused": refused, "known": rows - added - refused}
+                same = rows - added - refused - differs
+                counts = {"rows": rows, "added": added, "same": same, "differs": differs, "refused": refused}
                 our_import.update(**counts, layout=layout.name, facets=facets, joined=joined)
             if added >= count_at:
                 bulk_rows.analyze_tables([SourceRecord])
@@ -214,36 +229,74 @@ def _import_chunks(
         raise failure
 
 
-_COLUMNS = ("source_id", "external_id", "title", "language", "language_confidence", "content", "private", "match")
+_COLUMNS = (
+    *("source_id", "external_id", "revision", "latest"),
+    *("title", "language", "language_confidence", "content", "private", "match"),
+)
 
 
-def _add_records(source: Source, rows: list[tuple[Row, EncodedJSON]]) -> int:
-    unique: dict[str, tuple[Row, EncodedJSON]] = {}
+def _add_records(source: Source, rows: list[tuple[Row, EncodedJSON]], *, updates: bool) -> tuple[int, list[Refusal]]:
+    """Store the records that are new; the number of new ids, and the rows that differ.
+
+    A row that equals any revision of its record is the same: a file can be read again. Of those
+    that differ, the first one stays the record, or each becomes its next revision if `updates`.
+    """
+    ids = {row.external_id for row, _encoded in rows}
+    stored = SourceRecord.objects.filter(source=source, external_id__in=ids).order_by("revision")
+    known: dict[str, list[tuple[Any, Any]]] = {}
+    matches: dict[str, str] = {}
+    for external_id, match, content, private in stored.values_list("external_id", "match", "content", "private"):
+        known.setdefault(external_id, []).append((content, private))
+        matches[external_id] = match
+    was_known = set(known)
+    made: dict[str, list[tuple[Row, EncodedJSON]]] = {}
+    differences = []
     for row, encoded in rows:
-        # The first one wins, as across chunks and imports.
-        unique.setdefault(row.external_id, (row, encoded))
-    stored = SourceRecord.objects.filter(source=source, external_id__in=unique)
-    known = dict(stored.values_list("external_id", "match"))
+        revisions = known.setdefault(row.external_id, [])
+        value = (json.loads(encoded[0]), json.loads(encoded[1]))
+        if value in revisions:
+            continue
+        if revisions:
+            reason = _difference(revisions[-1], value, len(revisions) + 1 if updates else None)
+            differences.append(Refusal(row.where, reason))
+            if not updates:
+                continue
+        revisions.append(value)
+        made.setdefault(row.external_id, []).append((row, encoded))
+    SourceRecord.objects.filter(source=source, external_id__in=was_known & made.keys()).update(latest=False)
     new = [
         (
             source.pk,
             row.external_id,
+            revision,
+            revision == len(known[external_id]),
             row.title[:300],
             row.language,
             row.language_confidence,
             *encoded,
             _match_digest(row),
         )
-        for row, encoded in unique.values()
-        if row.external_id not in known
+        for external_id, entries in made.items()
+        for revision, (row, encoded) in enumerate(entries, len(known[external_id]) - len(entries) + 1)
     ]
     bulk_rows.insert_missing_rows(SourceRecord, _COLUMNS, new)
-    all_rows = [row for row, _encoded in unique.values()]
-    _add_missing_matches(source, [row for row in all_rows if row.match and known.get(row.external_id) == ""])
+    latest = [entries[-1][0] for entries in made.values()]
+    first = {row.external_id: row for row, _encoded in reversed(rows) if row.external_id not in made}
     # Records without a match are new, or older than the `match` field.
-    _store_references(source, [row for row in all_rows if row.references and not known.get(row.external_id)])
-    _store_values(source, [row for row in all_rows if row.values and row.external_id not in known])
-    return len(new)
+    old = [row for row in first.values() if not matches.get(row.external_id)]
+    _add_missing_matches(source, [row for row in old if row.match])
+    _store_references(source, [row for row in (*latest, *old) if row.references])
+    _store_values(source, [row for row in latest if row.values])
+    return len(made.keys() - was_known), differences
+
+
+def _difference(old: tuple[Any, Any], new: tuple[Any, Any], revision: int | None) -> str:
+    """Which fields of a row differ from its record, and what becomes of it."""
+    fields = [str(key) for key in {**old[0], **new[0]} if old[0].get(key) != new[0].get(key)]
+    named = ", ".join(fields) or "its private part"
+    if revision:
+        return f"It differs from the record with its id in: {named}. It is now revision {revision}."
+    return f"It differs from the record with its id in: {named}. That one stays, unless you import with 'update'."
 
 
 def _match_digest(row: Row) -> str:
@@ -255,7 +308,8 @@ def _add_missing_matches(source: Source, rows: list[Row]) -> None:
     if not rows:
         return
     by_id = {row.external_id: row for row in rows}
-    records = list(SourceRecord.objects.filter(source=source, external_id__in=by_id).only("external_id", "match"))
+    stored = SourceRecord.objects.filter(source=source, external_id__in=by_id, latest=True)
+    records = list(stored.only("external_id", "match"))
     for record in records:
         record.match = _match_digest(by_id[record.external_id])
     SourceRecord.objects.bulk_update(records, ["match"], batch_size=chunks.CHUNK)
@@ -282,7 +336,7 @@ def _stored_keys(source: Source, rows: list[Row]) -> Iterator[tuple[int, Row]]:
     """(primary key of its record, row) for each of these rows."""
     if rows:
         by_id = {row.external_id: row for row in rows}
-        records = SourceRecord.objects.filter(source=source, external_id__in=by_id).order_by("pk")
+        records = SourceRecord.objects.filter(source=source, external_id__in=by_id, latest=True).order_by("pk")
         for pk, external_id in records.values_list("pk", "external_id"):
             yield pk, by_id[external_id]
 

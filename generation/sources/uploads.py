@@ -23,7 +23,9 @@ ORPHAN_AGE = 60 * 60
 _UPLOAD_NAME = re.compile(r"[0-9a-f]{32}|.*\.upload(\..*)?")
 
 
-def start_import(upload: "UploadedFile[bytes]", *, format_name: str, name: str, actor: User) -> Import:
+def start_import(
+    upload: "UploadedFile[bytes]", *, format_name: str, name: str, updates: bool = False, actor: User
+) -> Import:
     """Store `upload` and queue its import into the source `name`.
 
     Raises what `services.start_import` raises; then the file is removed.
@@ -31,7 +33,13 @@ def start_import(upload: "UploadedFile[bytes]", *, format_name: str, name: str, 
     path = store_file(upload, Path(settings.MEDIA_ROOT))
     try:
         return services.start_import(
-            path, format_name=format_name, name=name, file_name=upload.name or "", uploaded=True, actor=actor
+            path,
+            format_name=format_name,
+            name=name,
+            file_name=upload.name or "",
+            uploaded=True,
+            updates=updates,
+            actor=actor,
         )
     except BaseException:
         path.unlink(missing_ok=True)

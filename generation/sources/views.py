@@ -13,7 +13,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from generation import tasks
 from generation.errors import GenerationError, SourceExists
 from generation.jobs.live_status import live_workers
-from generation.models import ImportRefusal, Source
+from generation.models import ImportRefusal, Source, SourceRecord
 from generation.models.work import Work
 from generation.samples import queries as samples_queries
 from generation.sources import forms, importers, queries, uploads
@@ -35,7 +35,11 @@ def sources(request: HttpRequest) -> HttpResponse:
         data = form.cleaned_data
         try:
             run = uploads.start_import(
-                data["file"], format_name=data["format"], name=data["name"], actor=signed_in_account(request)
+                data["file"],
+                format_name=data["format"],
+                name=data["name"],
+                updates=data["update"],
+                actor=signed_in_account(request),
             )
         except GenerationError as error:
             form.add_error("name" if isinstance(error, SourceExists) else "file", str(error))
@@ -84,7 +88,7 @@ def _imports(source: Source) -> dict[str, object]:
 def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """One record; its private part is not read."""
     source_ = queries.source(name)
-    row = get_object_or_404(queries.records(source_), pk=pk)
+    row = get_object_or_404(SourceRecord.objects.defer("private"), source=source_, pk=pk)
     referring = list(queries.records_referring_to(row)[: REFERRING_SHOWN + 1])
     context = {
         "source": source_,

@@ -48,7 +48,7 @@ def test_an_admin_makes_and_exports_a_release_from_the_shell(
     [refusal] = source.pop("refusals")
     assert refusal["where"] == "line 5"
     assert source == {
-        "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "known": 1, "refused": 1,
+        "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "same": 1, "refused": 1,
         "facets": {}, "joined": {}, "failed": 0,
     }  # fmt: skip
     batch = manage.json(

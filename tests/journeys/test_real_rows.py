@@ -44,7 +44,7 @@ def test_all_twenty_rows_from_file_to_report(
 ) -> None:
     source = import_file(healthbench, "healthbench")
     import_run = Import.objects.get()
-    assert (import_run.rows, import_run.added, import_run.known, import_run.refused) == (ROWS, ROWS, 0, 0)
+    assert (import_run.rows, import_run.added, import_run.same, import_run.refused) == (ROWS, ROWS, 0, 0)
     published = [json.loads(line) for line in healthbench.read_text(encoding="utf-8").splitlines()]
     stored = {record.external_id: record for record in sources_queries.records(source)}
     assert [row["prompt_id"] for row in published] == list(stored), "with their own ids, in the order of the file"

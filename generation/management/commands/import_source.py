@@ -18,25 +18,38 @@ class Command(Step):
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="a file; with images: a folder, a zip, or a file beside them")
         parser.add_argument("--format", required=True, choices=importers.available())
+        parser.add_argument(
+            "--update",
+            action="store_true",
+            help="a record that differs from the one with its id becomes its next revision",
+        )
         parser.add_argument("--name", required=True, help="the source's name: letters, digits, hyphens")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
-        run = services.start_import(options["file"], format_name=options["format"], name=options["name"])
+        run = services.start_import(
+            options["file"], format_name=options["format"], name=options["name"], updates=options["update"]
+        )
         while (run := services.run_import(run.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
             time.sleep(POLL)  # a worker woken by the sweeper was faster
-        refusals = ImportRefusal.objects.filter(run=run).order_by("pk")
+        entries = ImportRefusal.objects.filter(run=run).order_by("pk")
+        refusals, differences = (
+            [{"where": entry.where, "reason": entry.reason} for entry in entries if entry.differs == differs]
+            for differs in (False, True)
+        )
         return {
             "source": run.source.name,
             "file": run.file_name,
             "layout": run.layout,
             "rows": run.rows,
             "added": run.added,
-            "known": run.known,
+            "same": run.same,
+            "differs": run.differs,
             "refused": run.refused,
             "facets": run.facets,
             "joined": run.joined,
-            "refusals": [{"where": refusal.where, "reason": refusal.reason} for refusal in refusals],
+            "refusals": refusals,
+            **({"differences": differences} if differences else {}),
             "failed": int(run.status != Work.Status.DONE),
             **({"error": run.detail} if run.detail else {}),
         }

@@ -58,7 +58,7 @@ def test_rows_of_different_shards_have_different_ids(tmp_path: Path) -> None:
         tmp_path / "data" / "test-00000-of-00001-e5bc3d208bb4deeb.parquet", VQA, [vqa_row(30, "what is it?", "a rib")]
     )
     run = run_import("vqa-rad", tmp_path)
-    assert (run.status, run.rows, run.added, run.known) == ("done", 7, 7, 0)
+    assert (run.status, run.rows, run.added, run.same) == ("done", 7, 7, 0)
     assert set(SourceRecord.objects.values_list("external_id", flat=True)) == {
         *(f"train-{shard_number}-{n}" for shard_number in range(2) for n in range(3)),
         "test-0",

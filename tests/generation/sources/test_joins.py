@@ -80,7 +80,7 @@ def test_an_import_counts_its_facets_and_joins(import_data: Any) -> None:
     assert second.facets == {"decision": {"yes": 2}, "split": {"labelled": 2}}
     assert import_data("mesh", TERMS).joined == {"pubmedqa": 2}
     repeated = import_data("medhallu", jsonl(pair(), pair(Question="Is it?", Difficulty_Level="easy")))
-    assert (repeated.added, repeated.known, repeated.joined) == (0, 2, {"pubmedqa": 1})
+    assert (repeated.added, repeated.same, repeated.joined) == (0, 2, {"pubmedqa": 1})
     assert repeated.facets == first.facets
     assert import_data("pubmedqa", keyed(entry())).joined == {"mesh": 1, "medhallu": 1}
 
@@ -109,7 +109,7 @@ def test_records_without_references_get_them_when_imported_again(import_data: An
     SourceRecord.objects.update(match="")
     Reference.objects.all().delete()
     assert partner_contents_of("12345678") == {}
-    assert import_data("mesh", TERMS).known == 2
+    assert import_data("mesh", TERMS).same == 2
     assert import_data("pubmedqa", FILES["pubmedqa"]).joined == {"mesh": 1}
     assert len(partner_contents_of("12345678")["mesh"]) == 2
     assert Reference.objects.count() == 2
@@ -240,7 +240,7 @@ def test_200_of_200_real_rows_join(manage: Manage, order: tuple[str, str]) -> No
     files = {"pubmedqa": real_data("pubmedqa/ori_pqal.json"), "medhallu": real_data("medhallu/pqa_labeled.jsonl")}
     outputs = {name: manage.json("import_source", "--format", name, "--name", name, files[name]) for name in order}
     for output in outputs.values():
-        assert (output["rows"], output["added"], output["known"], output["refused"]) == (200, 200, 0, 0)
+        assert (output["rows"], output["added"], output["same"], output["refused"]) == (200, 200, 0, 0)
         assert output["refusals"] == []
     first, second = order
     assert outputs[second]["joined"][first] == 200

@@ -36,7 +36,7 @@ def start_import(path: Path, name: str = "own", **options: Any) -> Import:
 
 
 def counts(run: Import) -> dict[str, int]:
-    return {"rows": run.rows, "added": run.added, "known": run.known, "refused": run.refused}
+    return {"rows": run.rows, "added": run.added, "same": run.same, "refused": run.refused}
 
 
 def set_chunk_size(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
@@ -55,7 +55,7 @@ def test_what_could_not_be_read_is_named_and_the_import_has_failed(tmp_path: Pat
     path.write_text(f"[{json.dumps(report(1))}, {json.dumps(report(2))[:-1]}")
     run = services.run_import(start_import(path, format_name="pmc-patients").pk)
     assert run.status == Status.FAILED
-    assert counts(run) == {"rows": 2, "added": 1, "known": 0, "refused": 1}
+    assert counts(run) == {"rows": 2, "added": 1, "same": 0, "refused": 1}
     assert run.detail.startswith("reports.json: record 2 and everything after it: ")
 
 
@@ -63,11 +63,36 @@ def test_rows_are_counted_and_bad_ones_are_reported(tmp_path: Path) -> None:
     run = services.run_import(start_import(file_with_a_bad_row(tmp_path / "own.jsonl")).pk)
     assert run.status == Status.DONE
     assert run.finished_at is not None
-    assert counts(run) == {"rows": 8, "added": 6, "known": 1, "refused": 1}
+    assert counts(run) == {"rows": 8, "added": 6, "same": 1, "refused": 1}
     refusal = ImportRefusal.objects.get(run=run)
     assert refusal.where == "line 3"
     assert "prompt" in refusal.reason
     assert SourceRecord.objects.count() == 6
+
+
+@pytest.mark.parametrize("chunk", [1, 500], ids=["across chunks", "in one chunk"])
+def test_a_corrected_record_differs_and_becomes_a_revision_only_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    set_chunk_size(monkeypatch, chunk)
+    corrected = conversation(1, prompt=[{"role": "user", "content": "What is the dose, 50 mg?"}])
+    path = conversations_file(tmp_path / "own.jsonl", conversation(1), conversation(2), conversation(2), corrected)
+    run = services.run_import(start_import(path).pk)
+    assert (run.added, run.same, run.differs, run.refused) == (2, 1, 1, 0)
+    [difference] = ImportRefusal.objects.filter(run=run)
+    assert (difference.where, difference.differs) == ("line 4", True)
+    assert "in: turns. That one stays" in difference.reason
+    old = SourceRecord.objects.get(external_id=conversation(1)["prompt_id"])
+
+    for again in range(2):  # a killed import starts over
+        run = services.run_import(start_import(path, updates=True).pk)
+        assert (run.added, run.same, run.differs) == ((0, 3, 1) if not again else (0, 4, 0))
+    new = sources_queries.records(run.source).get(external_id=old.external_id)
+    assert (new.revision, new.content["turns"][0]["content"]) == (2, "What is the dose, 50 mg?")
+    assert run.source.records.count() == 3
+    assert sources_queries.records(run.source).count() == sources_queries.sources().get().records_count == 2
+    stored = SourceRecord.objects.get(pk=old.pk)
+    assert (stored.content, stored.latest) == (old.content, False)
 
 
 def test_a_source_has_licence_and_citation(tmp_path: Path) -> None:
@@ -85,7 +110,7 @@ def test_importing_a_file_again_adds_nothing(tmp_path: Path) -> None:
     import_file(path)
     before = list(SourceRecord.objects.order_by("pk").values())
     second_run = services.run_import(start_import(path).pk)
-    assert counts(second_run) == {"rows": 8, "added": 0, "known": 7, "refused": 1}
+    assert counts(second_run) == {"rows": 8, "added": 0, "same": 7, "refused": 1}
     assert list(SourceRecord.objects.order_by("pk").values()) == before
     assert Source.objects.count() == 1
 
@@ -93,7 +118,7 @@ def test_importing_a_file_again_adds_nothing(tmp_path: Path) -> None:
 def test_a_larger_file_adds_what_is_new(tmp_path: Path) -> None:
     import_file(conversations_file(tmp_path / "few.jsonl", 3))
     run = services.run_import(start_import(conversations_file(tmp_path / "more.jsonl", 5)).pk)
-    assert counts(run) == {"rows": 5, "added": 2, "known": 3, "refused": 0}
+    assert counts(run) == {"rows": 5, "added": 2, "same": 3, "refused": 0}
 
 
 @pytest.mark.parametrize("chunk", [2, 500], ids=["across chunks", "in one chunk"])
@@ -154,12 +179,12 @@ def test_a_killed_import_is_finished_without_duplicates(
     run = start_import(file_with_a_bad_row(tmp_path / "own.jsonl"))
     add, chunks = services._add_records, 0
 
-    def die_at_the_third_chunk(source: Source, rows: Any) -> int:
+    def die_at_the_third_chunk(source: Source, rows: Any, **options: Any) -> Any:
         nonlocal chunks
         chunks += 1
         if chunks == 3:
             raise KeyboardInterrupt
-        return add(source, rows)
+        return add(source, rows, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(services, "_add_records", die_at_the_third_chunk)
@@ -172,7 +197,7 @@ def test_a_killed_import_is_finished_without_duplicates(
     assert sources_services.sweep() == [run.pk]
     run = services.run_import(run.pk)
     assert (run.status, run.tries) == (Status.DONE, 2)
-    assert counts(run) == {"rows": 8, "added": 3, "known": 4, "refused": 1}
+    assert counts(run) == {"rows": 8, "added": 3, "same": 4, "refused": 1}
     assert SourceRecord.objects.count() == 6
     assert ImportRefusal.objects.count() == 1
     assert sources_services.sweep() == []
@@ -204,7 +229,7 @@ def test_a_reader_that_lost_its_lease_writes_nothing(
     monkeypatch.setattr(reading, "open_file", open_with_a_pause)
     result = services.run_import(run.pk)
     assert result.status == Status.DONE
-    assert counts(result) == {"rows": 8, "added": 4, "known": 3, "refused": 1}, "the counts of the second reader"
+    assert counts(result) == {"rows": 8, "added": 4, "same": 3, "refused": 1}, "the counts of the second reader"
     assert SourceRecord.objects.count() == 0
     assert ImportRefusal.objects.count() == 1
 
@@ -214,7 +239,7 @@ def test_concurrent_workers_run_an_import_once(tmp_path: Path, run_concurrently:
     outcomes = run_concurrently([lambda: services.run_import(run.pk)] * 4)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     run.refresh_from_db()
-    assert (run.tries, run.added, run.known) == (1, 30, 0)
+    assert (run.tries, run.added, run.same) == (1, 30, 0)
     assert SourceRecord.objects.count() == 30
 
 
@@ -258,7 +283,7 @@ def test_the_number_of_stored_refusals_is_limited(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(services, "REFUSALS_KEPT", 3)
     bad = [conversation(number, prompt="no turns") for number in range(2, 9)]
     run = services.run_import(start_import(conversations_file(tmp_path / "own.jsonl", conversation(1), *bad)).pk)
-    assert counts(run) == {"rows": 8, "added": 1, "known": 0, "refused": 7}
+    assert counts(run) == {"rows": 8, "added": 1, "same": 0, "refused": 7}
     assert ImportRefusal.objects.count() == 3
 
 

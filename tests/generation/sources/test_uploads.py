@@ -188,9 +188,9 @@ def test_long_records_are_stored_in_small_chunks(adela: User, monkeypatch: pytes
     monkeypatch.setattr(sources_services, "CHUNK_SIZE", 5000)
     add, sizes = sources_services._add_records, []
 
-    def record_size(source: Any, rows: Any) -> int:
+    def record_size(source: Any, rows: Any, **options: Any) -> Any:
         sizes.append(len(rows))
-        return add(source, rows)
+        return add(source, rows, **options)
 
     monkeypatch.setattr(sources_services, "_add_records", record_size)
     long_prompt = [{"role": "user", "content": "x" * 3000}]
