@@ -1,11 +1,12 @@
 """The environment, read once and checked. A wrong value stops the start, with one sentence each."""
 
 import os
+import re
 import secrets
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import dj_database_url
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
@@ -33,6 +34,39 @@ def read_proxies(text: str) -> int | list[str]:
     if not text.strip() or text.strip().isdecimal():
         return int(text or 0)
     return [str(ip_network(part.strip())) for part in text.split(",") if part.strip()]
+
+
+_AT_HOST = re.compile(r"(\[[^\]]+\]|[^/?#@:\[\]]+)(:\d+)?(/[^#@]*)?(\?[^#]*)?")
+
+
+def with_quoted_password(url: str) -> str:
+    """An address whose password may be written raw, with `#`, `?`, `/` and so on, percent-encoded.
+
+    Raises ValueError, without the password, if nothing makes an address of it.
+    """
+    scheme, _, rest = url.partition("://")
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and (parts.port or 1) > 0 and not parts.fragment and "@" not in parts.path
+    except ValueError:
+        is_whole = False
+    if not is_whole and "@" in rest:
+        login, _, place = rest.rpartition("@")
+        name, colon, password = login.partition(":")
+        rest = f"{quote(name, safe='%')}{colon}{_quoted(password)}@{place}"
+        is_whole = bool(_AT_HOST.fullmatch(place))
+    if not is_whole:
+        raise ValueError(
+            "must be an address like SCHEME://user:password@host:port/name; percent-encode special characters of the "
+            "password (%23 for #, %2F for /, %3F for ?, %40 for @)"
+        )
+    return f"{scheme}://{rest}"
+
+
+def _quoted(password: str) -> str:
+    """A password, percent-encoded unless it is already."""
+    is_encoded = re.fullmatch(r"(?:[^%]|%[0-9A-Fa-f]{2})*", password) and "%" in password
+    return quote(password, safe="%" if is_encoded else "")
 
 
 CommaList = Annotated[list[str], NoDecode]
@@ -78,6 +112,8 @@ class Env(BaseSettings):
     releases_per_hour: Annotated[int, Field(ge=1)] = 10
     # Validity of an invitation link.
     invitation_hours: Annotated[int, Field(ge=1, le=24 * 90)] = 24 * 7
+    # The path under which a proxy shows the site: /mhb
+    sub_path: str = ""
     site_url: str = ""  # base of links on the command line; empty: the first trusted origin
     # smtp://, smtp+tls:// (STARTTLS) or smtps://user:password@host:port; empty: no e-mail is sent
     email_url: str = ""
@@ -118,7 +154,33 @@ class Env(BaseSettings):
     def _check_database_url(cls, value: str) -> str:
         if value and not value.startswith(("postgres://", "postgresql://")):
             raise ValueError("must begin with postgresql:// (leave it empty to use the embedded SQLite database)")
-        return value
+        return with_quoted_password(value) if value else value
+
+    @field_validator("trusted_origins")
+    @classmethod
+    def _check_origins(cls, value: list[str]) -> list[str]:
+        origins = [origin.rstrip("/") for origin in value]
+        for origin in origins:
+            if not re.fullmatch(r"https?://[^/?#@\s]+", origin, re.IGNORECASE):
+                raise ValueError(
+                    f"{origin!r} must be https:// or http:// and a host, without a path (https://mhb.example.org)"
+                )
+        return origins
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _check_allowed_hosts(cls, value: list[str]) -> list[str]:
+        """Hosts only, also if they were written as addresses."""
+        hosts = [re.sub(r"^https?://|/.*$", "", host, flags=re.IGNORECASE) for host in value]
+        return [re.sub(r"(?<=[^:]):\d+$", "", host) for host in hosts]
+
+    @field_validator("sub_path")
+    @classmethod
+    def _check_sub_path(cls, value: str) -> str:
+        path = value.strip("/")
+        if not re.fullmatch(r"[\w.~-]*(/[\w.~-]+)*", path, re.ASCII):
+            raise ValueError("must be a path like /mhb, without a host")
+        return path and f"/{path}"
 
     @field_validator("site_url")
     @classmethod
@@ -131,6 +193,7 @@ class Env(BaseSettings):
     @classmethod
     def _check_email_url(cls, value: str) -> str:
         if value:
+            value = with_quoted_password(value)
             parts = urlsplit(value)
             if parts.scheme not in MAIL_PORTS or not parts.hostname or (parts.port or 1) < 1:
                 raise ValueError("must begin with smtp://, smtp+tls:// or smtps:// and name a host")
@@ -141,7 +204,7 @@ class Env(BaseSettings):
     def _check_redis_url(cls, value: str) -> str:
         if value and not value.startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("must begin with redis:// (leave it empty to use the embedded file broker)")
-        return value
+        return value if not value or value.startswith("unix://") else with_quoted_password(value)
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -193,7 +256,8 @@ class Env(BaseSettings):
     def site(self) -> str:
         """The base URL of pages, for use without a request."""
         origins = [origin for origin in self.trusted_origins if "*" not in origin]
-        return self.site_url or (origins[0] if origins else f"http://localhost:{self.port}")
+        site = self.site_url or (origins[0] if origins else f"http://localhost:{self.port}")
+        return site.removesuffix(self.sub_path)  # which `reverse` puts before every path
 
     @property
     def mail(self) -> SplitResult:

@@ -152,7 +152,9 @@ LOCALE_PATHS = [BASE_DIR / "mhb_site" / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
 
-STATIC_URL = "static/"
+FORCE_SCRIPT_NAME = ENV.sub_path or None
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = LANGUAGE_COOKIE_PATH = f"{ENV.sub_path}/"
+STATIC_URL = f"{ENV.sub_path}/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # Embedded: served from their source folders.
 STATIC_ROOT = None if ENV.embedded else ENV.static_root

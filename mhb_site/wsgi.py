@@ -1,14 +1,28 @@
 """WSGI entry point."""
 
 import os
+from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.core.wsgi import get_wsgi_application
+from django.http.response import HttpResponseBase
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
-application = get_wsgi_application()
+handler = get_wsgi_application()
 # After the apps are loaded.
-application.request_class = import_string("mhb_site.web.requests.Utf8WSGIRequest")
+handler.request_class = import_string("mhb_site.web.requests.Utf8WSGIRequest")
 # Otherwise the first request of each worker would wait a second until all views are imported.
 get_resolver().url_patterns  # noqa: B018
+
+
+def application(environ: dict[str, Any], start_response: "StartResponse") -> HttpResponseBase:
+    """The site. Of a proxy that passes the sub-path on, it is taken off, as others do."""
+    prefix = settings.FORCE_SCRIPT_NAME
+    if prefix and f"{environ['PATH_INFO']}/".startswith(f"{prefix}/"):
+        environ["PATH_INFO"] = environ["PATH_INFO"].removeprefix(prefix) or "/"
+    return handler(environ, start_response)

@@ -162,7 +162,7 @@ def _plain_problem(status: int, detail: str = "") -> JsonResponse:
 
 
 def _for_api(request: HttpRequest) -> bool:
-    return request.path.startswith("/api/v")
+    return request.path_info.startswith("/api/v")
 
 
 def refusal(request: HttpRequest, status: int, message: str) -> HttpResponse:

@@ -84,7 +84,7 @@ class RequestsMiddleware:
 
     def process_view(self, request: HttpRequest, _view: Any, _args: Any, _kwargs: Any) -> HttpResponse | None:
         """Check the fields of a form: here, because the body is only read after the CSRF check."""
-        if request.method != "POST" or request.path.startswith("/api/"):
+        if request.method != "POST" or request.path_info.startswith("/api/"):
             return None
         names = [getattr(file, "name", "") for _field, files in request.FILES.lists() for file in files]
         if _is_storable_dict(request.POST) and is_storable(names):

@@ -48,8 +48,8 @@ def test_an_admin_makes_and_exports_a_release_from_the_shell(
     [refusal] = source.pop("refusals")
     assert refusal["where"] == "line 5"
     assert source == {
-        "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "same": 1, "refused": 1,
-        "facets": {}, "joined": {}, "failed": 0,
+        "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "same": 1, "differs": 0,
+        "refused": 1,        "facets": {}, "joined": {}, "failed": 0,
     }  # fmt: skip
     batch = manage.json(
         "generate", "--benchmark", "mhb", "--source", "own", "--generator", "maker", "--limit", 2, "--yes", "--wait"

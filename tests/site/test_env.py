@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -72,6 +73,12 @@ def test_production_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("MHB_DATABASE_URL", "mysql://mhb@db/mhb", "postgresql://"),
         ("MHB_DATABASE_URL", "mhb", "postgresql://"),
         ("MHB_REDIS_URL", "http://redis", "redis://"),
+        ("MHB_REDIS_URL", "redis://:a#b", "percent-encode"),
+        ("MHB_REDIS_URL", "redis://redis:70000", "percent-encode"),
+        ("MHB_DATABASE_URL", "postgresql://mhb:a/b", "percent-encode"),
+        ("MHB_TRUSTED_ORIGINS", "mhb.example", "must be https://"),
+        ("MHB_TRUSTED_ORIGINS", "https://mhb.example/mhb", "without a path"),
+        ("MHB_SUB_PATH", "https://mhb.example/mhb", "must be a path"),
         ("MHB_LEASE_SECONDS", "soon", "integer"),
         ("MHB_LEASE_SECONDS", "4", "5 or more"),
         ("MHB_HTTPS", "perhaps", "boolean"),
@@ -93,6 +100,31 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, valu
     assert name in message
     assert reason in message
     assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize("password", ["a#b", "a?b", "a/b", "a@b", "a#@/?:[", "50%#", "plain", "a%23b"])
+def test_a_password_may_be_written_raw(monkeypatch: pytest.MonkeyPatch, password: str) -> None:
+    monkeypatch.setenv("MHB_SECRET_KEY", KEY)
+    monkeypatch.setenv("MHB_HTTPS", "false")
+    monkeypatch.setenv("MHB_DATABASE_URL", f"postgresql://mhb:{password}@db.example:5433/mhb?sslmode=require")
+    monkeypatch.setenv("MHB_REDIS_URL", f"redis://:{password}@redis.example:6380/1")
+    environment = env.read_environment()
+    meant = password.replace("%23", "#")
+    database = environment.database()
+    assert (database["PASSWORD"], database["HOST"], database["PORT"]) == (meant, "db.example", 5433)
+    assert unquote(urlsplit(environment.redis_url).password or "") == meant
+    assert urlsplit(environment.redis_url).port == 6380
+
+
+def test_hosts_origins_and_the_sub_path_are_put_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MHB_TRUSTED_ORIGINS", "https://mhb.example/, http://localhost:8000/")
+    monkeypatch.setenv("MHB_ALLOWED_HOSTS", "https://mhb.example/,localhost:8000,[::1],.example")
+    monkeypatch.setenv("MHB_SUB_PATH", "mhb/")
+    monkeypatch.setenv("MHB_SITE_URL", "https://mhb.example/mhb/")
+    environment = env.read_environment()
+    assert environment.trusted_origins == ["https://mhb.example", "http://localhost:8000"]
+    assert environment.allowed_hosts == ["mhb.example", "localhost", "[::1]", ".example"]
+    assert (environment.sub_path, environment.site) == ("/mhb", "https://mhb.example")
 
 
 def test_production_must_declare_whether_it_uses_https(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,3 +222,25 @@ def test_a_wrong_list_for_the_access_of_endpoints_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     assert refusal(monkeypatch, **{name: value}).startswith(f"Wrong setting. {name}: ")
+
+
+SUB_PATH = """
+from wsgiref.util import setup_testing_defaults
+from mhb_site.wsgi import application
+for path in ("/", "/mhb/", "/mhb", "/static/mhb/css/base.css", "/mhb/static/mhb/css/base.css"):
+    environ = {"PATH_INFO": path, "HTTP_HOST": "localhost"}
+    setup_testing_defaults(environ)
+    application(environ, lambda status, headers: print(status[:3], dict(headers).get("Location", "")))
+"""
+
+
+def test_a_site_under_a_sub_path_answers_whether_or_not_the_proxy_takes_it_off(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", SUB_PATH],
+        env={**os.environ, "MHB_SUB_PATH": "/mhb/", "MHB_DATA_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    redirect = "302 /mhb/accounts/login/?next=/mhb/"
+    assert result.stdout.splitlines() == [redirect, redirect, redirect, "200 ", "200 "], result.stderr[-2000:]

@@ -90,7 +90,8 @@ def test_a_corrected_record_differs_and_becomes_a_revision_only_if_asked(
     new = sources_queries.records(run.source).get(external_id=old.external_id)
     assert (new.revision, new.content["turns"][0]["content"]) == (2, "What is the dose, 50 mg?")
     assert run.source.records.count() == 3
-    assert sources_queries.records(run.source).count() == sources_queries.sources().get().records_count == 2
+    assert sources_queries.records(run.source).count() == 2
+    assert getattr(sources_queries.sources().get(), "records_count") == 2  # noqa: B009 - an annotation
     stored = SourceRecord.objects.get(pk=old.pk)
     assert (stored.content, stored.latest) == (old.content, False)
 

@@ -176,7 +176,7 @@ def test_a_file_that_kills_its_worker_fails_the_import_after_three_attempts(
 
 
 def test_an_import_that_runs_out_of_memory_says_so(adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    def raise_memory_error(*_args: Any) -> int:
+    def raise_memory_error(*_args: Any, **_options: Any) -> Any:
         raise MemoryError
 
     monkeypatch.setattr(sources_services, "_add_records", raise_memory_error)
@@ -205,9 +205,9 @@ def test_slow_records_are_stored_before_the_lease_expires(
     settings.MHB_LEASE_SECONDS = 0
     sizes = []
 
-    def record_size(_source: Any, rows: Any) -> int:
+    def record_size(_source: Any, rows: Any, **_options: Any) -> Any:
         sizes.append(len(rows))
-        return 0
+        return 0, []
 
     monkeypatch.setattr(sources_services, "_add_records", record_size)
     sources_services.run_import(upload(lines(*(conversation(n) for n in range(3))), adela).pk)
