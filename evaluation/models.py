@@ -105,6 +105,11 @@ class Run(Job):
     def __str__(self) -> str:
         return f"Run {self.pk}"
 
+    @property
+    def prompts(self) -> str:
+        """The prompt set as NAME@VERSION; "" for the benchmark's prompts."""
+        return str(self.prompt_set or "")
+
 
 class RunEndpoint(models.Model):
     """A model under test in a run. Primary keys keep the order in which the models were named.

@@ -172,6 +172,14 @@ class UnknownPrompts(GenerationError, status=422):
     """The recipe has no set of prompts with this name."""
 
 
+class PromptsFaulty(GenerationError, status=422):
+    """These prompts cannot be used."""
+
+
+class StalePrompts(GenerationError, status=409):
+    """Somebody saved a newer version of this prompt set meanwhile. Compare it with yours, then save again."""
+
+
 class NoAnalysis(GenerationError, status=404):
     """This benchmark has no analysis."""
 

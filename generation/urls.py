@@ -8,6 +8,7 @@ from generation.endpoints import views as endpoints_views
 from generation.jobs import views as jobs_views
 from generation.merges import views as merges_views
 from generation.outcomes import views as outcomes_views
+from generation.prompts import views as prompts_views
 from generation.releases import views as releases_views
 from generation.samples import views as samples_views
 from generation.sources import views as sources_views
@@ -24,6 +25,10 @@ urlpatterns = [
     path("endpoints/<slug:name>/", endpoints_views.endpoint, name="endpoint"),
     path("endpoints/<slug:name>/endings/", endpoints_views.endpoint_ending, name="endpoint-ending"),
     path("endpoints/<slug:name>/test/", endpoints_views.endpoint_test, name="endpoint-test"),
+    path("prompts/", prompts_views.prompts, name="prompts"),
+    path("prompts/<slug:benchmark>/compare/", prompts_views.prompts_compare, name="prompts-compare"),
+    path("prompts/<slug:benchmark>/<str:name>/", prompts_views.prompt_set, name="prompt-set"),
+    path("prompts/<slug:benchmark>/<str:name>/edit/", prompts_views.prompts_edit, name="prompts-edit"),
     path("batches/", batches_views.batches, name="batches"),
     path("batches/new/", batches_views.batch_new, name="batch-new"),
     path("batches/<int:pk>/", batches_views.batch, name="batch"),

@@ -36,6 +36,7 @@ from generation.images import api as images_api
 from generation.jobs import api as jobs_api
 from generation.merges import api as merges_api
 from generation.outcomes import api as outcomes_api
+from generation.prompts import api as prompts_api
 from generation.releases import api as releases_api
 from generation.samples import api as samples_api
 from generation.sources import api as sources_api
@@ -218,6 +219,8 @@ _v1 = [
     path("drafts/<int:pk>/undo-merge/", merges_api.UndoMerge.as_view(), name="draft-undo-merge"),
     path("batches/estimate/", batches_api.EstimateBatch.as_view(), name="batch-estimate"),
     *jobs_api.routes(),
+    path("prompts/<slug:benchmark>/", prompts_api.PromptSets.as_view(), name="prompts"),
+    path("prompts/<slug:benchmark>/<str:name>/", prompts_api.OnePromptSet.as_view(), name="prompt-set"),
     path("playground/", playground_api.Playground.as_view(), name="playground"),
     path("runs/", runs_api.Runs.as_view(), name="runs"),
     path("runs/estimate/", runs_api.EstimateRun.as_view(), name="run-estimate"),

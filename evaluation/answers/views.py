@@ -163,7 +163,8 @@ def _questions(
     """(label, messages) of each variant that has responses."""
     labels = {(dataset.task, dataset.variant): _(dataset.label) for dataset in protocol.datasets}
     variants = {response.variant for response in responses}
-    asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
+    with runs_queries.prompts_of(run):
+        asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
     return [(labels.get((sample.task, ask.variant), ""), ask.messages) for ask in asks if ask.variant in variants]
 
 

@@ -146,7 +146,7 @@ def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
     release, protocol = run.release, report.protocol
     rates = {rate.name: rate for rate in (*protocol.rates, *report.rates)}
-    settings = ("judging", "transport", "sampling", "seed", "judge_temperature", "fresh")
+    settings = ("judging", "transport", "sampling", "seed", "judge_temperature", "fresh", "prompts", "prompts_sha256")
     repeats = {"answers": run.answers_each, "judgments": run.judgments_each, "datasets": run.variants}
     return {
         "format": FORMAT,
@@ -206,6 +206,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
         },
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
         "estimated": run.estimated,
+        "prompt_set": dict(run.prompt_set.texts) if run.prompt_set else None,
         "texts_of_held_out_samples": with_held_out,
     }
 
@@ -257,7 +258,9 @@ def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict
     datasets, tasks_with_judge_prompts = queries.data_sets_of(run), set[str]()
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
     for sample in (rows if with_held_out else rows.exclude(split=HELD_OUT)).iterator(chunk_size=CHUNK):
-        for ask in queries.questions(protocol, sample, run.seed, datasets):
+        with queries.prompts_of(run):
+            asks = queries.questions(protocol, sample, run.seed, datasets)
+        for ask in asks:
             request = queries.model_request(ask, run.sampling)
             yield {
                 "role": "target",
@@ -272,7 +275,9 @@ def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict
             }
         if protocol.judge is not None and sample.task not in tasks_with_judge_prompts:
             tasks_with_judge_prompts.add(sample.task)
-            yield from _judge_prompts(run, protocol, sample)
+            with queries.prompts_of(run):
+                judge_prompts = list(_judge_prompts(run, protocol, sample))
+            yield from judge_prompts
 
 
 def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,9 @@ from evaluation.models import Run
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from generation.endpoints import queries as endpoints_queries
+from generation.errors import UnknownPrompts
 from generation.models import LAUNCH_SETTINGS, Endpoint, Release
+from generation.prompts import queries as prompts_queries
 
 # For runs without a frozen plan.
 DEFAULT_PLAN: Mapping[str, Any] = {"preset": "", "metric": "", "comparisons": [], "outcomes": {}, "minimum": MINIMUM}
@@ -61,6 +63,7 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             variants=settings["datasets"],
             transport=settings["transport"],
             sampling=settings["sampling"],
+            prompts=_prompts(release, settings),
             preset=plan.get("preset", ""),  # bundles older than presets have none
             metric=plan["metric"],
             comparisons=[":".join(pair) for pair in plan["comparisons"]],
@@ -75,6 +78,17 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
         return Repeat(repeated, tuple(chain.from_iterable(differences)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.WrongBundle(f"{folder}: {type(error).__name__} {error}") from error
+
+
+def _prompts(release: Release, settings: Mapping[str, Any]) -> str:
+    """The stored prompt set with the bundle's digest. Raises UnknownPrompts."""
+    digest = settings.get("prompts_sha256")  # bundles older than prompt sets have none
+    if not digest:
+        return ""
+    row = prompts_queries.stored_sets(release.benchmark).filter(digest=digest).first()
+    if row is None:
+        raise UnknownPrompts(f"{settings['prompts']}, SHA-256 {digest}")
+    return str(row)
 
 
 def _release(about: Mapping[str, Any]) -> Release:

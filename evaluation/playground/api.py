@@ -31,7 +31,10 @@ class PlaygroundSerializer(serializers.Serializer[Any]):
     )
     answer = serializers.CharField(max_length=20_000, default="", allow_blank=True, help_text="What the judge judges.")
     prompts = serializers.CharField(
-        max_length=64, default="", allow_blank=True, help_text="A set of prompts of a step."
+        max_length=64,
+        default="",
+        allow_blank=True,
+        help_text="A prompt set, released or a team's own: NAME, or NAME@VERSION.",
     )
     endpoint = NamedRowField(queryset=Endpoint.objects.all())
     send = serializers.BooleanField(default=False, help_text="Send it once; otherwise only show what would be sent.")

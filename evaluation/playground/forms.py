@@ -23,7 +23,10 @@ class PlaygroundForm(forms.Form):
         ),
     )
     prompts = forms.CharField(
-        label=_("Prompts"), required=False, max_length=64, help_text=_("A set of prompts of the recipe.")
+        label=_("Prompts"),
+        required=False,
+        max_length=64,
+        help_text=_("A prompt set, released or your own: NAME, or NAME@VERSION."),
     )
     answer = forms.CharField(
         label=_("Answer to judge"),

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,6 +15,7 @@ from generation.llm.errors import BrokenReply
 from generation.llm.request_body import build_body, with_schema
 from generation.llm.types import Reply, Request
 from generation.models import Draft, Endpoint, Release, ReleasedSample, SourceRecord
+from generation.prompts import queries as prompts_queries
 from generation.recipes import registry as recipes
 from generation.recipes import rehearsal
 from generation.recipes.recipe import Draft as DraftValue
@@ -37,7 +39,8 @@ class Asked:
 
     The latter two are of a release: `model:NAME@VERSION:DATA SET`, `judge:NAME@VERSION`. `on`: the
     number of a record, `draft:12`, or the key of a sample; the first that fits if it is empty.
-    `answer`: what the judge judges. `prompts`: the set of prompts of a step.
+    `answer`: what the judge judges. `prompts`: the set of prompts, released or a
+    team's own.
     """
 
     what: str
@@ -106,7 +109,7 @@ def choices() -> list[tuple[str, str]]:
 
 
 def prepare(asked: Asked) -> Prepared:
-    """The request as it would be sent. Raises NothingToTry, UnknownBenchmark, UnknownRelease."""
+    """The request as it would be sent. Raises NothingToTry, UnknownPrompts, UnknownRelease."""
     kind, _, rest = asked.what.partition(":")
     first, _, second = rest.partition(":")
     try:
@@ -161,10 +164,11 @@ def _of_step(asked: Asked, benchmark: str, name: str) -> Prepared:
     step = next((step for step in recipe.steps if isinstance(step, Step) and step.name == name), None)
     if step is None:
         raise errors.NothingToTry(f"{name!r} is no step of {benchmark}.")
-    if asked.prompts and asked.prompts not in recipe.prompt_sets:
-        raise errors.NothingToTry(f"{asked.prompts!r} is no set of prompts of {benchmark}.")
     on, draft = _draft(asked, benchmark, list(recipe.kinds))
-    question = rehearsal.first_question(step, draft, {role.name: "the-model" for role in recipe.roles})
+    if asked.prompts:
+        draft = replace(draft, prompts=prompts_queries.full_name(benchmark, asked.prompts))
+    with _prompts(benchmark, draft.prompts):
+        question = rehearsal.first_question(step, draft, {role.name: "the-model" for role in recipe.roles})
 
     def read(reply: Reply, value: BaseModel | None) -> Parsed:
         if question.check is not None:
@@ -173,6 +177,10 @@ def _of_step(asked: Asked, benchmark: str, name: str) -> Prepared:
 
     label = f"{recipes.label(benchmark)}: {name}"
     return Prepared(label, on, question.role, question.request, question.shape, read)
+
+
+def _prompts(benchmark: str, name: str) -> AbstractContextManager[None]:
+    return prompts_queries.using(benchmark, prompts_queries.stored_set(benchmark, name))
 
 
 def _draft(asked: Asked, benchmark: str, kinds: list[str]) -> tuple[str, DraftValue]:
@@ -193,7 +201,7 @@ def _draft(asked: Asked, benchmark: str, kinds: list[str]) -> tuple[str, DraftVa
     value = DraftValue(
         record=sources_queries.record_value(record, joined[record.pk]),
         terms=samples_queries.terms(benchmark),
-        prompts=recipes.resolve_prompt_set(benchmark, asked.prompts),
+        prompts=recipes.resolve_prompt_set(benchmark),
         checks=recipes.check_names(benchmark),
         settings=recipes.resolve_settings(benchmark),
         other_values=SourceValues(record),
@@ -217,7 +225,8 @@ def _of_model(asked: Asked, release_name: str, dataset_name: str) -> Prepared:
     if dataset is None:
         raise errors.NothingToTry(f"Data sets of {release}: {', '.join(datasets)}.")
     sample = _sample(asked, release, {dataset.task})
-    ask = queries.question(protocol, sample, 0, dataset.variant)
+    with _prompts(release.benchmark, asked.prompts):
+        ask = queries.question(protocol, sample, 0, dataset.variant)
 
     def read(reply: Reply, _value: BaseModel | None) -> Parsed:
         if protocol.read is None:
@@ -242,7 +251,8 @@ def _of_judge(asked: Asked, release_name: str) -> Prepared:
     if rubric is None or judging is None:
         raise errors.NothingToTry(f"Nothing in {sample.key} is judged by a model.")
     variant = next(iter(sorted(judging.variants)), "")
-    request = judging.judge(queries.sample_value(sample), rubric, variant, asked.answer or "(no answer)")
+    with _prompts(release.benchmark, asked.prompts):
+        request = judging.judge(queries.sample_value(sample), rubric, variant, asked.answer or "(no answer)")
     decide = judging.decide
 
     def read(_reply: Reply, value: BaseModel | None) -> Parsed:

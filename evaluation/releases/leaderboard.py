@@ -182,10 +182,11 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
 
 
 def _is_complete(run: Run, protocol: Protocol, datasets: Sequence[DataSet]) -> bool:
-    """Whether a finished run asked all data sets, with the published settings of the benchmark."""
+    """Whether a finished run asked all data sets, with the benchmark's own settings and prompts."""
     return (
         len(runs_queries.data_sets_of(run)) == len(datasets)
         and run.sampling == Run.Sampling.PROTOCOL
+        and run.prompt_set_id is None
         and (protocol.judge_temperature is None or run.judge_temperature == protocol.judge_temperature)
     )
 

@@ -74,6 +74,8 @@ class ReportSerializer(JudgesSerializer):
     judge_model = serializers.CharField(allow_null=True)
     judge_temperature = serializers.FloatField(allow_null=True)
     sampling = serializers.ChoiceField(choices=Run.Sampling.choices)
+    prompts = serializers.CharField(allow_blank=True, help_text="A team's own prompt set; empty: the benchmark's.")
+    prompts_sha256 = serializers.CharField(allow_blank=True)
     models = ModelAskedSerializer(many=True)
     seed = serializers.IntegerField()
     finished = serializers.BooleanField()

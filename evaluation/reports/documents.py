@@ -95,6 +95,8 @@ def _models(report: Report) -> list[str]:
             ", ".join(model.prompts),
         ]
         lines.append("| " + " | ".join(_cell(cell) or "–" for cell in cells) + " |")
+    if report.run.prompt_set:
+        lines += ["", f"Prompt set: `{report.run.prompts}`, SHA-256 `{report.run.prompts_sha256}`."]
     return lines
 
 

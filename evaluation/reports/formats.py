@@ -29,6 +29,8 @@ def as_dict(report: Report) -> dict[str, Any]:
         "judge_model": run.judge.model if run.judge else None,
         "judge_temperature": run.judge_temperature,
         "sampling": run.sampling,
+        "prompts": run.prompts,
+        "prompts_sha256": run.prompts_sha256,
         "models": [asdict(model) for model in models_asked(run)],
         "seed": run.seed,
         "finished": report.finished,

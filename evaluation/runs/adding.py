@@ -41,6 +41,7 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
         variants=run.variants,
         transport=Run.Transport.LIVE if live else run.transport,
         sampling=run.sampling,
+        prompts=run.prompts,
         fresh=run.fresh,
     )
 

@@ -100,6 +100,10 @@ class RunSerializer(serializers.ModelSerializer[Any]):
         help_text="The analysis plan, frozen at launch; empty for runs launched before plans were introduced."
     )
     endpoints = serializers.SlugRelatedField[Endpoint](slug_field="name", many=True, read_only=True)
+    prompts = serializers.CharField(
+        allow_blank=True, help_text="A team's own prompt set, NAME@VERSION; empty: the benchmark's prompts."
+    )
+    prompts_sha256 = serializers.CharField(allow_blank=True)
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
 
     class Meta:
@@ -120,6 +124,8 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "datasets",
             "transport",
             "sampling",
+            "prompts",
+            "prompts_sha256",
             "plan",
             "origin",
             "study",
@@ -223,6 +229,9 @@ class RunAskSerializer(LikeSerializer):
         default=list,
         max_length=queries.MAX_JUDGES,
         help_text="Judges after the first: a panel.",
+    )
+    prompts = serializers.CharField(
+        max_length=64, default="", allow_blank=True, help_text="A team's own prompt set: NAME, or NAME@VERSION."
     )
     panel = serializers.ChoiceField(
         choices=Run.Panel.choices,

@@ -10,6 +10,7 @@ from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import MAX_LOOKED_UP, Estimate, estimate_line, paces
 from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation.prompts import queries as prompts_queries
 
 
 def estimate_run(settings: RunSettings) -> Estimate:
@@ -19,6 +20,11 @@ def estimate_run(settings: RunSettings) -> Estimate:
     all judges of an escalating panel vote on everything. Raises what a launch would; see
     `queries.protocol_and_data_sets`.
     """
+    with prompts_queries.using(settings.release.benchmark, settings.prompt_set):
+        return _estimate(settings)
+
+
+def _estimate(settings: RunSettings) -> Estimate:
     protocol, datasets = queries.protocol_and_data_sets(settings)
     release, judges, judging, tested = settings.release, settings.judges, settings.judging, settings.tested
     in_batches = settings.transport == Run.Transport.BATCH

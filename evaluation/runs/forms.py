@@ -14,6 +14,7 @@ from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Release
+from generation.prompts import queries as prompts_queries
 
 
 class ReleaseField(forms.ModelChoiceField[Release]):
@@ -111,6 +112,11 @@ class LaunchForm(SpendingForm):
         ),
     )
 
+    prompts = forms.ChoiceField(
+        label=_("Prompts"),
+        required=False,
+        help_text=_("A prompt set of your own replaces the benchmark's questions and the judge's prompts."),
+    )
     preset = forms.ChoiceField(
         label=_("Counting rules"),
         required=False,
@@ -164,6 +170,7 @@ class LaunchForm(SpendingForm):
             "judging",
             "sampling",
             "transport",
+            "prompts",
             "preset",
             "metric",
             "minimum",
@@ -191,6 +198,12 @@ class LaunchForm(SpendingForm):
         else:
             del self.fields["datasets"], self.fields["seed"]
         protocol = registry.protocol(release.benchmark) if release else None
+        own = prompts_queries.choices(release.benchmark) if release else []
+        if own:
+            choices = [("", gettext("default prompts")), *((name, name) for name in own)]
+            self.fields["prompts"].choices = choices  # type: ignore[attr-defined]
+        else:
+            del self.fields["prompts"]
         rates = [(rate.name, gettext(rate.label)) for rate in protocol.rates] if protocol else []
         if protocol and protocol.presets:
             presets = [(name, gettext(preset.label)) for name, preset in protocol.presets.items()]
@@ -221,6 +234,7 @@ class LaunchForm(SpendingForm):
             sampling=data.get("sampling") or Run.Sampling.PROTOCOL,
             seed=data.get("seed") or 0,
             variants=data.get("datasets", ()),
+            prompts=data.get("prompts") or "",
             preset=data.get("preset") or "",
             metric=data.get("metric") or "",
             minimum=data.get("minimum") or MINIMUM,

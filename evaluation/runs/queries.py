@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -22,6 +23,7 @@ from generation.jobs.queries import ModelAsked
 from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
+from generation.prompts import queries as prompts_queries
 from review.rules.case_spec import UNDETERMINED
 
 Status = Work.Status
@@ -33,9 +35,14 @@ ROLES = {TARGET: _("Model under test"), JUDGE: _("Judge")}
 
 def runs() -> QuerySet[Run]:
     """All runs, newest first."""
-    return Run.objects.select_related("release", "judge", "created_by").prefetch_related(
+    return Run.objects.select_related("release", "judge", "created_by", "prompt_set").prefetch_related(
         "endpoints", "further_judges__endpoint"
     )
+
+
+def prompts_of(run: Run) -> AbstractContextManager[None]:
+    """Ask, inside, with the prompts of the run's set."""
+    return prompts_queries.using(run.release.benchmark, run.prompt_set)
 
 
 def sample_value(row: ReleasedSample) -> Sample:
@@ -186,7 +193,9 @@ def example_questions(run: Run) -> list[Request]:
     for task in dict.fromkeys(dataset.task for dataset in datasets):
         first = ReleasedSample.objects.filter(release=run.release, task=task).order_by("position").first()
         if first is not None:
-            requests += [model_request(ask, run.sampling) for ask in questions(protocol, first, run.seed, datasets)]
+            with prompts_of(run):
+                asks = questions(protocol, first, run.seed, datasets)
+            requests += [model_request(ask, run.sampling) for ask in asks]
     return requests
 
 
@@ -210,10 +219,11 @@ def trials(run: Run) -> list[Trial]:
         for task in dict.fromkeys(dataset.task for dataset in datasets)
         for sample in ReleasedSample.objects.filter(release=run.release_id, task=task).order_by("position")[:1]
     ]
-    asks = [ask for sample in firsts for ask in questions(protocol, sample, run.seed, datasets) if not ask.after]
+    with prompts_of(run):
+        asks = [ask for sample in firsts for ask in questions(protocol, sample, run.seed, datasets) if not ask.after]
+        judged = _unlike([each for sample in firsts for each in _judge_requests(protocol, run, sample)])
     asked = _unlike([(model_request(ask, run.sampling), None) for ask in asks])
     tested = [row.endpoint for row in run.tested.filter(left_out_at=None).select_related("endpoint").order_by("pk")]
-    judged = _unlike([each for sample in firsts for each in _judge_requests(protocol, run, sample)])
     return [
         Trial(endpoint_as_launched(run, endpoint), role, request, shape)
         for role, endpoints, requests in ((TARGET, tested, asked), (JUDGE, judges_of(run), judged))

@@ -36,12 +36,12 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
 
     Raises NoEndpoints; JudgeNeeded, NoJudgeNeeded; NotPerSample if the benchmark has no such
     judging; UnknownDataSet; NoBatches if no endpoint offers batches; TooManyRepeats;
-    EscalationNeedsThree, NoPanelInBatches for several judges; InvalidPlan; KeyReused if other
-    settings were launched under `key`.
+    EscalationNeedsThree, NoPanelInBatches for several judges; InvalidPlan;
+    UnknownPrompts; KeyReused if other settings were launched under `key`.
     """
     protocol, datasets = queries.protocol_and_data_sets(settings)
     judge = settings.judge
-    planned = make_plan(settings, protocol)
+    planned, prompt_set = make_plan(settings, protocol), settings.prompt_set
     temperatures = (settings.judge_temperature, protocol.judge_temperature, judge.temperature) if judge else ()
 
     def create() -> Run:
@@ -59,6 +59,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             transport=settings.transport,
             sampling=settings.sampling,
             plan=planned.as_json,
+            prompt_set=prompt_set,
             budget_money=settings.budget_money,
             budget_calls=settings.budget_calls,
             fresh=settings.fresh,
@@ -109,6 +110,7 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
         "judging": run.judging,
         "sampling": run.sampling,
         "transport": run.transport,
+        "prompts": run.prompts,
         "preset": run.plan.get("preset", ""),
         **plan_overrides(run, protocol, tested),
     }

@@ -8,7 +8,8 @@ from evaluation.errors import EscalationNeedsThree
 from evaluation.models import Run
 from evaluation.panel import INITIAL_JUDGES, escalation_order
 from evaluation.statistics.intervals import MINIMUM
-from generation.models import Endpoint, Release
+from generation.models import Endpoint, PromptSet, Release
+from generation.prompts import queries as prompts_queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class RunSettings:
         comparisons: the plan's pairs of models as MODEL:MODEL; empty: all.
         outcomes: the plan's rules as OUTCOME=RULE, where they differ from the preset.
         minimum: samples below which no interval is given.
+        prompts: a team's own prompt set, NAME or NAME@VERSION; '' for the benchmark's prompts.
         budget_money, budget_calls: limits of cost and calls; None: no limit.
         fresh: ignore cached replies.
         first_only: pause when the first sample has been judged; not in provider batches.
@@ -56,10 +58,16 @@ class RunSettings:
     comparisons: Sequence[str] = ()
     outcomes: Sequence[str] = ()
     minimum: int = MINIMUM
+    prompts: str = ""
     budget_money: Decimal | None = None
     budget_calls: int | None = None
     fresh: bool = False
     first_only: bool = False
+
+    @property
+    def prompt_set(self) -> PromptSet | None:
+        """The stored set whose prompts are sent; None: the benchmark's. Raises UnknownPrompts."""
+        return prompts_queries.stored_set(self.release.benchmark, self.prompts)
 
     @property
     def tested(self) -> list[Endpoint]:

@@ -44,7 +44,12 @@ StoreVerdicts = Callable[[Sequence[tuple[Any, Work.Status, Mapping[str, Any]]]],
 
 def work_on_run(run_id: int) -> int:
     """Work on a run in a lane until nothing is queued or its time is up; returns the rows done."""
-    run = Run.objects.select_related("release", "judge").get(pk=run_id)
+    run = Run.objects.select_related("release", "judge", "prompt_set").get(pk=run_id)
+    with queries.prompts_of(run):
+        return _work_on_run(run)
+
+
+def _work_on_run(run: Run) -> int:
     protocol = registry.protocol(run.release.benchmark)
     tested = run.tested.filter(left_out_at=None).select_related("endpoint")
     all_tested = run.tested.count()
@@ -124,19 +129,19 @@ def work_on_run(run_id: int) -> int:
         filling.fill_all(run)  # all rows of a batch must exist before it is filled
         _follow_batches(run, protocol, endpoints_by_id)
     try:
-        done = worker_lane.work_in_lane(run, endpoints_by_id.values(), take_rows, partial(_has_work, run_id))
+        done = worker_lane.work_in_lane(run, endpoints_by_id.values(), take_rows, partial(_has_work, run.pk))
     finally:
         reader.close()
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, endpoints_by_id)
-    life_cycle.pause_if_spent(run_id)
+    life_cycle.pause_if_spent(run.pk)
     if first is not None:
         undone = Response.objects.filter(run=run, status__in=(Status.QUEUED, Status.RUNNING))
         unjudged = Judgment.objects.filter(run=run, status__in=(Status.QUEUED, Status.RUNNING))
         is_open = undone.filter(sample=first).exists() or unjudged.exists()
         others = undone.exists() or queues.unfilled_endpoints(run).exists()
         life_cycle.pause_after_first(run, is_open=is_open, others=others)
-    settle(run_id)
+    settle(run.pk)
     return done
 
 

@@ -57,6 +57,7 @@ class BatchSerializer(serializers.ModelSerializer[Any]):
     """One launch of a recipe over the records of a source."""
 
     source = serializers.CharField(source="source.name")  # type: ignore[assignment]
+    prompts_sha256 = serializers.CharField(help_text="The digest of a team's own prompts; empty for released ones.")
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
 
     class Meta:
@@ -67,6 +68,7 @@ class BatchSerializer(serializers.ModelSerializer[Any]):
             "source",
             "status",
             "prompts",
+            "prompts_sha256",
             "preset",
             "comparison",
             "created_by",
@@ -163,7 +165,10 @@ class BatchAskSerializer(LikeSerializer):
     )
     plan = serializers.JSONField(required=False, help_text='A name, or targets such as {"A1": 30, "C": 20}.')
     prompts = serializers.CharField(
-        max_length=64, default="", allow_blank=True, help_text="The prompt set; empty: the default."
+        max_length=64,
+        default="",
+        allow_blank=True,
+        help_text="The prompt set, NAME or NAME@VERSION; empty: the default.",
     )
     preset = serializers.CharField(
         max_length=64, default="", allow_blank=True, help_text="The recipe's preset; empty: its first."

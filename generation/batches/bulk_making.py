@@ -28,6 +28,7 @@ from generation.engine.worker_lane import SHUTTING_DOWN
 from generation.jobs import life_cycle
 from generation.models import Batch, Draft, Job, Rubric, Sample, SampleVersion
 from generation.models.work import Work
+from generation.prompts import queries as prompts_queries
 from generation.recipes import registry
 from generation.recipes.recipe import NewSample
 from generation.recipes.review_sampling import NOT_SAMPLED_FOR_REVIEW, SAMPLED_FOR_REVIEW, ReviewDraw
@@ -117,11 +118,10 @@ def _make_waiting(batch: Batch, rows: Sequence[Draft], drawn: frozenset[int] | N
         return 0
     waiting_rows = list(_waiting_drafts(batch).filter(pk__in=[row.pk for row in rows]))
     sample = registry.recipe(batch.benchmark).sample
-    _make_samples(
-        batch,
-        [(row, sample(value)) for row, value in zip(waiting_rows, queries.draft_values(waiting_rows), strict=True)],
-        drawn,
-    )
+    values = zip(waiting_rows, queries.draft_values(waiting_rows), strict=True)
+    with prompts_queries.using(batch.benchmark, batch.prompt_set):
+        new_samples = [(row, sample(value)) for row, value in values]
+    _make_samples(batch, new_samples, drawn)
     return len(waiting_rows)
 
 

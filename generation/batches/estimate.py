@@ -12,6 +12,7 @@ from generation.batches import queries
 from generation.batches.launch import BatchSettings, check_apart, choose_records
 from generation.jobs.estimate import Estimate, UsualCalls, estimate_line, paces
 from generation.models import Batch, Call, Draft, Endpoint, SourceRecord
+from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Term, TrapPlan
@@ -34,8 +35,6 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     recipe = registry.recipe(benchmark)
     values = registry.resolve_settings(benchmark, settings.preset, settings.changes)
     prompts = settings.prompt_sets
-    if unknown := [name for name in prompts if name and name not in recipe.prompt_sets]:
-        raise errors.UnknownPrompts(", ".join(unknown))
     records = choose_records(settings).records
     checks_run = tuple(registry.check_names(benchmark) if checks is None else checks)
     counts = Counter(kind for _pk, kind in records)
@@ -60,11 +59,11 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
                 checks=checks_run,
                 settings=values,
             )
-            for step in recipe.steps:
-                if step.applies(value):
-                    for question in step.asks(value):  # the same question may occur several times
-                        question_counts[question] += count
-                        places.setdefault(question[1], set()).add((name, kind))
+            with prompts_queries.using(benchmark, prompts_queries.stored_set(benchmark, name)):
+                asked = [question for step in recipe.steps if step.applies(value) for question in step.asks(value)]
+            for question in asked:  # the same question may occur several times
+                question_counts[question] += count
+                places.setdefault(question[1], set()).add((name, kind))
     question_counts = Counter({question: n for question, n in question_counts.items() if question[0] in bound})
     history = _read_history(settings, values, bound, checks_run)
     players = settings.players_in(bound)

@@ -27,6 +27,7 @@ from generation.common.fields import ShallowJSON
 from generation.errors import WrongDraw, WrongPlan, WrongSetting
 from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Source
+from generation.prompts import queries as prompts_queries
 from generation.recipes import registry
 from generation.recipes.forms import benchmark_choices
 from generation.recipes.recipe import ModelRole, Preset, TrapPlan
@@ -145,7 +146,8 @@ class LaunchForm(SpendingForm):
         self.fields["where"].help_text = self.fields["where"].help_text % {"fields": ", ".join(known)}
         presets = [(preset.name, _preset_choice(preset)) for preset in recipe.presets]
         plans = [(plan.name, plan.name) for plan in recipe.plans]
-        sets = [("", _("default prompts")), *((name, name) for name in recipe.prompt_sets)]
+        named = [*recipe.prompt_sets, *prompts_queries.choices(benchmark)]
+        sets = [("", _("default prompts")), *((name, name) for name in named)]
         checks = [(name, gettext(registry.check_label(benchmark, name))) for name in registry.check_names(benchmark)]
         self._offer("preset", presets, is_offered=bool(presets))
         if presets:

@@ -15,6 +15,7 @@ from generation.batches.draw import STRATIFIED, UNKNOWN, Draw, DrawnRecords, dra
 from generation.common.chunks import chunked
 from generation.jobs import life_cycle
 from generation.models import Batch, BatchRole, Comparison, Draft, Endpoint, Source, SourceRecord
+from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import TrapPlan
 from generation.samples import queries as samples_queries
@@ -28,10 +29,11 @@ class BatchSettings:
 
     `roles`: the endpoint of each role; `beside`: further endpoints of the role that several may
     play. `limit`: the maximum number of records, selected by `draw`. `plan`: the trap plan.
-    `prompts`: the set of prompt files; `compare`: that of a second batch over the same records,
-    None without a comparison. `preset`: the recipe's preset, "" for the default; `changes`:
-    overrides of its values (`registry.resolve_settings`). `checks`: None for all of them.
-    `budget_money`, `budget_calls`: the maximum cost and number of a batch's calls; None: no limit.
+    `prompts`: the set of prompt files, released or a team's own (NAME, or NAME@VERSION); `compare`:
+    that of a second batch over the same records, None without a comparison. `preset`: the recipe's
+    preset, "" for the default; `changes`: overrides of its values (`registry.resolve_settings`).
+    `checks`: None for all of them. `budget_money`, `budget_calls`: the maximum cost and number of a
+    batch's calls; None: no limit.
     `fresh`: ignore cached replies. `first_only`: pause when the first record has ended.
     """
 
@@ -67,9 +69,13 @@ class BatchSettings:
 
     @property
     def prompt_sets(self) -> tuple[str, ...]:
-        """The full name of each batch's prompt set. Raises SamePrompts if two are the same."""
+        """The full name of each batch's prompt set.
+
+        Raises SamePrompts if two are the same, UnknownPrompts, UnknownPreset.
+        """
         names = (self.prompts,) if self.compare is None else (self.prompts, self.compare)
-        sets = tuple(registry.resolve_prompt_set(self.benchmark, name, self.preset) for name in names)
+        resolved = (registry.resolve_prompt_set(self.benchmark, name, self.preset) for name in names)
+        sets = tuple(prompts_queries.full_name(self.benchmark, name) for name in resolved)
         if len(set(sets)) < len(sets):
             raise errors.SamePrompts
         return sets
@@ -175,8 +181,8 @@ def _new_batch(
     arm: str = "",
 ) -> Batch:
     benchmark, recipe = setting.benchmark, registry.recipe(setting.benchmark)
-    if setting.prompts and setting.prompts not in recipe.prompt_sets:
-        raise errors.UnknownPrompts(f"{setting.prompts!r}; known: {', '.join(recipe.prompt_sets) or '-'}")
+    prompts = registry.resolve_prompt_set(benchmark, setting.prompts, setting.preset)
+    prompt_set = prompts_queries.stored_set(benchmark, prompts)
     preset = registry.preset(benchmark, setting.preset)
     settings = registry.resolve_settings(benchmark, setting.preset, setting.changes)
     check_apart(benchmark, settings, roles)
@@ -188,7 +194,8 @@ def _new_batch(
         benchmark=benchmark,
         source=setting.source,
         checks=[name for name in known if name in checks],
-        prompts=registry.resolve_prompt_set(benchmark, setting.prompts, setting.preset),
+        prompts=str(prompt_set) if prompt_set else prompts,
+        prompt_set=prompt_set,
         preset=preset.name if preset else "",
         settings=settings,
         changed=[name for name in settings if preset and settings[name] != preset.values[name]],
@@ -292,7 +299,9 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
         "seed": draw.get("seed") or 0,
         "where": draw.get("where") or {},
         "plan": batch.plan["targets"] if plan == registry.CUSTOM_PLAN else plan,
-        "prompts": batch.prompts if batch.prompts in recipe.prompt_sets and batch.prompts != default_prompts else "",
+        "prompts": batch.prompts
+        if (batch.prompt_set_id or batch.prompts in recipe.prompt_sets) and batch.prompts != default_prompts
+        else "",
         "preset": batch.preset,
         "settings": {name: batch.settings[name] for name in batch.changed if name in batch.settings},
         "checks": [name for name in registry.check_names(batch.benchmark) if name in batch.checks],

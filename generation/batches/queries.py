@@ -30,6 +30,7 @@ from generation.models import (
     SourceRecord,
 )
 from generation.models.work import Work
+from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, rehearsal
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample, Preset, Step
@@ -204,7 +205,7 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
 
 def batches() -> QuerySet[Batch]:
     """All batches, newest first, with counts of drafts."""
-    return Batch.objects.select_related("source", "created_by").annotate(
+    return Batch.objects.select_related("source", "created_by", "prompt_set").annotate(
         drafts_count=Count("drafts"),
         ended_count=Count("drafts", filter=Q(drafts__status__in=[Status.DONE, Status.DROPPED, Status.FAILED])),
         failed_count=Count("drafts", filter=Q(drafts__status=Status.FAILED)),
@@ -329,7 +330,13 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
 
 def sample_of_draft(draft: Draft) -> NewSample:
     """The sample that the recipe makes of a draft which went through all steps."""
-    return registry.recipe(draft.batch.benchmark).sample(draft_value(draft))
+    return sample_of(draft.batch, draft_value(draft))
+
+
+def sample_of(batch: Batch, value: DraftValue) -> NewSample:
+    """The sample that the batch's recipe makes of a draft's value, with its prompts' names."""
+    with prompts_queries.using(batch.benchmark, batch.prompt_set):
+        return registry.recipe(batch.benchmark).sample(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,8 +408,10 @@ def trials(batch: Batch) -> list[Trial]:
         return []
     value, names = draft_value(row), {role.role: role.endpoint.model for role in roles}
     asked: dict[str, rehearsal.Question] = {}
-    for step in registry.recipe(batch.benchmark).steps:
-        if isinstance(step, Step):
+    with prompts_queries.using(batch.benchmark, batch.prompt_set):
+        for step in registry.recipe(batch.benchmark).steps:
+            if not isinstance(step, Step):
+                continue
             with suppress(rehearsal.NoQuestion):
                 question = rehearsal.first_question(step, value, names)
                 asked.setdefault(question.role, question)

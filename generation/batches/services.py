@@ -33,6 +33,7 @@ from generation.models import (
     SampleVersion,
 )
 from generation.models.work import Work
+from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, text_similarity
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Dropped, NewSample, Step
@@ -68,7 +69,12 @@ def work_on_batch(batch_id: int) -> int:
 
     Returns how many were processed.
     """
-    batch = Batch.objects.get(pk=batch_id)
+    batch = Batch.objects.select_related("prompt_set").get(pk=batch_id)
+    with prompts_queries.using(batch.benchmark, batch.prompt_set):
+        return _work_on_batch(batch)
+
+
+def _work_on_batch(batch: Batch) -> int:
     roles = BatchRole.objects.filter(batch=batch).select_related("endpoint")
     launch_settings = batch.endpoint_settings
     endpoints = {
@@ -113,13 +119,13 @@ def work_on_batch(batch_id: int) -> int:
         done += worker_lane.work_in_lane(
             batch, endpoints.values(), take_rows, drafts.filter(status=Status.QUEUED).exists
         )
-    life_cycle.pause_if_spent(batch_id)
+    life_cycle.pause_if_spent(batch.pk)
     if first is not None:
         undone = Draft.objects.filter(batch=batch, status__in=(Status.QUEUED, Status.RUNNING))
         is_open = undone.filter(record=first, at_barrier=False).exists()
         life_cycle.pause_after_first(batch, is_open=is_open, others=undone.exists())
     bulk_making.make_waiting_samples(batch)
-    settle(batch_id)
+    settle(batch.pk)
     return done
 
 
@@ -239,7 +245,7 @@ def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVers
     if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
         raise errors.JobOver
     value = queries.draft_value(row)
-    new_sample = registry.recipe(row.batch.benchmark).sample(value)
+    new_sample = queries.sample_of(row.batch, value)
     pre_review_checks.record_decision(row, Draft.Gate.LET_THROUGH, actor, reason)
     return _make_sample(row, row.batch, value, new_sample, pre_review_checks.fingerprint_of(row.batch, new_sample))
 

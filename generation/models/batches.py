@@ -29,7 +29,8 @@ class Batch(Job):
 
     `plan`: {} or {"name", "targets": task -> subtype -> samples, "clusters": task -> cluster ->
     samples}, scaled to the batch. `checks`: the names of the pre-review checks that run. `prompts`:
-    the set of prompt files, "" for the default set. `preset`: the name of the recipe's preset, ""
+    the set of prompt files, "" for the default set, NAME@VERSION for a team's own (`prompt_set`).
+    `preset`: the name of the recipe's preset, ""
     if the recipe has none. `settings`: the preset's values at launch, with the overrides of the
     launch, whose names are in `changed`. `draw`: how its records were drawn
     (`generation.batches.draw`), {} in batches that are older than draws.

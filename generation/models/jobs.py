@@ -7,6 +7,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from generation.models.prompts import PromptSet
 from review.models import User
 
 
@@ -34,6 +35,8 @@ class Job(models.Model):
 
     `model_checks`: what a try of each endpoint showed before the first row was taken, by endpoint;
     a worker tries those that are missing, until `checking_until` (`generation.trials.checking`).
+
+    `prompt_set`: the exact version of a team's own prompts; null: those of the benchmark's folder.
 
     `launch_key`: identifies a launch that is sent twice (`life_cycle.launch_once`); null if the
     client sent none. `launch_digest`: digest of what was launched under that key; empty in rows
@@ -78,6 +81,7 @@ class Job(models.Model):
     launch_key = models.CharField(max_length=64, null=True, blank=True, unique=True)
     launch_digest = models.CharField(max_length=64, blank=True, default="")
     first_only = models.BooleanField(default=False)  # pause when the first record has ended, for a person to look
+    prompt_set = models.ForeignKey(PromptSet, on_delete=models.PROTECT, null=True, blank=True, related_name="jobs")
     model_checks = models.JSONField(default=dict, blank=True)
     checking_until = models.DateTimeField(null=True, blank=True)
 
@@ -102,6 +106,11 @@ class Job(models.Model):
     def name(self) -> str:
         """The job's name on pages and in commands: ``batch:7``, ``run:3``."""
         return f"{self.kind}:{self.pk}"
+
+    @property
+    def prompts_sha256(self) -> str:
+        """The digest of a team's own prompts; "" if those of the benchmark's folder are sent."""
+        return self.prompt_set.digest if self.prompt_set else ""
 
     @property
     def is_checking(self) -> bool:

@@ -1,17 +1,23 @@
-"""Reads the prompt files of a benchmark's folder."""
+"""Reads the prompt files of a benchmark's folder, and those of sets that a team brought."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 
 from generation.llm.types import Message, Role
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt file: `name@version` in the ledger, and its turns with ``$placeholders``."""
+    """A prompt file: `name@version` in the ledger, and its turns with ``$placeholders``.
+
+    Where a team's own set is in force (`in_force`), its text and label replace this file's.
+    """
 
     name: str
     version: str
@@ -19,11 +25,42 @@ class Prompt:
 
     def messages(self, **values: str) -> tuple[Message, ...]:
         """The turns with every placeholder filled in. Raises KeyError if a value is missing."""
-        return tuple(Message(role, _fill_placeholders(text, values)) for role, text in self.turns)
+        return tuple(Message(role, _fill_placeholders(text, values)) for role, text in self._in_force.turns)
 
     @property
     def label(self) -> str:
-        return f"{self.name}@{self.version}"
+        prompt = self._in_force
+        return f"{prompt.name}@{prompt.version}"
+
+    @property
+    def file(self) -> str:
+        """The name of its file in any set, without the ending."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def placeholders(self) -> frozenset[str]:
+        """The names of its ``$placeholders``. Raises ValueError for a ``$`` without a name."""
+        return frozenset(name for _role, text in self.turns for name in _split_template(text)[1::2])
+
+    @property
+    def _in_force(self) -> "Prompt":
+        return _replaced.get().get((self.name.partition("/")[0], self.file), self)
+
+
+_replaced: ContextVar[Mapping[tuple[str, str], Prompt]] = ContextVar("prompts in force", default=MappingProxyType({}))
+
+
+@contextmanager
+def in_force(benchmark: str, prompts: Mapping[str, Prompt]) -> Iterator[None]:
+    """Use these prompts (file -> prompt) instead of the benchmark's, here and in tasks begun here.
+
+    Recipes and protocols know only their own files; which text is sent is decided by the job.
+    """
+    token = _replaced.set({(benchmark, file): prompt for file, prompt in prompts.items()})
+    try:
+        yield
+    finally:
+        _replaced.reset(token)
 
 
 def _fill_placeholders(text: str, values: Mapping[str, str]) -> str:
@@ -50,44 +87,65 @@ def _split_template(text: str) -> tuple[str, ...]:
 
 
 def read_prompt(path: Path) -> Prompt:
-    """Read ``<benchmark>/prompts/<name>.md``.
+    """Read ``<benchmark>/prompts/<name>.md``; see `parse_prompt`.
 
-    Its first line is ``version: N``. Then come parts headed ``=== system``, ``=== user`` or ``===
-    assistant`` (an example of a reply, between two ``=== user`` parts). A file of another set lies
-    one folder deeper, ``<benchmark>/prompts/<set>/<name>.md``, and the set is part of the prompt's
-    name.
-
-    Raises ValueError if the file has no version or an unknown part.
+    A file of another set lies one folder deeper, ``<benchmark>/prompts/<set>/<name>.md``, and the
+    set is part of the prompt's name.
     """
-    head, _, body = path.read_text(encoding="utf-8").partition("\n")
-    if not head.startswith("version:"):
-        raise ValueError(f"{path.name}: the first line must be 'version: N'")
-    turns: list[tuple[Role, str]] = []
-    for part in f"\n{body}".split("\n=== ")[1:]:
-        role, _, text = part.partition("\n")
-        match role.strip():
-            case "system" | "user" | "assistant" as known:
-                turns.append((known, text.strip()))
-            case unknown:
-                raise ValueError(f"{path.name}: unknown part {unknown!r}")
-    if not turns:
-        raise ValueError(f"{path.name}: no part '=== system' or '=== user'")
-    if turns[-1][0] == "assistant":
-        raise ValueError(f"{path.name}: the last part is a reply, which answers nothing")
     folder = path.parent
     set_prefix = "" if folder.name == "prompts" else f"{folder.name}/"
     benchmark = (folder.parent if set_prefix else folder).parent.name
-    return Prompt(f"{benchmark}/{set_prefix}{path.stem}", head.removeprefix("version:").strip(), tuple(turns))
+    return parse_prompt(f"{benchmark}/{set_prefix}{path.stem}", path.read_text(encoding="utf-8"))
 
 
-def read_prompts(folder: Path, *names: str) -> dict[str, dict[str, Prompt]]:
+def parse_prompt(name: str, text: str) -> Prompt:
+    """Parse the text of a prompt file.
+
+    Its first line is ``version: N``. Then come parts headed ``=== system``, ``=== user`` or ``===
+    assistant`` (an example of a reply, between two ``=== user`` parts).
+
+    Raises ValueError if the file has no version or an unknown part.
+    """
+    file = f"{name.rpartition('/')[2]}.md"
+    head, _, body = text.partition("\n")
+    version = head.removeprefix("version:").strip()
+    if not head.startswith("version:") or not version:
+        raise ValueError(f"{file}: the first line must be 'version: N'")
+    turns: list[tuple[Role, str]] = []
+    for part in f"\n{body}".split("\n=== ")[1:]:
+        role, _, turn = part.partition("\n")
+        match role.strip():
+            case "system" | "user" | "assistant" as known:
+                turns.append((known, turn.strip()))
+            case unknown:
+                raise ValueError(f"{file}: unknown part {unknown[:40]!r}")
+    if not turns:
+        raise ValueError(f"{file}: no part '=== system' or '=== user'")
+    if turns[-1][0] == "assistant":
+        raise ValueError(f"{file}: the last part is a reply, which answers nothing")
+    return Prompt(name, version, tuple(turns))
+
+
+class PromptSets(dict[str, dict[str, Prompt]]):
+    """The sets of a folder: set -> name -> prompt.
+
+    A team's own set (``name@2``) is in force instead of the default one.
+    """
+
+    def __missing__(self, name: str) -> dict[str, Prompt]:
+        if "@" not in name:
+            raise KeyError(name)
+        return self[""]
+
+
+def read_prompts(folder: Path, *names: str) -> PromptSets:
     """Read the prompts of all sets, as set -> name -> prompt.
 
     The files of `folder` are the default set, "", and each folder within it is another one. A set
     without a file of its own uses the default's. Raises ValueError like `read_prompt`.
     """
     default = {name: read_prompt(folder / f"{name}.md") for name in names}
-    sets = {"": default}
+    sets = PromptSets({"": default})
     for set_folder in sorted(path for path in folder.iterdir() if path.is_dir()):
         overrides = {
             name: read_prompt(set_folder / f"{name}.md") for name in names if (set_folder / f"{name}.md").exists()

@@ -85,6 +85,7 @@ RAIL = (
         _("Connections"),
         (
             Place("generation:endpoints", _("Endpoints"), "n", Can.CONNECT),
+            Place("generation:prompts", _("Prompts"), "t", Can.READ_RESULTS),
             Place("evaluation:playground", _("Playground"), "y", Can.MEASURE),
             Place("api-docs", _("API"), "i", Can.READ_RESULTS),
         ),

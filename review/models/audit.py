@@ -125,6 +125,7 @@ class PersonEvent(Chained):
         ITEM_CHANGED = "item-changed", _("calibration case edited")
         TERM = "term", _("taxonomy term added or changed")
         FORM = "form", _("review form published")
+        PROMPTS = "prompts", _("prompt set saved")
 
     person = models.ForeignKey(User, on_delete=models.PROTECT, related_name="account_events")
     kind = models.CharField(max_length=16, choices=Kind)

@@ -17,6 +17,7 @@ COMMENT = 4_000  # also the passage it quotes, and an objection to a wording
 REMARK = 2_000  # why a case is declined, taken from somebody, withdrawn or reported
 GUIDELINE = 100_000
 NAME = 300  # of a field, or of a row that a request refers to
+PROMPT = 50_000  # a prompt file
 
 # Entries.
 ENTRIES = 200  # of a list or of names in a request, where nothing says otherwise

@@ -42,7 +42,7 @@ def _repeats(text: str) -> int:
 # The options whose names are those of fields of the settings.
 _SAME_NAME = (
     *("panel", "answers", "judgments", "judge_temperature", "judging", "transport", "sampling", "seed", "datasets"),
-    *("preset", "metric", "minimum"),
+    *("preset", "metric", "minimum", "prompts"),
 )
 
 
@@ -87,6 +87,7 @@ class Command(Step):
             choices=Run.Sampling.values,
             help="endpoint: use the endpoints' own temperature and token limit, not the benchmark's",
         )
+        parser.add_argument("--prompts", metavar="SET", help="a team's own prompt set: NAME, or NAME@VERSION")
         parser.add_argument(
             "--preset", metavar="NAME", help="how the benchmark counts failures, where it has several ways"
         )

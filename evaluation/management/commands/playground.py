@@ -21,7 +21,7 @@ class Command(Step):
         parser.add_argument("what", nargs="?", help="step:BENCHMARK:NAME, model:RELEASE:DATA SET or judge:RELEASE")
         parser.add_argument("--on", default="", metavar="ID", help="a record's number, draft:12, or a sample's key")
         parser.add_argument("--answer", default="", metavar="TEXT", help="what the judge judges")
-        parser.add_argument("--prompts", default="", metavar="SET", help="a set of prompts of the step")
+        parser.add_argument("--prompts", default="", metavar="SET", help="a set of prompts: NAME, or NAME@VERSION")
         parser.add_argument("--endpoint", metavar="NAME")
         parser.add_argument("--send", action="store_true", help="send it once: priced, in the ledger, in no result")
 

@@ -64,7 +64,9 @@ class Command(Step):
             metavar="NAME=VALUE",
             help="override a preset value, as JSON or a word; repeat for several",
         )
-        parser.add_argument("--prompts", metavar="SET", help="the prompt set (default: the usual one)")
+        parser.add_argument(
+            "--prompts", metavar="SET", help="the prompt set: NAME, or NAME@VERSION (default: the usual one)"
+        )
         parser.add_argument(
             "--compare",
             metavar="SET",

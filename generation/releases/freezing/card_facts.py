@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import F, Sum
 
-from generation.models import BatchRole, SampleVersion
+from generation.models import BatchRole, PromptSet, SampleVersion
 from generation.releases.freezing.content import CHUNK, Totals
 from generation.samples.validity import validity
 from review.common.sql import among
@@ -20,9 +20,10 @@ from review.models import ActiveInterval, User
 def card_facts(benchmark: str, totals: Totals, cases: Sequence[int]) -> dict[str, Any]:
     """Collect the data card's facts.
 
-    These are the models by role, the roles by model family, the prompts, who reviewed and for how
-    long, the number of regenerated samples, the position of the first sample reviewed with each
-    version of the form, and how many samples of these batches physicians found valid.
+    These are the models by role, the roles by model family, the prompts and a team's own sets of
+    them, who reviewed and for how long, the number of regenerated samples, the position of the
+    first sample reviewed with each version of the form, and how many samples of these batches
+    physicians found valid.
     """
     seconds = 0.0
     for start in range(0, len(cases), CHUNK):
@@ -42,6 +43,7 @@ def card_facts(benchmark: str, totals: Totals, cases: Sequence[int]) -> dict[str
         "models": models,
         "families": dict(sorted(families.items())),
         "prompts": dict(sorted(totals.prompts.items())),
+        "prompt_sets": {str(row): row.digest for row in PromptSet.objects.filter(jobs__in=totals.batches)},
         "regenerated": totals.regenerated,
         "forms": sorted(totals.forms.values()),
         "reviews": totals.reviews,

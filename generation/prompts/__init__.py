@@ -1,0 +1,1 @@
+"""Prompt sets: the released ones, and those that a team writes or brings."""

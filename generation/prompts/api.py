@@ -1,0 +1,76 @@
+"""The API of prompt sets."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from generation.prompts import queries, services
+from review.common.api import validated_body
+from review.common.decorators import signed_in_account
+from review.rules import limits
+from review.rules.permissions import Can
+
+
+class PromptSetNameSerializer(serializers.Serializer[Any]):
+    """A prompt set as a launch names it, with the SHA-256 of its texts.
+
+    `released`: a set of the benchmark's folder; all others are a team's own, in versions.
+    """
+
+    benchmark = serializers.CharField()
+    name = serializers.CharField()
+    digest = serializers.CharField()
+    released = serializers.BooleanField()
+    based_on = serializers.CharField(source="stored.based_on", default="")
+    note = serializers.CharField(source="stored.note", default="")
+    author = serializers.CharField(source="stored.author.username", default=None, allow_null=True)
+    at = serializers.DateTimeField(source="stored.at", default=None, allow_null=True)
+
+
+class PromptSetSerializer(PromptSetNameSerializer):
+    """A prompt set with its texts by file."""
+
+    texts = serializers.DictField(child=serializers.CharField())
+
+
+class SavePromptSetSerializer(serializers.Serializer[Any]):
+    """Prompts to save as the next version of a set; files that are not given are those of `based_on`."""
+
+    name = serializers.CharField(max_length=40)
+    texts = serializers.DictField(child=serializers.CharField(max_length=limits.PROMPT, trim_whitespace=False))
+    based_on = serializers.CharField(max_length=64, default="", allow_blank=True, help_text="Empty: the default set.")
+    note = serializers.CharField(max_length=500, default="", allow_blank=True)
+
+
+class PromptSets(APIView):
+    """The prompt sets of a benchmark: the released ones, then a team's own, newest first."""
+
+    can = {"GET": Can.READ_RESULTS, "POST": Can.PRODUCE}
+
+    @extend_schema(operation_id="prompts_list", responses=PromptSetNameSerializer(many=True))
+    def get(self, request: Request, benchmark: str) -> Response:
+        """List the sets."""
+        return Response(PromptSetNameSerializer(queries.sets(benchmark), many=True).data)
+
+    @extend_schema(request=SavePromptSetSerializer, responses={201: PromptSetSerializer})
+    def post(self, request: Request, benchmark: str) -> Response:
+        """Save prompts as the next version of a set of your own."""
+        saved = services.save(
+            benchmark, **validated_body(SavePromptSetSerializer, request), actor=signed_in_account(request)
+        )
+        return Response(PromptSetSerializer(queries.shown_set(benchmark, str(saved))).data, status=201)
+
+
+class OnePromptSet(APIView):
+    """A prompt set."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(operation_id="prompts_retrieve", responses=PromptSetSerializer)
+    def get(self, request: Request, benchmark: str, name: str) -> Response:
+        """The set with its texts; `default` is the benchmark's usual set."""
+        return Response(PromptSetSerializer(queries.shown_set(benchmark, name)).data)

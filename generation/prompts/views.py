@@ -1,0 +1,84 @@
+"""Pages of prompt sets."""
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from generation import errors
+from generation.models import Batch
+from generation.prompts import forms, queries, services
+from generation.recipes import registry
+from review.common.decorators import requires, signed_in_account
+from review.rules.permissions import Can, allowed
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def prompts(request: HttpRequest) -> HttpResponse:
+    """The prompt sets of each benchmark, and the form that compares two."""
+    benchmarks = [(name, registry.label(name), queries.sets(name)) for name in registry.names()]
+    return render(request, "generation/prompts/prompts.html", {"benchmarks": benchmarks})
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def prompt_set(request: HttpRequest, benchmark: str, name: str) -> HttpResponse:
+    """One set's prompts, as they are sent."""
+    shown = _shown(benchmark, name)
+    jobs = shown.stored.jobs.order_by("-pk")[:20] if shown.stored else Batch.objects.none()
+    context = {**_context(benchmark), "shown": shown, "jobs": jobs, "may_edit": allowed(request.user, Can.PRODUCE)}
+    return render(request, "generation/prompts/prompt_set.html", context)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def prompts_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
+    """Two sets, the differences marked."""
+    first = _shown(benchmark, request.GET.get("a") or queries.DEFAULT)
+    second = _shown(benchmark, request.GET.get("b") or queries.DEFAULT)
+    context = {
+        **_context(benchmark),
+        "first": first,
+        "second": second,
+        "names": [each.name for each in queries.sets(benchmark)],
+        "differences": queries.differences(first, second),
+    }
+    return render(request, "generation/prompts/compare.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Can.PRODUCE)
+def prompts_edit(request: HttpRequest, benchmark: str, name: str) -> HttpResponse:
+    """Edit a set; saving makes a new version of a set of one's own."""
+    base = _shown(benchmark, name)
+    form = forms.PromptSetForm(request.POST if request.method == "POST" else None, base=base)
+    if form.is_valid():
+        try:
+            saved = services.save(
+                benchmark,
+                form.cleaned_data["name"],
+                form.texts,
+                based_on=base.key,
+                note=form.cleaned_data["note"],
+                actor=signed_in_account(request),
+            )
+        except errors.GenerationError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, _("Prompt set %(name)s saved.") % {"name": saved})
+            return redirect("generation:prompt-set", benchmark, str(saved))
+    context = {**_context(benchmark), "base": base, "form": form}
+    return render(request, "generation/prompts/edit.html", context, status=422 if form.errors else 200)
+
+
+def _shown(benchmark: str, name: str) -> queries.ShownSet:
+    try:
+        return queries.shown_set(benchmark, name)
+    except (errors.UnknownPrompts, errors.UnknownBenchmark) as unknown:
+        raise Http404(str(unknown)) from unknown
+
+
+def _context(benchmark: str) -> dict[str, str]:
+    return {"benchmark": benchmark, "label": registry.label(benchmark)}
