@@ -94,8 +94,10 @@ def stored_set(benchmark: str, name: str) -> PromptSet | None:
 
     None for a set of the benchmark's folder. Raises UnknownPrompts, which names the known ones.
     """
+    if not name:
+        return None
     released = registry.recipe(benchmark).prompt_sets
-    if not name or name in released:
+    if name in released:
         return None
     bare, _, number = name.partition("@")
     rows = stored_sets(benchmark).filter(name=bare)

@@ -167,6 +167,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "generation/imports/<int:pk>/cancel/":                  ("405 405 405 405", "403 403 403 302"),
     "generation/endpoints/":                                ("403 403 403 200", "403 403 403 302"),
     "generation/endpoints/<slug:name>/":                    ("403 403 403 200", "403 403 403 302"),
+    "generation/endpoints/<slug:name>/endings/":           ("405 405 405 405", "403 403 403 302"),
     "generation/endpoints/<slug:name>/test/":               ("405 405 405 405", "403 403 403 302"),
     "generation/batches/":                                  ("403 403 403 200", "405 405 405 405"),
     "generation/batches/new/":                              ("403 403 403 200", "403 403 403 302"),
