@@ -205,9 +205,9 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "generation/releases/<slug:name>/<int:version>/export/<slug:format_name>/": ("403 403 200 200", "405 405 405 405"),
     "generation/releases/<slug:name>/<int:version>/ratings.csv": ("403 403 200 200", "405 405 405 405"),
 
-    "generation/prompts/":                                  ("403 403 200 200", "403 403 405 405"),
-    "generation/prompts/<slug:benchmark>/compare/":         ("403 403 200 200", "403 403 405 405"),
-    "generation/prompts/<slug:benchmark>/<str:name>/":      ("403 403 404 404", "403 403 405 405"),
+    "generation/prompts/":                                  ("403 403 200 200", "405 405 405 405"),
+    "generation/prompts/<slug:benchmark>/compare/":         ("403 403 200 200", "405 405 405 405"),
+    "generation/prompts/<slug:benchmark>/<str:name>/":      ("403 403 404 404", "405 405 405 405"),
     "generation/prompts/<slug:benchmark>/<str:name>/edit/": ("403 403 403 404", "403 403 403 404"),
     "evaluation/playground/":                               ("403 403 403 200", "403 403 403 422"),
     "evaluation/runs/":                                     ("403 403 200 200", "405 405 405 405"),

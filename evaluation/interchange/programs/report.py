@@ -20,6 +20,7 @@ from evaluation.reports.numbers.report_numbers import ReportNumbers, count
 
 PRIMARY, SECONDARY = "primary", "secondary"
 STATED = ("run", "judge", "models", "simulated", "simulated_reviewers", "endpoints", "estimated")
+SETTINGS = ("seed", "sampling", "judge_temperature", "prompts", "prompts_sha256")  # of its settings, as they are
 
 
 def numbers_of(rows: Rows) -> ReportNumbers:
@@ -35,7 +36,7 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
     return {
         **{name: run[name] for name in STATED},
         **{f"release_{name}": run["release"][name] for name in ("version", "sha256")},
-        **{name: run["settings"][name] for name in ("seed", "sampling", "judge_temperature")},
+        **{name: run["settings"][name] for name in SETTINGS},
         "release": run["release"]["name"],
         "benchmark": run["release"]["benchmark"],
         "judge_model": judge,
