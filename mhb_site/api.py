@@ -219,7 +219,7 @@ _v1 = [
     path("drafts/<int:pk>/undo-merge/", merges_api.UndoMerge.as_view(), name="draft-undo-merge"),
     path("batches/estimate/", batches_api.EstimateBatch.as_view(), name="batch-estimate"),
     *jobs_api.routes(),
-    path("prompts/<slug:benchmark>/", prompts_api.PromptSets.as_view(), name="prompts"),
+    path("prompts/<slug:benchmark>/", prompts_api.BenchmarkPrompts.as_view(), name="prompts"),
     path("prompts/<slug:benchmark>/<str:name>/", prompts_api.OnePromptSet.as_view(), name="prompt-set"),
     path("playground/", playground_api.Playground.as_view(), name="playground"),
     path("runs/", runs_api.Runs.as_view(), name="runs"),

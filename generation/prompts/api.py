@@ -46,7 +46,7 @@ class SavePromptSetSerializer(serializers.Serializer[Any]):
     note = serializers.CharField(max_length=500, default="", allow_blank=True)
 
 
-class PromptSets(APIView):
+class BenchmarkPrompts(APIView):
     """The prompt sets of a benchmark: the released ones, then a team's own, newest first."""
 
     can = {"GET": Can.READ_RESULTS, "POST": Can.PRODUCE}
