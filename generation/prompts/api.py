@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from generation.prompts import queries, services
-from review.common.api import validated_body
+from review.common.api import ShortDictField, validated_body
 from review.common.decorators import signed_in_account
 from review.rules import limits
 from review.rules.permissions import Can
@@ -23,7 +23,7 @@ class PromptSetNameSerializer(serializers.Serializer[Any]):
 
     benchmark = serializers.CharField()
     name = serializers.CharField()
-    digest = serializers.CharField()
+    sha256 = serializers.CharField(source="digest")
     released = serializers.BooleanField()
     based_on = serializers.CharField(source="stored.based_on", default="")
     note = serializers.CharField(source="stored.note", default="")
@@ -41,7 +41,7 @@ class SavePromptSetSerializer(serializers.Serializer[Any]):
     """Prompts to save as the next version of a set; files that are not given are those of `based_on`."""
 
     name = serializers.CharField(max_length=40)
-    texts = serializers.DictField(child=serializers.CharField(max_length=limits.PROMPT, trim_whitespace=False))
+    texts = ShortDictField(child=serializers.CharField(max_length=limits.PROMPT, trim_whitespace=False))
     based_on = serializers.CharField(max_length=64, default="", allow_blank=True, help_text="Empty: the default set.")
     note = serializers.CharField(max_length=500, default="", allow_blank=True)
 

@@ -41,6 +41,8 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("endpoint", "GET"): ADMIN,
     ("endpoint", "PATCH"): ADMIN,
     ("endpoint-test", "POST"): ADMIN,
+    ("endpoint-endings", "GET"): ADMIN,
+    ("endpoint-endings", "POST"): ADMIN,
     ("endpoint-usage", "GET"): ADMIN,
     ("batches", "GET"): ADMIN,
     ("batches", "POST"): ADMIN,
