@@ -10,7 +10,7 @@ from review.models.append_only import AppendOnly
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0017_one_first'),
+        ('generation', '0018_record_revisions'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
