@@ -174,7 +174,7 @@ class LabelAgreementSerializer(DataclassSerializer):
 
 
 class TestedDifferenceSerializer(DataclassSerializer):
-    """The first model's rate less the second's. `p_adjusted`: by Holm over the pairs of a data set."""
+    """The first model's rate less the second's. `p_adjusted`: by Holm, as in the report."""
 
     mirrors = TestedDifference
 

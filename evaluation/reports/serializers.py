@@ -171,8 +171,8 @@ class OutcomeSerializer(DataclassSerializer):
 class ModelsComparedSerializer(serializers.Serializer[Any]):
     """Two models on the samples that both answered: the first's rate less the second's.
 
-    `p_adjusted`: by Holm over the pairs of a data set; in a breakdown by Benjamini-Hochberg over
-    its cells.
+    `p_adjusted`: by Holm, over all planned comparisons or over the pairs of a data set; in a
+    breakdown by Benjamini-Hochberg over its cells.
     """
 
     value = serializers.CharField(required=False, help_text="Value of the facet, in a breakdown.")

@@ -19,7 +19,7 @@ Checked = Callable[[Ints], CheckedVerdicts]
 class TestedDifference:
     """The first rate minus the second, with its 95 % interval and p; None where there is none.
 
-    `p_adjusted`: by Holm over the pairs of a data set.
+    `p_adjusted`: by Holm, over the comparisons that the report adjusts together.
     """
 
     value: float | None
@@ -52,11 +52,13 @@ def corrected_comparisons(
     labels: Mapping[str, str],
     *,
     pooled: bool,
+    planned: bool,
     minimum: int,
 ) -> tuple[CorrectedComparison, ...]:
     """The planned pairs on each data set, then on all pooled; none if the rate is no plain share.
 
     Args:
+        planned: whether the rate is the plan's, so that all data sets are one family (Holm).
         checked: judgments -> their verdicts, some of them checked by physicians.
         labels: of the data sets.
     """
@@ -64,7 +66,7 @@ def corrected_comparisons(
     pairs = [pair for pair in pairs if set(pair) <= set(table.endpoints)]
     if not rate.is_share or not pairs:
         return ()
-    counted, result = in_scope(table, rate), []
+    counted, families = in_scope(table, rate), []
     of_model = {
         name: counted[table.endpoint[counted] == table.endpoints.index(name)]
         for name in {name for pair in pairs for name in pair}
@@ -81,13 +83,10 @@ def corrected_comparisons(
             corrected = corrected_difference(one, other, minimum=minimum)
             labelled = name, labels[name], first, second
             compared.append(CorrectedComparison(*labelled, raw.clusters, _difference(raw), _difference(corrected)))
-        raws = _adjusted([row.raw for row in compared])
-        corrections = _adjusted([row.corrected for row in compared])
-        result += [
-            replace(row, raw=raw, corrected=corrected)
-            for row, raw, corrected in zip(compared, raws, corrections, strict=True)
-        ]
-    return tuple(result)
+        families.append(compared)
+    if planned:
+        families = [[row for family in families for row in family]]
+    return tuple(row for family in families for row in _adjusted(family))
 
 
 def _totals(verdicts: CheckedVerdicts) -> tuple[Floats, ...]:
@@ -99,6 +98,14 @@ def _difference(found: PairedDifference) -> TestedDifference:
     return TestedDifference(found.difference, found.low, found.high, found.p)
 
 
-def _adjusted(differences: Sequence[TestedDifference]) -> list[TestedDifference]:
+def _adjusted(family: Sequence[CorrectedComparison]) -> list[CorrectedComparison]:
+    raws, corrections = _with_holm([row.raw for row in family]), _with_holm([row.corrected for row in family])
+    return [
+        replace(row, raw=raw, corrected=corrected)
+        for row, raw, corrected in zip(family, raws, corrections, strict=True)
+    ]
+
+
+def _with_holm(differences: Sequence[TestedDifference]) -> list[TestedDifference]:
     adjusted = iter(holm([each.p for each in differences if each.p is not None]))
     return [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in differences]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,10 @@ class Comparison:
     A sample is in scope if it has a verdict that the rate does not exclude. A true negative is in
     the scope of F1, though F1 does not count it: without it, the models' rates would be others.
     `clusters`: of these samples.
-    `p_adjusted`: by Holm over the pairs of a data set; in a breakdown, by Benjamini-Hochberg over
-    all its cells. `only_first`, `only_second`, `p_samples`: samples that one model alone failed,
-    with McNemar's exact p; None where samples are not independent.
+    `p_adjusted`: by Holm, over all planned comparisons or over the pairs of a data set; in a
+    breakdown, by Benjamini-Hochberg over all its cells.
+    `only_first`, `only_second`, `p_samples`: samples that one model alone failed, with McNemar's
+    exact p; None where samples are not independent.
     """
 
     dataset: str
@@ -63,10 +65,16 @@ def compare(
     minimum: int,
     planned: bool = True,
 ) -> list[Comparison]:
-    """Compare these pairs on every data set, with p adjusted by Holm within each."""
+    """Compare these pairs on every data set, with p adjusted by Holm.
+
+    Planned comparisons are one family over all data sets, so that a plan errs in 5 % of studies;
+    others are one on each data set.
+    """
+    groups = list(_compare_groups(table, rate, pairs, pooled=pooled, minimum=minimum))
+    families = [list(chain.from_iterable(groups))] if planned else groups
     comparisons = []
-    for group in _compare_groups(table, rate, pairs, pooled=pooled, minimum=minimum):
-        comparisons += _with_adjusted_p([replace(comparison, planned=planned) for comparison in group], holm)
+    for family in families:
+        comparisons += _with_adjusted_p([replace(comparison, planned=planned) for comparison in family], holm)
     return comparisons
 
 

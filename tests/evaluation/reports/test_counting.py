@@ -324,6 +324,26 @@ def four_models() -> Run:
     )
 
 
+def test_a_plan_is_one_family_over_all_data_sets(db: None) -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    tasks = [("dialogue", [["A1"], ["C2"]]), ("report", [["A1"]])] * 30
+    models = {name: fails_first(SHARES[name]) for name in "abc"}
+    report = queries.report(with_plan(run_with_verdicts(bare_release(*tasks), **models)))
+    by_rate = {
+        rate: [row for row in report.numbers.comparisons if row.rate == rate and row.p is not None]
+        for rate in (HALLUCINATION, SAMPLES)
+    }
+    planned, others = by_rate[HALLUCINATION], by_rate[SAMPLES]
+    assert len({row.dataset for row in planned}) == len({row.dataset for row in others}) == 3
+    expected = multipletests([row.p for row in planned], method="holm")[1]
+    assert [row.p_adjusted for row in planned] == pytest.approx(list(expected))
+    for dataset in {row.dataset for row in others}:
+        on_it = [row for row in others if row.dataset == dataset]
+        expected = multipletests([row.p for row in on_it], method="holm")[1]
+        assert [row.p_adjusted for row in on_it] == pytest.approx(list(expected))
+
+
 def test_pairs_of_models_are_adjusted_as_statsmodels_does(four_models: Run) -> None:
     from statsmodels.stats.multitest import multipletests
 
