@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from django.utils.translation import gettext
 from pydantic import BaseModel
 
 from evaluation import errors, registry
@@ -96,15 +97,15 @@ def choices() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for benchmark in recipes.names():
         steps = [step.name for step in recipes.recipe(benchmark).steps if isinstance(step, Step)]
-        found += [(f"{STEP}:{benchmark}:{name}", f"{recipes.label(benchmark)}: {name}") for name in steps]
+        found += [(f"{STEP}:{benchmark}:{name}", f"{gettext(recipes.label(benchmark))}: {name}") for name in steps]
     for release in Release.objects.order_by("-pk")[:20]:
         name = f"{release.name}@{release.version}"
         found += [
-            (f"{MODEL}:{name}:{dataset.name}", f"{release}: {dataset.label}")
+            (f"{MODEL}:{name}:{dataset.name}", f"{release}: {gettext(dataset.label)}")
             for dataset in queries.data_sets_in(release)
         ]
         if registry.protocol(release.benchmark).judge is not None:
-            found.append((f"{JUDGE}:{name}", f"{release}: judge"))
+            found.append((f"{JUDGE}:{name}", f"{release}: {gettext(queries.ROLES[queries.JUDGE])}"))
     return found
 
 
@@ -175,7 +176,7 @@ def _of_step(asked: Asked, benchmark: str, name: str) -> Prepared:
             question.check(reply.text if value is None else value)
         return {} if value is None else value.model_dump(mode="json")
 
-    label = f"{recipes.label(benchmark)}: {name}"
+    label = f"{gettext(recipes.label(benchmark))}: {name}"
     return Prepared(label, on, question.role, question.request, question.shape, read)
 
 

@@ -289,6 +289,7 @@ def route_arguments(
         "sources": {"name": source.name, "pk": record.pk},
         "endpoints": {"name": "sim-judge"},
         "prompts": {"benchmark": "mhb", "name": "default"},
+        "playground": {},
         "batches": {"pk": Batch.objects.latest("pk").pk},
         "samples": {"pk": sample.pk},
         "reviews": {"review_id": review.pk},
