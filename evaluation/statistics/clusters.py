@@ -23,15 +23,6 @@ def cluster_totals(clusters: Sequence[Any] | NDArray[Any], *columns: ArrayLike) 
     return tuple(np.bincount(index, np.asarray(column, dtype=float), size).astype(float) for column in columns)
 
 
-def weighted_sum(values: Floats, frequencies: Floats | None) -> float:
-    """The sum over clusters.
-
-    `frequencies`: the number of clusters that each entry stands for (frequency weights, here and
-    in all functions of this package). None: each entry is one cluster.
-    """
-    return float(values.sum() if frequencies is None else (values * frequencies).sum())
-
-
 @dataclass(frozen=True)
 class Ratio:
     """The ratio estimate r = sum(y) / sum(m) over clusters.
@@ -54,7 +45,7 @@ class Ratio:
         return self.residuals / (self.value * (1 - self.value))
 
 
-def ratio(hits: ArrayLike, sizes: ArrayLike, frequencies: Floats | None = None) -> Ratio | None:
+def ratio(hits: ArrayLike, sizes: ArrayLike) -> Ratio | None:
     """The ratio estimator of totals per cluster (Cochran 1977, section 6.3); None if sum(m) is 0.
 
     Its residuals are those of Taylor linearisation, (y - r m) / sum(m) (Cochran 1977, chapter 6).
@@ -63,17 +54,16 @@ def ratio(hits: ArrayLike, sizes: ArrayLike, frequencies: Floats | None = None) 
     Args:
         hits: y, the numerator of each cluster, such as its failed criteria.
         sizes: m, its denominator, such as its judged criteria.
-        frequencies: as of `weighted_sum`.
     """
     y, m = _checked_totals(hits, sizes)
-    total = weighted_sum(m, frequencies)
+    total = float(m.sum())
     if not total:
         return None
-    value = weighted_sum(y, frequencies) / total
+    value = float(y.sum()) / total
     return Ratio(value, total, m / total, (y - value * m) / total)
 
 
-def cr2_variance(residuals: Floats, shares: Floats, frequencies: Floats | None = None) -> float:
+def cr2_variance(residuals: Floats, shares: Floats) -> float:
     """The bias-reduced variance CR2 of a mean over clusters.
 
     sum(e^2 / (1 - h)), h being the cluster's share of the denominator. Bell & McCaffrey (2002),
@@ -83,10 +73,10 @@ def cr2_variance(residuals: Floats, shares: Floats, frequencies: Floats | None =
     """
     if shares.max(initial=0.0) >= 1:
         return float("inf")
-    return weighted_sum(residuals**2 / (1 - shares), frequencies)
+    return float((residuals**2 / (1 - shares)).sum())
 
 
-def satterthwaite_df(shares: Floats, frequencies: Floats | None = None) -> float:
+def satterthwaite_df(shares: Floats) -> float:
     """Degrees of freedom of `cr2_variance`: 2 E(V)^2 / Var(V).
 
     The working model is independent rows: Bell & McCaffrey (2002); Pustejovsky & Tipton (2018), J.
@@ -97,11 +87,7 @@ def satterthwaite_df(shares: Floats, frequencies: Floats | None = None) -> float
     if shares.max(initial=0.0) >= 1:
         return 0.0
     adjusted = shares**2 / (1 - shares)
-    return 1 / (
-        weighted_sum(shares**2, frequencies)
-        + weighted_sum(adjusted, frequencies) ** 2
-        - weighted_sum(adjusted**2, frequencies)
-    )
+    return 1 / (float((shares**2).sum()) + float(adjusted.sum()) ** 2 - float((adjusted**2).sum()))
 
 
 def intracluster_correlation(hits: ArrayLike, sizes: ArrayLike) -> float | None:

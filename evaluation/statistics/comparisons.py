@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import Floats, Ratio, ratio, satterthwaite_df, weighted_sum
+from evaluation.statistics.clusters import Floats, Ratio, ratio, satterthwaite_df
 from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
 from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
 
@@ -52,7 +52,6 @@ def paired_difference(
     second_sizes: ArrayLike,
     *,
     minimum: int = MINIMUM,
-    frequencies: Floats | None = None,
     either: bool = False,
 ) -> PairedDifference:
     """The difference of two rates over the clusters in which both models have judged criteria.
@@ -73,19 +72,17 @@ def paired_difference(
         first_hits, first_sizes: y1 and m1, criteria failed and judged in each cluster.
         second_hits, second_sizes: y2 and m2, of the same clusters in the same order.
         minimum: clusters below which there is neither interval nor p.
-        frequencies: the number of clusters that each entry stands for; None: one each.
         either: also use clusters in which one model alone has something to count. For clusters that
             both models answered, as a precision counts only some of the answers.
     """
     y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
     shared = (m1 > 0) | (m2 > 0) if either else (m1 > 0) & (m2 > 0)
-    frequencies = None if frequencies is None else frequencies[shared]
-    first, second = ratio(y1[shared], m1[shared], frequencies), ratio(y2[shared], m2[shared], frequencies)
-    clusters = int(shared.sum()) if frequencies is None else round(float(frequencies.sum()))
+    first, second = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
+    clusters = int(shared.sum())
     if first is None or second is None:
         return PairedDifference(None, None, None, 0)
-    sizes = cluster_sizes((first.shares + second.shares) / 2, frequencies)
-    return difference_of_ratios(first, second, sizes, clusters, minimum=minimum, frequencies=frequencies)
+    sizes = cluster_sizes((first.shares + second.shares) / 2)
+    return difference_of_ratios(first, second, sizes, clusters, minimum=minimum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +106,15 @@ class ClusterSizes:
     padded_complements: Floats | None
 
 
-def cluster_sizes(shares: Floats, frequencies: Floats | None = None) -> ClusterSizes:
+def cluster_sizes(shares: Floats) -> ClusterSizes:
     """The `ClusterSizes` of clusters with these shares of the denominator."""
-    typical = weighted_sum(shares**2, frequencies)
+    typical = float((shares**2).sum())
     padded = 1 + 2 * PSEUDO_WEIGHT * typical
     padded_shares = shares / padded
     complements, padded_complements = (
         None if values.max(initial=0.0) >= 1 else 1 - values for values in (shares, padded_shares)
     )
-    return ClusterSizes(shares, satterthwaite_df(shares, frequencies), typical, padded, complements, padded_complements)
+    return ClusterSizes(shares, satterthwaite_df(shares), typical, padded, complements, padded_complements)
 
 
 def padding(typical: float, difference: Number) -> tuple[float, Number]:
@@ -130,9 +127,9 @@ def padding(typical: float, difference: Number) -> tuple[float, Number]:
     return padded, PSEUDO_WEIGHT * share**2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - share)
 
 
-def _variance(residuals: Floats, complements: Floats | None, frequencies: Floats | None) -> float:
+def _variance(residuals: Floats, complements: Floats | None) -> float:
     """`cr2_variance`, from 1 - share of each cluster; infinite for None."""
-    return float("inf") if complements is None else weighted_sum(residuals**2 / complements, frequencies)
+    return float("inf") if complements is None else float((residuals**2 / complements).sum())
 
 
 def difference_of_ratios(
@@ -142,7 +139,6 @@ def difference_of_ratios(
     clusters: int,
     *,
     minimum: int = MINIMUM,
-    frequencies: Floats | None = None,
 ) -> PairedDifference:
     """`paired_difference`, from the ratio estimates of both models on the same clusters."""
     value = first.value - second.value
@@ -153,7 +149,7 @@ def difference_of_ratios(
     _, pseudo_variance = padding(typical, value)
     centre = value / padded
     paired_residuals = first.residuals - second.residuals
-    variance = _variance((paired_residuals + (value - centre) * shares) / padded, sizes.padded_complements, frequencies)
+    variance = _variance((paired_residuals + (value - centre) * shares) / padded, sizes.padded_complements)
     variance += pseudo_variance
     error, t = sqrt(variance), t_quantile(0.975, df)
     return PairedDifference(
@@ -165,7 +161,7 @@ def difference_of_ratios(
         high=min(1.0, centre + t * error),
         p=t_p_value(centre / error, df),
         df=df,
-        odds_ratio=_odds_ratio(first, second, sizes, t, frequencies),
+        odds_ratio=_odds_ratio(first, second, sizes, t),
         cohens_h=h,
     )
 
@@ -215,9 +211,7 @@ def difference_of_differences(first: Floats, second: Floats, *, minimum: int = M
     return DifferenceOfDifferences(values[0], values[1], max(-2.0, centre - t * error), min(2.0, centre + t * error))
 
 
-def _odds_ratio(
-    first: Ratio, second: Ratio, sizes: ClusterSizes, t: float, frequencies: Floats | None
-) -> OddsRatio | None:
+def _odds_ratio(first: Ratio, second: Ratio, sizes: ClusterSizes, t: float) -> OddsRatio | None:
     """The odds ratio with its 95 % interval; None where a rate is 0 or 1.
 
     The interval linearises the logarithm: sum of e1 / (r1 (1 - r1)) - e2 / (r2 (1 - r2)), the delta
@@ -226,7 +220,7 @@ def _odds_ratio(
     """
     if not (0 < first.value < 1 and 0 < second.value < 1):
         return None
-    error = sqrt(_variance(first.log_odds_residuals - second.log_odds_residuals, sizes.complements, frequencies))
+    error = sqrt(_variance(first.log_odds_residuals - second.log_odds_residuals, sizes.complements))
     value = log(first.value / (1 - first.value)) - log(second.value / (1 - second.value))
     return OddsRatio(exp(value), exp(min(700.0, value - t * error)), exp(min(700.0, value + t * error)))
 
@@ -240,7 +234,7 @@ class McNemar:
     p: float
 
 
-def mcnemar(first: ArrayLike, second: ArrayLike, frequencies: Floats | None = None) -> McNemar:
+def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     """The exact McNemar test: do both models fail equally many samples that the other passes?
 
     p = min(1, 2 P(X <= min(b, c))), X being binomial with b + c draws and probability 1/2 (McNemar
@@ -249,15 +243,12 @@ def mcnemar(first: ArrayLike, second: ArrayLike, frequencies: Floats | None = No
 
     Args:
         first, second: whether each model failed, one entry per sample that both answered.
-        frequencies: the number of samples that each entry stands for; None: one each.
     """
     first_failed, second_failed = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     if first_failed.shape != second_failed.shape:
         raise ValueError("both models need an entry for every sample")
     b, c = (
         int(np.count_nonzero(discordant))
-        if frequencies is None
-        else round(weighted_sum(discordant.astype(float), frequencies))
         for discordant in (first_failed & ~second_failed, second_failed & ~first_failed)
     )
     return McNemar(b, c, min(1.0, 2 * binomial_cdf(min(b, c), b + c, 0.5)))

@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import Floats, cr2_variance, ratio, satterthwaite_df, weighted_sum
+from evaluation.statistics.clusters import cr2_variance, ratio, satterthwaite_df
 from evaluation.statistics.distributions import t_quantile
 from review.quality.agreement import MINIMUM as MINIMUM
 from review.rules.wilson_interval import wilson
@@ -30,7 +30,6 @@ class Method(StrEnum):
 
     WILSON = "wilson"
     CLUSTERED = "clustered-wilson"
-    BOOTSTRAP = "cluster-bootstrap"
     MEAN = "skew-corrected-t"
     TOO_FEW = "too-few"  # below the minimum: no interval
     UNDEFINED = "undefined"  # nothing was counted: no rate
@@ -59,7 +58,6 @@ def rate_interval(
     *,
     n: int | None = None,
     minimum: int = MINIMUM,
-    frequencies: Floats | None = None,
 ) -> RateInterval:
     """The rate sum(hits) / sum(sizes) over clusters, with its 95 % interval.
 
@@ -76,24 +74,23 @@ def rate_interval(
         n: the number of criteria; required where `sizes` are sums of weights.
         minimum: clusters below which there is no interval. Nor is there one below `MINIMUM_DF`
             degrees of freedom.
-        frequencies: the number of clusters that each entry stands for; None: one each.
     """
-    estimate = ratio(hits, sizes, frequencies)
+    estimate = ratio(hits, sizes)
     denominators = np.asarray(sizes, dtype=float)
-    clusters = round(weighted_sum((denominators > 0).astype(float), frequencies))
+    clusters = int((denominators > 0).sum())
     if estimate is None:
         return RateInterval(None, None, None, Method.UNDEFINED, 0, 0)
     weighted, n = n is not None, round(estimate.total) if n is None else n
     value = min(1.0, max(0.0, estimate.value))
-    if clusters < minimum or satterthwaite_df(estimate.shares, frequencies) < MINIMUM_DF:
+    if clusters < minimum or satterthwaite_df(estimate.shares) < MINIMUM_DF:
         return RateInterval(value, None, None, Method.TOO_FEW, clusters, n)
     if not weighted and denominators.max() <= 1:
         return RateInterval(value, *wilson(estimate.total * value, n), Method.WILSON, clusters, n, float(n))
-    typical = weighted_sum(estimate.shares**2, frequencies)
+    typical = float((estimate.shares**2).sum())
     padded = 1 + 2 * PSEUDO_WEIGHT * typical  # the denominator with the pseudo-clusters
     centre = (value + PSEUDO_WEIGHT * typical) / padded
     residuals = (estimate.residuals + (value - centre) * estimate.shares) / padded
-    variance = cr2_variance(residuals, estimate.shares / padded, frequencies)
+    variance = cr2_variance(residuals, estimate.shares / padded)
     variance += PSEUDO_WEIGHT * (typical / padded) ** 2 * ((1 - centre) ** 2 + centre**2) / (1 - typical / padded)
     effective = min(float(n), centre * (1 - centre) / variance / padded)
     low, high = wilson(value * effective, effective)
@@ -106,7 +103,6 @@ def f_interval(
     weight: float = 2.0,
     *,
     minimum: int = MINIMUM,
-    frequencies: Floats | None = None,
 ) -> RateInterval:
     """F1, or another ratio in which a hit counts `weight` times, with its 95 % interval.
 
@@ -117,13 +113,11 @@ def f_interval(
     Args:
         hits, sizes: w a and w a + b of each cluster: 2 TP and 2 TP + FP + FN for F1.
         weight: w.
-        minimum, frequencies: as of `rate_interval`.
+        minimum: as of `rate_interval`.
     """
     counted_twice = np.asarray(hits, dtype=float)
     once = counted_twice / weight
-    index = rate_interval(
-        once, np.asarray(sizes, dtype=float) - counted_twice + once, minimum=minimum, frequencies=frequencies
-    )
+    index = rate_interval(once, np.asarray(sizes, dtype=float) - counted_twice + once, minimum=minimum)
     value, low, high = (
         None if end is None else weight * end / (1 + (weight - 1) * end) for end in (index.value, index.low, index.high)
     )

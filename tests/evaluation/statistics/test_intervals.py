@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bench import coverage
 from evaluation.statistics.bootstrap import DRAWS, bootstrap_patterns, cluster_bootstrap, ratio_of_totals
-from evaluation.statistics.bounds import outcome_bounds, weighted_rate
+from evaluation.statistics.bounds import outcome_bounds
 from evaluation.statistics.clusters import cluster_totals, intracluster_correlation, ratio, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 
@@ -114,19 +114,6 @@ def test_the_bootstrap_has_no_interval_when_too_many_draws_are_undefined() -> No
 
 
 # ------------------------------------------------------------------------------- weights and bounds
-
-
-def test_harm_weights_change_the_rate() -> None:
-    samples, failed = np.repeat(np.arange(12), 2), np.tile([1, 0], 12)
-    assert weighted_rate(samples, failed, np.tile([3, 1], 12)).value == 0.75
-    plain = weighted_rate(samples, failed, np.full(24, 5.0))
-    assert (plain.value, plain.n) == (0.5, 24)
-    assert (plain.low, plain.high) == pytest.approx(
-        (rate_interval([1] * 12, [2] * 12).low, rate_interval([1] * 12, [2] * 12).high)
-    )
-    assert weighted_rate(samples, failed, np.tile([1, 0], 12)).value == 1
-    with pytest.raises(ValueError, match="negative"):
-        weighted_rate(samples, failed, np.tile([1, -1], 12))
 
 
 @given(CLUSTERS, st.integers(0, 3))
