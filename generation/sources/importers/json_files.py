@@ -127,7 +127,8 @@ class _Text:
             if len(self._text) - self._at > MAX_RECORD:
                 raise _BrokenOff(_TOO_LONG) from None
             if not error.msg.startswith(_INSIDE):
-                raise _BrokenOff(_ENDS if error.pos >= len(self._text.rstrip()) else _NO_JSON) from None
+                is_cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text.rstrip())
+                raise _BrokenOff(_ENDS if is_cut else _NO_JSON) from None
             value, end = Malformed(f"It is not JSON: {error.msg}."), self._end_of_broken()
         except ValueError:
             value, end = Malformed("A number in it is out of range."), self._end_of_broken()

@@ -347,7 +347,7 @@ def test_bytes_that_are_not_text_spoil_only_their_own_element(read_rows):
         assert (first.external_id, last.external_id) == ("12345678-1", "12345678-3")
 
 
-@pytest.mark.parametrize("cut", [1, 2, 50, 300])
+@pytest.mark.parametrize("cut", [1, 2, 50, 100, 200, 300])
 def test_a_truncated_array_keeps_the_rows_before_the_break(read_rows, cut):
     data = array(patient(), patient(patient_uid="12345678-2"))
     *rows, refusal = read_rows(pmc_patients, data[:-cut])
