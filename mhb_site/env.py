@@ -87,6 +87,7 @@ class Env(BaseSettings):
     static_root: Path = ROOT / "staticfiles"  # where collectstatic puts the files to serve
     secret_key: str = ""
     debug: bool = False
+    commit: str = ""  # of the sources, where git does not know it
     allowed_hosts: CommaList = ["localhost", "127.0.0.1", "[::1]"]
     trusted_origins: CommaList = []
     https: bool | None = None  # required in production

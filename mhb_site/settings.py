@@ -18,6 +18,7 @@ django_stubs_ext.monkeypatch()  # makes ModelForm[Model] work at run time
 
 ENV = _env.read_environment()
 BASE_DIR = _env.ROOT
+COMMIT = ENV.commit
 
 DEBUG = ENV.debug
 SECRET_KEY = ENV.secret()

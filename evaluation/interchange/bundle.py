@@ -19,6 +19,7 @@ from django.db.models import F, QuerySet
 import evaluation
 from evaluation import errors
 from evaluation.interchange.evidence import judging
+from evaluation.interchange.evidence.software import REQUIRED, software
 from evaluation.interchange.programs import verify_run
 from evaluation.interchange.programs.rows import OPEN
 from evaluation.judges.queries import validation_of
@@ -36,6 +37,7 @@ from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
 from generation.releases.exporters.base import canonical, replace_files
 from generation.releases.exporters.manifest import Checksums
+from review.audit import exports
 
 FORMAT = verify_run.FORMAT
 READABLE_FORMATS = range(1, FORMAT + 1)
@@ -55,12 +57,12 @@ PROGRAMS = {"verify_run.py": Path(verify_run.__file__)} | {
     path.relative_to(ROOT).as_posix(): path for pattern in SHARED for path in sorted(ROOT.glob(pattern))
 }
 REQUIREMENTS = "requirements.txt"  # of the program
-REQUIRED = ("numpy", "scipy")
 HELD_OUT = ReleasedSample.Split.HELD_OUT
 ARM, POLARITY_COLUMN = "version__sample__arm", "sample__version__rubrics__polarity"
 ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # the order of responses
 RESPONSE_COLUMNS = ("endpoint__name", "sample__key", "variant", "repeat")
 RESPONSE_NAMES = ("model", "sample", "variant", "repeat")  # of these columns, in the files
+REPLY_COLUMNS = ("call__fingerprint", "call__started_at", "call__hit_of__started_at")
 VERDICT_COLUMNS = ("status", "verdict", "error")
 
 
@@ -119,7 +121,9 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
         yield sums.add(folder / name)
     (folder / REQUIREMENTS).write_text("".join(f"{name}=={version(name)}\n" for name in REQUIRED), encoding="utf-8")
     yield sums.add(folder / REQUIREMENTS)
-    yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
+    last = sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
+    exports.anchor(folder, verify_run.title({"run": run.pk, "release": {"sha256": run.release.sha256}}))
+    yield from last
 
 
 def _score_modules(protocol: Protocol) -> dict[str, Path]:
@@ -207,6 +211,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
         "estimated": run.estimated,
         "prompt_set": dict(run.prompt_set.texts) if run.prompt_set else None,
+        "made_with": software(),
         "texts_of_held_out_samples": with_held_out,
     }
 
@@ -309,14 +314,28 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     rows = Response.objects.filter(run=run).order_by(*ORDER)
     names = (*RESPONSE_NAMES, "status", "error", "detail", "about")
     columns = (*RESPONSE_COLUMNS, "status", "error", "detail", "about")
-    more = ("outcome", "like_reasoning", "call__model", "sample__split", "text", "reasoning")
-    for *columns_of_row, outcome, like_reasoning, reported, split, text, reasoning in _streamed(rows, *columns, *more):
-        known = dict(zip(names, columns_of_row, strict=True))
+    more = ("outcome", "like_reasoning", "call__model", *REPLY_COLUMNS, "sample__split", "text", "reasoning")
+    for (
+        *columns_of_row,
+        outcome,
+        like_reasoning,
+        reported,
+        fingerprint,
+        read_at,
+        paid_at,
+        split,
+        text,
+        reasoning,
+    ) in _streamed(rows, *columns, *more):
+        known, replied_at = dict(zip(names, columns_of_row, strict=True)), paid_at or read_at
         yield {
             **known,
             "outcome": outcome or OPEN,
             "oddity": reports_queries.oddity_of(outcome, known["detail"], like_reasoning),
             "reported_model": reported or "",
+            "system_fingerprint": fingerprint or "",
+            "replied_at": replied_at and replied_at.isoformat(),
+            "reused": paid_at is not None,
             **_texts(with_held_out or split != HELD_OUT, text=text, reasoning=reasoning),
         }
 

@@ -220,6 +220,7 @@ def _call(job: int | None, line: LedgerLine) -> Call:
         detail=attempt.detail,
         http_status=attempt.http_status,
         simulated=bool(reply and reply.simulated),
+        fingerprint=reply.fingerprint[:200] if reply else "",
         identity=attempt.identity,
         hit_of_id=attempt.hit_of,
         repeated=line.repeated and attempt.hit_of is None,
@@ -348,4 +349,5 @@ def last_format(endpoint: Endpoint, prompt: str) -> Format:
 
 def _reply_of(line: Call) -> Reply:
     usage = Usage(line.tokens_in, line.tokens_out, line.tokens_cached, line.tokens_reasoning, line.estimated)
-    return Reply(line.text, line.reasoning, line.finish_reason, line.model, line.simulated, usage)
+    words = line.text, line.reasoning, line.finish_reason, line.model
+    return Reply(*words, line.simulated, usage, fingerprint=line.fingerprint)

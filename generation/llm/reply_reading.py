@@ -133,6 +133,7 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
         text="",
         model=_text(body.get("model")),
         simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
+        fingerprint=_text(body.get("system_fingerprint")),
         usage=replace(_usage(body), tokens_out=0),
     )
     places = [entry.get("index", place) for place, entry in enumerate(entries)]
@@ -154,7 +155,7 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
 def _without_key(reply: Reply, api_key: str) -> Reply:
     if len(api_key) < MIN_SECRET:
         return reply
-    names = ("text", "reasoning", "finish_reason", "model")
+    names = ("text", "reasoning", "finish_reason", "model", "fingerprint")
     return replace(reply, **{name: getattr(reply, name).replace(api_key, "***") for name in names})
 
 
@@ -197,6 +198,7 @@ def _parse_reply(body: Any) -> Reply:
         finish_reason=finish_reason,
         model=_text(body.get("model")),
         simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
+        fingerprint=_text(body.get("system_fingerprint")),
         usage=_usage(body),
     )
 

@@ -201,6 +201,7 @@ class Reply:
     simulated: bool = False
     usage: Usage = field(default_factory=Usage)
     ending: str = "complete"
+    fingerprint: str = ""  # the endpoint's `system_fingerprint`
 
 
 @dataclass(frozen=True, slots=True)

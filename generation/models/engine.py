@@ -38,7 +38,7 @@ class Call(models.Model):
 
     `attempt_id` tells whether a line was committed if the database connection was lost before the
     commit was confirmed; null in old lines. `estimated`: the endpoint reported no usage, so tokens
-    and cost are upper estimates.
+    and cost are upper estimates. `fingerprint`: the provider's `system_fingerprint`.
     """
 
     # No index of its own: the composite indexes below begin with the job.
@@ -63,6 +63,7 @@ class Call(models.Model):
     detail = models.TextField(blank=True)
     http_status = models.PositiveSmallIntegerField(null=True, blank=True)
     simulated = models.BooleanField(default=False)
+    fingerprint = models.CharField(max_length=200, blank=True, default="", db_default="")
     identity = models.CharField(max_length=64, blank=True)
     hit_of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="hits")
     repeated = models.BooleanField(default=False)

@@ -25,6 +25,7 @@ from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, ma
 from generation.releases.exporters.programs import restore_release, verify_release
 from generation.releases.exporters.programs.verify_release import COLUMNS
 from generation.sources import queries as sources_queries
+from review.audit import exports
 from review.common.sql import Rows, among, as_text, parse_json, pipelined, read_ahead, repeatable_query
 
 MAX_NAMED = 10  # samples that an error message names
@@ -343,7 +344,9 @@ def files_of(
     if release.canary:
         digest = release.sha256 if split == ReleasedSample.Split.PUBLIC else release.held_out_sha256
         header |= {"split": split, "sha256": digest, "canary": release.canary}
-    yield from sums.write(header | reference_entry)
+    last = sums.write(header | reference_entry)
+    exports.anchor(folder, verify_release.title(about))
+    yield from last
 
 
 def metadata(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> dict[str, Any]:

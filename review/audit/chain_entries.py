@@ -90,7 +90,7 @@ def person_entry(
     key: str,
     sequence: int,
     previous: str,
-    person: int,
+    person: int | None,
     kind: str,
     actor: int | None,
     at: datetime,
@@ -98,7 +98,7 @@ def person_entry(
 ) -> dict[str, Any]:
     """The entry of an account event, as it is hashed; it is never published.
 
-    `person` and `actor` are ids of accounts.
+    `person` and `actor` are ids of accounts; None is the site.
     """
     return {
         "sequence": sequence,

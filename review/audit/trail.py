@@ -67,8 +67,11 @@ def record_at(at: datetime, case: Case, kind: Event.Kind, actor: User | None, **
     _add(Event(case=case, kind=kind, actor=actor, at=at, data=data))
 
 
-def record_person(person: User, kind: PersonEvent.Kind, actor: User | None, **data: Any) -> None:
-    """Add an event to the trail of an account. Raises RuntimeError outside `recording_events`."""
+def record_person(person: User | None, kind: PersonEvent.Kind, actor: User | None, **data: Any) -> None:
+    """Add an event to the trail of an account, or of the site (None).
+
+    Raises RuntimeError outside `recording_events`.
+    """
     _add(PersonEvent(person=person, kind=kind, actor=actor, at=timezone.now(), data=data))
 
 

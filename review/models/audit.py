@@ -103,7 +103,7 @@ class Event(Chained):
 
 
 class PersonEvent(Chained):
-    """An event in the trail of an account; append-only by database trigger."""
+    """An event in the trail of an account, or of the site; append-only by database trigger."""
 
     class Kind(models.TextChoices):
         MADE = "made", _("account created")
@@ -126,8 +126,9 @@ class PersonEvent(Chained):
         TERM = "term", _("taxonomy term added or changed")
         FORM = "form", _("review form published")
         PROMPTS = "prompts", _("prompt set saved")
+        EXPORTED = "exported", _("files exported")
 
-    person = models.ForeignKey(User, on_delete=models.PROTECT, related_name="account_events")
+    person = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="account_events")
     kind = models.CharField(max_length=16, choices=Kind)
     actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     at = models.DateTimeField()

@@ -14,6 +14,7 @@ did not count again. The rules are those of MHB's docs/statistics.md.
 
 import json
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,11 @@ def _import_scores(folder: Path) -> None:
         module = rate["score"]["class"].partition(":")[0] if rate.get("score") else ""
         if module and Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").is_file():
             import_module(module)
+
+
+def title(run: Mapping[str, Any]) -> str:
+    """What a site calls the bundle of a run, by its run.json."""
+    return f"the bundle of run {run['run']} on release {run['release']['sha256'][:16]}"
 
 
 def check(folder: Path) -> dict[str, Any]:

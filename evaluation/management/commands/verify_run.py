@@ -2,20 +2,24 @@
 
 import sys
 from argparse import ArgumentParser
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
+from django.db import DatabaseError
 
 from evaluation import registry
-from evaluation.interchange.programs import verify_run
+from evaluation.interchange.programs import files, verify_run
 from generation.management.command_line import Step
 from generation.recipes import registry as recipes
+from review.audit import exports
 
 
 class Command(Step):
     help = (
-        "Check the bundle of a run: checksums, and every number computed again. Needs no database; lists what differs."
+        "Check the bundle of a run: checksums, every number computed again, and for a run of this site whether the site "
+        "wrote the bundle. Lists what differs."
     )
     requires_system_checks = []
 
@@ -30,4 +34,7 @@ class Command(Step):
             result = verify_run.check(options["folder"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CommandError(f"There is no run to check in {options['folder']}: {error}") from error
+        with suppress(DatabaseError, OSError, ValueError, LookupError, TypeError):  # without a database, or not its own
+            what = verify_run.title(files.document(options["folder"] / "run.json"))
+            result["faults"] += exports.faults(options["folder"], what)
         return {**result, "failed": len(result["faults"])}

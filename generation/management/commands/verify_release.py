@@ -1,18 +1,22 @@
 """verify_release DIR"""
 
+import json
 import sys
 from argparse import ArgumentParser
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
+from django.db import DatabaseError
 
 from generation.management.command_line import Step
 from generation.releases.exporters.programs import verify_release
+from review.audit import exports
 
 
 class Command(Step):
-    help = "Check an exported release: checksums, agreement, audit trail. Needs no database; lists what was altered."
+    help = "Check an exported release: checksums, agreement, audit trail, and whether this site wrote it, if it is its own."
     requires_system_checks = []
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -24,4 +28,7 @@ class Command(Step):
             faults = verify_release.faults_of(options["folder"])
         except (OSError, ValueError, KeyError) as error:
             raise CommandError(f"There is no release to check in {options['folder']}: {error}") from error
+        with suppress(DatabaseError, OSError, ValueError, LookupError, TypeError):  # without a database, or not its own
+            about = json.loads((options["folder"] / "croissant.json").read_text(encoding="utf-8"))
+            faults += exports.faults(options["folder"], verify_release.title(about))
         return {"faults": faults, "failed": len(faults)}

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from evaluation.models import Judgment, Response, Run
 from evaluation.runs import adding, queries, services, work
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle
+from generation.llm.types import SIMULATOR_FINGERPRINT
 from generation.models import Endpoint, Release, ReleasedSample
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, bare_release, endpoint, evaluate_release, make_release
@@ -113,6 +115,42 @@ def test_a_bundle_has_the_settings_prompts_and_responses(run: Run, folder: Path)
     assert len(responses) == 6
     assert {response["reported_model"] for response in responses} == {"sim-careful", "sim-reckless"}
     assert all(response["text"] for response in responses)
+
+
+def test_a_bundle_says_what_made_it_and_when_each_answer_came(run: Run, folder: Path) -> None:
+    made_with = json.loads((folder / "run.json").read_text())["made_with"]
+    assert made_with["libraries"] == {name: version(name) for name in ("numpy", "scipy", "openai", "django")}
+    assert made_with["mhb"]
+    rows = [json.loads(line) for line in (folder / "responses.jsonl").read_text().splitlines()]
+    paid = {(row["model"], row["sample"]): row["replied_at"] for row in rows}
+    assert {(row["system_fingerprint"], row["reused"]) for row in rows} == {(SIMULATOR_FINGERPRINT, False)}
+    first = Response.objects.select_related("call", "endpoint", "sample").filter(run=run).first()
+    assert first is not None
+    assert first.call is not None
+    assert paid[first.endpoint.name, first.sample.key] == first.call.started_at.isoformat()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("responses.jsonl", lambda rows: rows[0].update(text="Another answer.")),
+        ("judgments.jsonl", lambda rows: rows[0].update(explanation="Another reason.")),
+        ("prompts.jsonl", lambda rows: rows[0].update(temperature=1.5)),
+        ("run.json", lambda about: about.update(created_at="2020-01-01T00:00:00+00:00")),
+    ],
+)
+def test_this_site_knows_the_bundles_that_it_wrote(
+    folder: Path, manage: Manage, name: str, change: Callable[[Any], object]
+) -> None:
+    """What no number depends on can be altered, and the checksums with it."""
+    if name.endswith(".jsonl"):
+        change_rows(folder, name, change)
+    else:
+        change_settings(folder, change)
+    update_checksums(folder)
+    assert verify_run.check(folder)["faults"] == []
+    [fault] = json.loads(manage("verify_run", folder, "--json")[1])["faults"]
+    assert "never with these checksums" in fault
 
 
 @pytest.mark.parametrize("name", ["run.json", "judgments.jsonl", "numbers.json", "verify_run.py", "report.json"])

@@ -254,3 +254,16 @@ def test_ratings_can_be_downloaded_alone_from_page_and_api(
             assert "own-v1-ratings.csv" in response["Content-Disposition"]
             assert client.get(address, {"split": "held-out"}).status_code == allowed
     assert page in client.get(reverse("generation:release", args=["own", 1])).content.decode()
+
+
+def test_this_site_knows_the_releases_that_it_wrote(release: Release, tmp_path: Path, manage: Manage) -> None:
+    """A number of the data card can be altered, and the checksums with it."""
+    export.export_release(release, "jsonl", tmp_path)
+    assert manage.json("verify_release", tmp_path)["faults"] == []
+    card, sums = tmp_path / "DATACARD.md", tmp_path / "SHA256SUMS"
+    before = verify_release._sha256(card)
+    card.write_text(card.read_text() + "\n99 physicians.\n")
+    sums.write_text(sums.read_text().replace(before, verify_release._sha256(card)))
+    assert verify_release.faults_of(tmp_path) == []
+    [fault] = json.loads(manage("verify_release", tmp_path, "--json")[1])["faults"]
+    assert "never with these checksums" in fault

@@ -137,6 +137,7 @@ def test_accounts_created_by_the_operator_and_the_demo_leave_events(monkeypatch:
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", NEW)
     call_command("createsuperuser", "--noinput", username="Root", email="", stdout=StringIO())
     [event] = PersonEvent.objects.all()
+    assert event.person is not None
     assert (event.person.username, event.kind, event.actor) == ("root", "made", None)
     assert event.data == {"role": "admin", "active": True, "staff": True, "superuser": True, "factors": []}
     _create_accounts()

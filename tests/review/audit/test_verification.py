@@ -400,7 +400,7 @@ def test_a_missing_chain_head_is_found(events: list[Event]) -> None:
 @pytest.mark.parametrize("table", ["review_event", "review_review", "review_personevent", "review_chainhead"])
 def test_statements_that_delete_rows_implicitly_are_refused(events: list[Event], table: str) -> None:
     with trail.recording_events():
-        trail.record_person(events[1].actor, PersonEvent.Kind.EDITED, None)  # type: ignore[arg-type]
+        trail.record_person(events[1].actor, PersonEvent.Kind.EDITED, None)
     postgres = connection.vendor == "postgresql"
     statement = f"TRUNCATE {table} CASCADE" if postgres else f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"
     if postgres:

@@ -31,6 +31,12 @@ SEED = 2008
 DIGITS = 6
 ENOUGH = 0.95  # share of the replicates that must be defined for an interval
 
+
+def title(about: dict[str, Any]) -> str:
+    """What a site calls a release, by its croissant.json."""
+    return f"release {about['name']} {about['version']}"
+
+
 Pair = tuple[str, str]
 # First rater, second rater, and their answers; identical cases are counted as one kind.
 Kind = tuple[str, str, tuple[Pair, ...]]
