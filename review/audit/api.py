@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review import tasks
-from review.audit import verification
+from review.audit import exports, verification
 from review.cases.api import EventSerializer
 from review.common.api import MAX_ID, NewestFirst, paginated_response, validated_query
 from review.common.decorators import signed_in_account
@@ -75,6 +75,24 @@ class EventQuery(serializers.Serializer[Any]):
     until = serializers.DateField(required=False)
 
 
+class ChecksumQuery(serializers.Serializer[Any]):
+    """The SHA-256 of an export's `SHA256SUMS`, in hexadecimal digits."""
+
+    sha256 = serializers.RegexField(exports.CHECKSUM)
+
+
+class ExportedSerializer(DataclassSerializer):
+    """What the site wrote with this checksum, and when it first did."""
+
+    mirrors = exports.Exported
+
+
+class ChecksumSerializer(serializers.Serializer[Any]):
+    """Whether the site wrote files with a checksum; null if it did not."""
+
+    exported = ExportedSerializer(allow_null=True)
+
+
 def _status(status: int = 200) -> Response:
     report = {"running": verification.check_in_progress() is not None, "last": verification.latest()}
     return Response(AuditSerializer(report).data, status=status)
@@ -103,3 +121,10 @@ class AuditViewSet(GenericViewSet[Event]):
     def events(self, request: Request) -> Response:
         """The trail of all cases, newest first."""
         return paginated_response(self, verification.events(**validated_query(EventQuery, request)))
+
+    @extend_schema(parameters=[ChecksumQuery], responses=ChecksumSerializer)
+    @action(detail=False)
+    def checksum(self, request: Request) -> Response:
+        """Whether this site wrote the files with this checksum."""
+        sha256 = validated_query(ChecksumQuery, request)["sha256"]
+        return Response(ChecksumSerializer({"exported": exports.find(sha256)}).data)

@@ -8,6 +8,7 @@ from pathlib import Path
 from review.audit.trail import record_person, recording_events
 from review.models import PersonEvent
 
+CHECKSUM = r"^[0-9a-f]{64}$"
 SUMS = "SHA256SUMS"  # its own checksum stands for all files of an export
 
 

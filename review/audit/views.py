@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from review import tasks
-from review.audit import verification
+from review.audit import exports, verification
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
@@ -33,10 +33,13 @@ def trail(request: HttpRequest) -> HttpResponse:
     )
     if (filters["case"] and case is None) or any(filters[name] and dates[name] is None for name in dates):
         rows = rows.none()
+    sha256 = request.GET.get("sha256", "").replace("\0", "").strip().lower()
     context = {
         "page": keyset_page(rows, request, newest_first=True),
         "filters": filters,
         "kinds": Event.Kind,
+        "sha256": sha256,
+        "exported": exports.find(sha256) if sha256 else None,
         **_check(),
     }
     return render(request, "review/audit/audit.html", context)

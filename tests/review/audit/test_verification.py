@@ -8,16 +8,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.test import Client
 from django.urls import reverse
 
 from review import errors
 from review.assignments import claims
-from review.audit import chain_entries, publishing, trail, verification
+from review.audit import chain_entries, exports, publishing, trail, verification
 from review.audit.verification import FaultCode
 from review.cases import services
 from review.discussion import remarks
@@ -562,3 +564,19 @@ def test_an_abandoned_check_can_be_requested_again(adela: User, clock: Any) -> N
     clock.advance(minutes=3)
     assert verification.check_in_progress() is None
     assert verification.request_check(adela) != first
+
+
+def test_the_site_says_which_files_it_wrote(db: None, tmp_path: Path, admin_client: Client) -> None:
+    (tmp_path / "SHA256SUMS").write_text("0  data.jsonl\n")
+    checksum = exports.checksum_of(tmp_path)
+    ask = partial(admin_client.get, "/api/v1/audit/checksum/")
+    assert ask({"sha256": checksum}).json() == {"exported": None}
+    for _again in range(2):
+        exports.anchor(tmp_path, "release own 1.0.0")
+    assert ask({"sha256": checksum}).json()["exported"]["what"] == "release own 1.0.0"
+    assert ask({"sha256": "x"}).status_code == 400
+    page = admin_client.get("/review/audit/", {"sha256": checksum.upper()}).content.decode()
+    assert "This site wrote these files (release own 1.0.0)" in page
+    assert "no record" in admin_client.get("/review/audit/", {"sha256": "0" * 64}).content.decode()
+    assert PersonEvent.objects.filter(kind=PersonEvent.Kind.EXPORTED).count() == 1
+    assert faults() == []
