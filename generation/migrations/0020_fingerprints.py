@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0017_one_first'),
+        ('generation', '0019_prompt_sets'),
     ]
 
     operations = [
