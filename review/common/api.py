@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # DRF's settings name classes of this module: importing its v
     from rest_framework.views import APIView
 
 MAX_ID = 2**63 - 1  # what a primary key can hold
+TOO_MANY_VALUES = _("The JSON has too many values. Send it in several requests.")
 
 
 def required_right(view: object, method: str) -> Can | None:
@@ -90,9 +91,12 @@ class StrictJSONParser(JSONParser):
             json_nesting.check(body)
         except json_nesting.TooDeep:
             raise ParseError(_("The JSON is nested too deeply.")) from None
+        # Brackets within texts count as well, but no text that is taken has that many.
+        if body.count(b"[") + body.count(b"{") > limits.JSON_VALUES:
+            raise ParseError(TOO_MANY_VALUES)
         value = super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
         if has_more_values(value, limits.JSON_VALUES):
-            raise ParseError(_("The JSON has too many values. Send it in several requests."))
+            raise ParseError(TOO_MANY_VALUES)
         if not is_storable(value):
             raise ParseError(
                 _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")

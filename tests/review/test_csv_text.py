@@ -24,6 +24,15 @@ def test_no_text_begins_like_a_formula(start: str) -> None:
     assert cells_of(csv_text.table([[evil, -0.5, None, 1]])) == [["'" + evil, "-0.5", "", "1"]]
 
 
+@pytest.mark.parametrize(
+    "before", [" ", "\u00a0", "\u3000", "\ufeff", "\u200b", "\u202e", "\x0b", " \u200b ", " " * 200]
+)
+@pytest.mark.parametrize("start", ["=1", "-1", "＝1"])
+def test_what_is_not_shown_before_a_formula_does_not_hide_it(before: str, start: str) -> None:
+    assert csv_text.safe(before + start) == "'" + before + start
+    assert csv_text.safe(before[:90] + "a" + start) == before[:90] + "a" + start
+
+
 @given(st.lists(st.lists(st.text(), min_size=2, max_size=3), min_size=1, max_size=3))
 def test_what_is_written_can_be_read_again(rows: list[list[str]]) -> None:
     read = cells_of(csv_text.table(rows))

@@ -41,6 +41,8 @@ MARK = re.compile(r"\[END\]", re.IGNORECASE)
 MAX_TURN = 8_000  # characters
 MAX_SILENT = 3  # empty replies in a row, after which the visit is given up
 MAX_TAGS = 10
+MAX_MISTAKES = 40  # of a conversation: each becomes a draft, which asks models about a dozen times
+MAX_FIELD = 2_000  # characters of each text about a mistake
 ESTIMATED_TURNS = 12  # turns per conversation in the estimate of a launch
 
 # Settings of these steps. most_turns: the maximum number of turns, including the patient's. scale:
@@ -359,10 +361,14 @@ def _mistake_data(mistake: Mistake) -> dict[str, Any]:
 def _check_mistakes(reply: Mistakes, *, turns: Sequence[Mapping[str, str]]) -> None:
     """Raises BrokenReply with what is wrong."""
     codes = {code_of(name) for name in NAMES}
+    if len(reply.mistakes) > MAX_MISTAKES:
+        raise BrokenReply(f"There are {len(reply.mistakes)} mistakes; at most {MAX_MISTAKES}: group them.")
     for number, mistake in enumerate(reply.mistakes, 1):
         for name in ("title", "description"):
             if not getattr(mistake, name).strip():
                 raise BrokenReply(f"The {name} of mistake {number} is empty.")
+        if max(map(len, (mistake.title, mistake.description, mistake.reason, *mistake.tags))) > MAX_FIELD:
+            raise BrokenReply(f"A text of mistake {number} is longer than {MAX_FIELD} characters.")
         if code_of(mistake.category) not in codes:
             raise BrokenReply(f"The category of mistake {number}, {mistake.category[:60]!r}, is not one of CATEGORIES.")
         if len(mistake.tags) > MAX_TAGS:

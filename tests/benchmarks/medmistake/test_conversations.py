@@ -159,6 +159,8 @@ def reply_with_mistake(**changes: Any) -> conversation.Mistakes:
         ({"title": " "}, "title of mistake 1 is empty"),
         ({"category": "bad luck"}, "not one of CATEGORIES"),
         ({"tags": [str(n) for n in range(11)]}, "more than 10 tags"),
+        ({"tags": ["x" * 2_001]}, "longer than 2000 characters"),
+        ({"reason": "x" * 2_001}, "longer than 2000 characters"),
         ({"turns": []}, "Name the doctor's turns"),
         ({"turns": [1]}, "not a turn of the doctor"),
     ],
@@ -169,6 +171,8 @@ def test_an_invalid_mistake_is_refused(changes: Mapping[str, Any], message: str)
         conversation._check_mistakes(reply_with_mistake(**changes), turns=TURNS)
     with pytest.raises(BrokenReply, match="same title"):
         conversation._check_mistakes(conversation.Mistakes(mistakes=reply_with_mistake().mistakes * 2), turns=TURNS)
+    with pytest.raises(BrokenReply, match="at most 40"):  # each would cost a dozen calls
+        conversation._check_mistakes(conversation.Mistakes(mistakes=reply_with_mistake().mistakes * 41), turns=TURNS)
 
 
 def test_dimensions_that_a_judge_leaves_out_are_requested_again_and_then_listed() -> None:
