@@ -9,12 +9,13 @@ import codecs
 import csv
 import io
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Self, cast
 
 MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records in the known files have a few hundred KB
+MAX_AGAIN = 4 * MAX_RECORD  # characters of a file that are read again after rows that were none
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 _MARKS = (  # that of UTF-32 LE begins with that of UTF-16 LE
@@ -168,13 +169,14 @@ class CSVTable:
         # bounds a record.
         csv.field_size_limit(max(csv.field_size_limit(), MAX_RECORD))
         self._lines = _Lines(lines)
+        self._again = 0  # characters that were read again
         self.separator = self._separator()
         # strict: a misplaced quote is an error of its record. Otherwise two records would silently
         # become one.
         self._reader = csv.reader(self._lines, delimiter=self.separator, strict=True)
         self.header = next((_trimmed(cells) for _number, cells in self._records() if any(map(str.strip, cells))), [])
         named = [name for name in self.header if name]
-        if twice := next((name for name in named if named.count(name) > 1), ""):
+        if twice := next((name for name, count in Counter(named).items() if count > 1), ""):
             raise TwiceNamed(twice)
 
     @property
@@ -200,7 +202,12 @@ class CSVTable:
                 return
             except csv.Error as error:
                 number = self._lines.first
-                # What a quote that is never closed has taken in are rows of their own.
+                # What a quote that is never closed has taken in are rows of their own. Where every
+                # line opens one, this would not end.
+                self._again += self._lines.size
+                if self._again > MAX_AGAIN:
+                    yield number, Endless(f"{error}; what follows is not read")
+                    return
                 self._lines.give_back(1)
                 yield number, error
 
@@ -219,6 +226,10 @@ class CSVTable:
             except StopIteration:
                 return
             yield self._lines.first, cells
+
+
+class Endless(csv.Error):
+    """So many rows have a quote that is not closed that the table is not read further."""
 
 
 class TwiceNamed(Exception):
@@ -245,6 +256,11 @@ class _Lines:
         self._taken: list[str | None] = []
         self._size = 0
         self.first = 1  # line of the record that is being read
+
+    @property
+    def size(self) -> int:
+        """Characters of the record that is being read."""
+        return self._size
 
     def start(self) -> None:
         """A record begins."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from generation.sources.importers.base import MAX_RECORD, PARQUET, REST, Malformed, WrongFormat, numbered_lines
 from review.rules import json_nesting
-from review.rules.text_files import CSVTable, TwiceNamed, open_text
+from review.rules.text_files import CSVTable, Endless, TwiceNamed, open_text
 
 if TYPE_CHECKING:  # it takes a while to import
     from pyarrow import RecordBatch
@@ -65,7 +65,7 @@ def csv_records(path: Path) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
                 record = Malformed(f"The header has {width} columns, this record has {len(cells)}.")
             else:
                 record = dict(zip(table.header, cells, strict=True))
-            yield f"line {number}", record
+            yield f"line {number}{REST if isinstance(cells, Endless) else ''}", record
 
 
 def is_parquet(path: Path) -> bool:
