@@ -50,7 +50,7 @@ _TAILS = (
     *("</s>", "<eos>", "<end_of_turn>", "<｜end▁of▁sentence｜>"),
 )
 # Marks around the answer that follows reasoning.
-_ANSWER = re.compile(r"\s*(?:<answer>|<\|begin_of_solution\|>|<\|start_response\|>|<response>)", re.IGNORECASE)
+_ANSWER_START = re.compile(r"\s*(?:<answer>|<\|begin_of_solution\|>|<\|start_response\|>|<response>)", re.IGNORECASE)
 _ANSWER_ENDS = ("</answer>", "<|end_of_solution|>", "<|end_response|>", "</response>", "[end final response]")
 
 _LIKE_REASONING = re.compile(
@@ -150,7 +150,7 @@ def _closes(mark: "re.Match[str]") -> bool:
 
 def _unwrapped(answer: str) -> str:
     answer = _without_tail(answer)
-    if opening := _ANSWER.match(answer):
+    if opening := _ANSWER_START.match(answer):
         answer = answer[opening.end() :]
     stripped = answer.rstrip()
     for ending in _ANSWER_ENDS:

@@ -96,7 +96,7 @@ def load_folder(benchmark: str, folder: Path, name: str, *, note: str = "") -> P
         try:
             texts[path.stem] = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError:
-            raise errors.PromptsFaulty(f"{path.name}: {_('not UTF-8.')}") from None
+            raise errors.PromptsFaulty(path.name + ": " + _("not UTF-8.")) from None
     if not texts:
         raise errors.PromptsFaulty(_("%(folder)s has no .md file.") % {"folder": folder})
     return save(benchmark, name, texts, note=note)
@@ -123,18 +123,18 @@ def _problems(benchmark: str, file: str, text: str, released: Mapping[str, Mappi
     same_file = [texts[file] for texts in released.values() if file in texts]
     if not same_file:
         known = ", ".join(f"{each}.md" for each in released[""]) or "-"
-        return [f"{file[:60]}.md: {_('no prompt file of this benchmark; known: %(known)s.') % {'known': known}}"]
+        return [file[:60] + ".md: " + _("no prompt file of this benchmark; known: %(known)s.") % {"known": known}]
     if len(text) > limits.PROMPT:
         return [f"{file}.md: {_too_long()}"]
     if not is_storable(text):
-        return [f"{file}.md: {_('contains a character that cannot be stored.')}"]
+        return [file + ".md: " + _("contains a character that cannot be stored.")]
     try:
         prompt = parse_prompt(f"{benchmark}/{file}", text)
         placeholders = prompt.placeholders
     except ValueError as mistake:
         return [f"{str(mistake) if str(mistake).startswith(file) else f'{file}.md: {mistake}'}."]
     if len(prompt.version) > MAX_VERSION:
-        return [f"{file}.md: {_('its version is longer than %(n)s characters.') % {'n': MAX_VERSION}}"]
+        return [file + ".md: " + _("its version is longer than %(n)s characters.") % {"n": MAX_VERSION}]
     allowed, needed = _placeholders(benchmark, file, same_file)
     faults = []
     if unknown := sorted(placeholders - allowed):

@@ -27,7 +27,7 @@ _CHUNK = 16 * 1024  # bytes
 _decode = json.JSONDecoder(parse_constant=refuse_constant).raw_decode
 _decode_constants = json.JSONDecoder(parse_constant=Constant).raw_decode
 _SPACE = re.compile(r"[ \t\r\n]*")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _SCALAR = re.compile(r"[^\[\]{}\",]*(?=[,\]}])")
 # Errors of the decoder inside of a value, whose end can be found nevertheless.
 _INSIDE = ("Invalid", "Expecting value")
