@@ -28,6 +28,7 @@ REST = " and everything after it"
 # Records that `sniff` inspects: a few bad ones at the top must not hide a good file.
 SNIFF_LIMIT = 50
 TITLE_LENGTH = 80  # characters
+MAX_PARTS = 5_000  # lists and objects of a record, such as its turns and rubrics
 
 PARQUET = b"PAR1"  # the first bytes of every Parquet file
 
@@ -275,16 +276,20 @@ def storable_json(value: Any) -> str:
         encoded = _encode(value)
     except ValueError:
         encoded = ""
-    if not encoded or _SUSPECT.search(encoded):
+    # Texts may contain brackets: only then the parts are counted.
+    if not encoded or _SUSPECT.search(encoded) or encoded.count("{") + encoded.count("[") > MAX_PARTS:
         check_storable(value)
     return encoded
 
 
 def check_storable(value: Any) -> None:
     """Raise Malformed if part of a value cannot be stored by every database or encoded as UTF-8."""
-    pending = [value]
+    pending, parts = [value], 0
     while pending:
         part = pending.pop()
+        parts += isinstance(part, dict | list)
+        if parts > MAX_PARTS:  # each rubric or turn becomes rows, questions and calls
+            raise Malformed(f"It has more than {MAX_PARTS:,} parts.")
         if isinstance(part, dict):
             pending += part.keys()
             pending += part.values()

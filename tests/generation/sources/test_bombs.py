@@ -208,3 +208,17 @@ def test_archives_are_never_unpacked(tmp_path: Path, data: bytes, archive_format
     for name in importers.available():
         with pytest.raises(WrongFormat, match=archive_format):
             importers.load(name).sniff(path)
+
+
+def test_a_record_of_very_many_parts_is_refused_and_the_others_are_kept(tmp_path: Path) -> None:
+    rubric = {"criterion": "Names the dose.", "points": 5, "tags": []}
+    turns = [{"role": "user", "content": "{[" * 5_000}]  # brackets in a text are no parts
+    records = [{"prompt_id": str(count), "prompt": turns, "rubrics": [rubric] * count} for count in (3, 20_000, 2_000)]
+    path = tmp_path / "healthbench.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)))
+    _layout, entries = reading.open_file(path, "healthbench", path.name)
+    first, refused, last = entries
+    assert isinstance(refused, Refusal)
+    assert "parts" in refused.reason
+    assert isinstance(first, Row)
+    assert isinstance(last, Row)
