@@ -1,4 +1,4 @@
-"""Checks of the settings by `manage.py check`, which every command runs first."""
+"""Checks of the settings by `manage.py check --deploy`."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Warning, register
 
 
-@register()
+@register(deploy=True)
 def check_proxies(**_: Any) -> list[CheckMessage]:
     """Warn if nothing stands between gunicorn and slow clients."""
     if settings.MHB_EMBEDDED or settings.MHB_TRUSTED_PROXIES:

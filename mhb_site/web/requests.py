@@ -74,7 +74,8 @@ class RequestsMiddleware:
             return refusal(request, 414, _("This address is too long. Shorten it, or include less data in it."))
         if getattr(request, "is_malformed", False):
             return refusal(request, 400, _("The header Content-Type or Content-Length is malformed."))
-        if int(request.META.get("CONTENT_LENGTH") or 0) > _most_bytes(request):
+        length = int(request.META.get("CONTENT_LENGTH") or 0)
+        if length > MAX_UNKNOWN_BODY and length > _most_bytes(request):  # small ones need no account
             return refusal(request, 413, _("This request is too large."))
         if request.content_params and request.content_params.get("charset", "utf-8").lower() not in ENCODINGS:
             return refusal(request, 415, _("This request is not encoded in UTF-8. Send it in UTF-8."))

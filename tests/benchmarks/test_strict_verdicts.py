@@ -23,7 +23,8 @@ def shapes() -> Iterator[type[BaseModel]]:
     for benchmark in names():
         protocol = registry.protocol(benchmark)
         judgings = [protocol.sample_judging, *protocol.by_rubric.values()]
-        yield from {shape for shape in (protocol.shape, *(judging.shape for judging in judgings if judging)) if shape}
+        shapes = (protocol.shape, *(judging.shape for judging in judgings if judging))
+        yield from dict.fromkeys(shape for shape in shapes if shape)  # in the same order in every process
 
 
 def example(shape: type[BaseModel], decision: object) -> dict[str, Any]:
