@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.http.multipartparser import MultiPartParserError
+from django.http.multipartparser import MultiPartParserError, exhaust
 from django.http.request import MediaType
 from django.utils.functional import cached_property
 from django.utils.http import parse_header_parameters
@@ -81,7 +81,11 @@ class RequestsMiddleware:
             return refusal(request, 415, _("This request is not encoded in UTF-8. Send it in UTF-8."))
         if not (is_storable(request.path_info) and _is_storable_dict(request.GET)):
             return self._refuse_unstorable(request)
-        return self.get_response(request)
+        response = self.get_response(request)
+        if length > MAX_UNKNOWN_BODY:
+            # gunicorn resets a connection with an unread body, and a proxy would answer 502 itself.
+            exhaust(request._stream)  # type: ignore[attr-defined]
+        return response
 
     def process_view(self, request: HttpRequest, _view: Any, _args: Any, _kwargs: Any) -> HttpResponse | None:
         """Check the fields of a form: here, because the body is only read after the CSRF check."""

@@ -107,7 +107,7 @@ def test_simulated_physicians_are_not_invited(emails: None, people: Path) -> Non
     [
         ("smtp+tls://u:p%40ss@mail.example.org", "mhb@example.org", ""),
         ("http://mail.example.org", "mhb@example.org", "must begin with smtp"),
-        ("smtp://", "mhb@example.org", "name a host"),
+        ("smtp://", "mhb@example.org", "must be an address"),
         ("smtps://mail.example.org", "", "MHB_EMAIL_FROM"),
     ],
 )
