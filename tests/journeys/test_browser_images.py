@@ -136,7 +136,7 @@ def test_questions_about_images_from_import_to_changes(site: Site, browser: Brow
     expect(page.get_by_role("columnheader", name="More than chance")).to_be_visible()
     with page.expect_download() as download:
         page.locator('a[href*="flow-0.csv"]').click()
-    assert Path(download.value.path()).read_text().startswith("before,after,what,count\n")
+    assert Path(download.value.path()).read_text("utf-8-sig").startswith("before,after,what,count\n")
     page.locator("svg a.mark").first.click()
     page.wait_for_url(re.compile(r"/changes/samples/"))
     expect(page.get_by_role("columnheader", name="Reference").first).to_be_visible()
