@@ -20,6 +20,7 @@ from review.common.api import validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.quality.agreement import RaterAgreement
+from review.quality.api import EstimateSerializer
 from review.rules.permissions import Can
 
 
@@ -29,12 +30,6 @@ class FigureSerializer(serializers.Serializer[Any]):
     value = serializers.FloatField(allow_null=True)
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
-
-
-class EstimateSerializer(FigureSerializer):
-    """A figure of agreement. `why`: why it or its interval is missing."""
-
-    why = serializers.CharField(allow_null=True)
 
 
 class IntervalSerializer(FigureSerializer):

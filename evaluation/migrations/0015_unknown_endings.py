@@ -2,6 +2,8 @@
 
 from django.db import migrations, models
 
+from review.models.full_text import FullText
+
 
 class Migration(migrations.Migration):
 
@@ -25,4 +27,5 @@ class Migration(migrations.Migration):
             model_name='response',
             index=models.Index(condition=models.Q(('like_reasoning', True)), fields=['run', 'endpoint'], name='response_like_reasoning'),
         ),
+        FullText('Response', 'text'),
     ]

@@ -52,7 +52,7 @@ WORDS: dict[str, str | Promise] = {
     "silent": _("It did not answer."),
 }
 # Every request would be refused: the job does not begin before a person has decided.
-BLOCKING = frozenset({"temperature", "top_p", "max_tokens", "images", "stream", "context", "refused"})
+BLOCKING = frozenset({"temperature", "top_p", "max_tokens", "images", "stream", "context", "refused", "ending"})
 
 _OF_REFUSAL = {
     "stream": r"\bstream\b.{0,40}\b(true|required|must|only)|only support\w*.{0,20}stream",

@@ -111,6 +111,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("review-form-check", "POST"): ADMIN,
     ("audit", "GET"): ADMIN,
     ("audit-check", "POST"): ADMIN,
+    ("audit-checksum", "GET"): ADMIN,
     ("audit-events", "GET"): ADMIN,
     ("review-progress", "GET"): ADMIN,
     ("person", "GET"): ADMIN,

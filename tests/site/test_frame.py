@@ -54,10 +54,10 @@ def rail_labels(user, path="/"):
 @pytest.mark.usefixtures("every_page")
 def test_each_role_has_its_own_rail():
     assert rail_labels(person("physician")) == ["Workbench", "My reviews", "Guidelines"]
-    assert rail_labels(person("researcher")) == ["Releases", "Runs", "API"]
+    assert rail_labels(person("researcher")) == ["Releases", "Runs", "Prompts", "API"]
     assert rail_labels(person("admin")) == [
         *("Overview", "Sources", "Batches", "Cases", "Review forms", "Physicians", "Audit", "Agreement"),
-        *("Releases", "Runs", "Endpoints", "Playground", "API"),
+        *("Releases", "Runs", "Endpoints", "Prompts", "Playground", "API"),
     ]
     assert rail_labels(None) == []
 

@@ -330,7 +330,7 @@ def test_folders_and_zip_archives_of_sumpubmed_give_the_same_rows(tmp_path, form
 def test_a_document_without_abstract_or_with_other_bytes_is_refused_and_the_others_kept(tmp_path):
     write_documents(tmp_path, 4)
     (tmp_path / "abstract" / "abstract_1.txt").unlink()
-    (tmp_path / "text" / "text_2.txt").write_bytes(b"\xff\xfe")
+    (tmp_path / "text" / "text_2.txt").write_bytes(b"a \x81 b")
     (tmp_path / "shorter_abstract" / "abst_3.txt").unlink()
     first, second, third, fourth = read_rows(sumpubmed, tmp_path)
     assert "no abstract" in first.reason
