@@ -353,7 +353,7 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
     "review/people/<int:person_id>/second-factor/": second_factor_form,
     "generation/sources/": source_form,
     "generation/endpoints/": lambda _: {**ENDPOINT, "name": "new", "timeout": "60"},
-    "generation/endpoints/<slug:name>/endings/": lambda _: {"ending": "halted", "meaning": "cut off"},
+    "generation/endpoints/<slug:name>/endings/": lambda _: {"ending": "halted", "meaning": "cut_off"},
     "generation/endpoints/<slug:name>/test/": lambda _: {},
     "generation/endpoints/<slug:name>/": lambda _: {**ENDPOINT, "timeout": "61"},
     "generation/batches/new/": lambda _: {
