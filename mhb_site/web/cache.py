@@ -1,7 +1,7 @@
 """Django's cache in the database, whose values are signed: only what this site stored is read.
 
-Values are pickles, which can run code when they are read. Whoever can write to the table, but does
-not know the site's secret, must not be able to run any.
+Values are pickles, which can run code when they are read. A person who can write to the table, but
+does not know the site's secret, must not be able to run any.
 """
 
 import pickle
