@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.http.multipartparser import MultiPartParserError, exhaust
+from django.http.multipartparser import MultiPartParserError
 from django.http.request import MediaType
 from django.utils.functional import cached_property
 from django.utils.http import parse_header_parameters
@@ -84,7 +84,8 @@ class RequestsMiddleware:
         response = self.get_response(request)
         if length > MAX_UNKNOWN_BODY:
             # gunicorn resets a connection with an unread body, and a proxy would answer 502 itself.
-            exhaust(request._stream)  # type: ignore[attr-defined]
+            while request._stream.read(MAX_UNKNOWN_BODY):
+                pass
         return response
 
     def process_view(self, request: HttpRequest, _view: Any, _args: Any, _kwargs: Any) -> HttpResponse | None:

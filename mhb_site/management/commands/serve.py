@@ -8,6 +8,7 @@ this (docs/operations.md).
 import signal
 import sys
 from argparse import ArgumentParser
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import waitress
@@ -32,9 +33,17 @@ class Command(BaseCommand):
 
         HTTPChannel.parser_class = BoundedParser
 
+        def respond(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            """The site's response; without its body for HEAD, which waitress would send."""
+            response = application(environ, start_response)
+            if environ["REQUEST_METHOD"] != "HEAD":
+                return response
+            response.close()
+            return []
+
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # waitress then lets its threads finish
         waitress.serve(
-            application,
+            respond,
             host=options["host"],
             port=options["port"],
             threads=8,
