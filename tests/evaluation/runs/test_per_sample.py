@@ -74,7 +74,9 @@ def test_the_order_of_criteria_is_random_by_run_and_sample_and_repeated(bare: Re
     for seed in range(12):
         Run.objects.filter(pk=run.pk).update(seed=seed)
         orders.add(tuple(queries.joint_judgment_input(rows)[1]))
-        assert tuple(queries.joint_judgment_input(rows[::-1])[1]) in orders, "whoever asks, the order is the same"
+        assert tuple(queries.joint_judgment_input(rows[::-1])[1]) in orders, (
+            "the order of the rows asked for changes nothing"
+        )
     assert len(orders) > 1
     assert {tuple(sorted(order)) for order in orders} == {tuple(sorted(row.pk for row in rows))}
 
