@@ -85,7 +85,7 @@ class SourceValues:
     async def draw(self, name: str, excluded: Collection[str], seed: str) -> str | None:
         """Draw another record's value under this name, none of `excluded`; None if there is none.
 
-        Case and white space are ignored.
+        Case and white space are ignored. A replaced revision of a record is never drawn.
         """
         return await sync_to_async(self.draw_sync)(name, excluded, seed)
 
@@ -97,9 +97,16 @@ class SourceValues:
         if not end:
             return None
         start = _hash_number(seed, self._record.external_id, name)
-        others = (text for record, text in _values_from(rows, start % end) if record != self._record.pk)
-        candidates = list(islice((text for text in others if normalized(text) not in excluded_texts), CANDIDATES))
+        pairs = (pair for pair in _values_from(rows, start % end) if normalized(pair[1]) not in excluded_texts)
+        candidates = list(islice(self._of_other_records(pairs), CANDIDATES))
         return candidates[_hash_number("choice", str(start)) % len(candidates)] if candidates else None
+
+    def _of_other_records(self, pairs: Iterator[tuple[int, str]]) -> Iterator[str]:
+        """The texts of the latest revisions of other records."""
+        records = SourceRecord.objects.filter(latest=True).exclude(external_id=self._record.external_id)
+        while chunk := list(islice(pairs, CANDIDATES)):
+            current = set(records.filter(pk__in={pk for pk, _text in chunk}).values_list("pk", flat=True))
+            yield from (text for pk, text in chunk if pk in current)
 
 
 def _values_from(rows: QuerySet[NamedValues], start: int) -> Iterator[tuple[int, str]]:

@@ -440,6 +440,21 @@ def test_a_value_is_drawn_from_another_record_under_the_same_name_and_is_never_e
 
 
 @pytest.mark.django_db
+def test_a_replaced_revision_is_never_drawn(tmp_path):
+    def import_ages(*ages: int) -> None:
+        path = tmp_path / "notes.jsonl"
+        path.write_bytes(jsonl(*(notes(n, {"patient": {"age": f"{age} years"}}) for n, age in enumerate(ages))))
+        services.run_import(services.start_import(path, format_name="acn", name="notes", updates=True).pk)
+
+    import_ages(1, 2, 3)
+    import_ages(1, 20, 3)
+    first, replaced, _third, revision = (SourceValues(record) for record in SourceRecord.objects.order_by("pk"))
+    for values, drawn in ((first, {"20 years", "3 years"}), (replaced, {"1 years", "3 years"})):
+        assert {values.draw_sync("patient/age", [], str(seed)) for seed in range(40)} == drawn
+    assert {revision.draw_sync("patient/age", [], str(seed)) for seed in range(40)} == {"1 years", "3 years"}
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("lengths", [[1] * 130, [70_000] * 4, [300_000, 1, 1], []])
 def test_a_row_has_dozens_of_values_or_fewer_long_ones(lengths: list[int]) -> None:
     fields = {"format": "acn", "label": "", "licence": "", "citation": ""}
