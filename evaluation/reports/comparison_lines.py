@@ -7,7 +7,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation.models import Response
-from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNPARSED, Protocol, Rate
+from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNDECIDED, UNPARSED, Protocol, Rate
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.queries import Report
 from evaluation.verdicts.selection import PENDING
@@ -18,6 +18,7 @@ KIND_LABELS = {
     JUDGED: _("answered and judged"),
     UNPARSED: _("answered, judge's reply unreadable"),
     JUDGE_FAILED: _("answered, judge failed"),
+    UNDECIDED: _("answered, judges without a majority"),
     PENDING: _("not judged yet"),
 }
 

@@ -9,7 +9,7 @@ from evaluation.judges import summary
 from evaluation.labels import value_name
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
-from evaluation.protocol import Rate
+from evaluation.protocol import UNDECIDED, Rate
 from evaluation.reports import change_tables, score_lines
 from evaluation.reports.comparison_lines import KIND_LABELS, format_difference, format_interval, format_p, rule_label
 from evaluation.reports.numbers.comparing import Comparison
@@ -328,6 +328,9 @@ def as_latex(report: Report) -> str:
         notes.append("Results so far.")
     if not report.is_planned(rate):
         notes.append("Exploratory.")
+    if undecided := sum(ending.criteria for ending in report.numbers.endings if ending.kind == UNDECIDED):
+        rule = rule_label(report.plan.outcomes[UNDECIDED], report.protocol)
+        notes.append(_tex(f"{undecided} criteria without a majority of the judges: {rule}."))
     lines = [
         "% needs \\usepackage{booktabs}",
         f"% release SHA-256 {run.release.sha256}",

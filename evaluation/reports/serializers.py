@@ -162,7 +162,7 @@ class OutcomeSerializer(DataclassSerializer):
 
     mirrors = Ending
     kind = serializers.CharField(
-        help_text="judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, pending"
+        help_text="judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, no_majority, pending"
     )
     counted = serializers.IntegerField(help_text="Rubrics with a verdict.")
     rule = serializers.CharField(help_text="judged, excluded, or the verdict that is counted.")

@@ -285,7 +285,7 @@ class RunAskSerializer(LikeSerializer):
         default=list,
         max_length=20,
         help_text="How outcomes of responses are counted, as OUTCOME=RULE; a rule is `judged`, `excluded` or a verdict."
-        " `unparsed` and `judge_failed`: how failures of the judge are counted.",
+        " `unparsed` and `judge_failed`: failures of the judge; `no_majority`: criteria on which a panel is not decided.",
     )
     minimum = serializers.IntegerField(
         min_value=MINIMUM, max_value=MAX_MINIMUM, default=MINIMUM, help_text="Samples below which no interval is given."

@@ -71,7 +71,10 @@ class LaunchForm(SpendingForm):
         choices=Run.Panel.choices,
         initial=Run.Panel.MAJORITY,
         required=False,
-        help_text=_("Without a majority a criterion stays unjudged. Used with several judges or several judgments."),
+        help_text=_(
+            "Without a majority a criterion stays unjudged, unless a rule says otherwise. Used with several judges or "
+            "several judgments."
+        ),
     )
     judgments = forms.IntegerField(
         label=_("Judgments per criterion"),
@@ -147,8 +150,8 @@ class LaunchForm(SpendingForm):
         max_length=500,
         help_text=_(
             "OUTCOME=RULE, separated by commas; for example refused=excluded. Outcomes: refused, empty, filtered, cut_off, "
-            "failed; of the judge: unparsed, judge_failed. Rules: judged, excluded, or a verdict. Leave empty for the "
-            "benchmark's rules."
+            "failed; of the judge: unparsed, judge_failed, no_majority. Rules: judged, excluded, or a verdict. Leave empty "
+            "for the benchmark's rules."
         ),
     )
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from evaluation import errors
 from evaluation.models import Response, Run
-from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, CountingPreset, Protocol
+from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, UNDECIDED, CountingPreset, Protocol
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from evaluation.verdicts.plans import Pair, Plan
+from evaluation.verdicts.selection import failure_rule
 
 MAX_MINIMUM = 10_000  # the largest sensible minimum of samples
 
@@ -21,13 +22,13 @@ def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:
         pairs = tuple(combinations(endpoints, 2))
         return Plan(protocol.rates[0].name, pairs, default_rules(protocol), MINIMUM, frozen=False)
     pairs = tuple((first, second) for first, second in stored["comparisons"])
-    return Plan(stored["metric"], pairs, stored["outcomes"], stored["minimum"], preset=stored.get("preset", ""))
+    rules = {**stored["outcomes"], UNDECIDED: failure_rule(stored["outcomes"], UNDECIDED)}
+    return Plan(stored["metric"], pairs, rules, stored["minimum"], preset=stored.get("preset", ""))
 
 
 def outcomes_of(run: Run, protocol: Protocol) -> Mapping[str, str]:
     """The rule for each outcome of a run's responses and each failure of its judge."""
-    rules: Mapping[str, str] = run.plan.get("outcomes") or default_rules(protocol)
-    return rules
+    return plan_of(run, protocol, ()).outcomes
 
 
 def default_rules(protocol: Protocol) -> dict[str, str]:

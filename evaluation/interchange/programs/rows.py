@@ -227,8 +227,10 @@ class Rows:
             self.faults.append(f"votes.jsonl: {spelled(key)}: votes are missing, or more than were asked for")
             return
         self.checked += 1
-        if (decided := panel.decide(rule, cast)) != verdict:
-            decisions = f"the panel decides {decided or 'nothing'}, not {verdict or 'nothing'}"
+        decided = panel.decide(rule, cast)
+        no_majority = not decided and any(map(any, cast))  # where every vote failed, the error is that of a vote
+        if decided != verdict or no_majority != (error == panel.NO_MAJORITY):
+            decisions = f"the panel decides {decided or 'nothing'}, not {verdict or error or 'nothing'}"
             self.faults.append(f"votes.jsonl: {spelled(key)}: {decisions}")
 
     @property

@@ -103,7 +103,7 @@ class Command(Step):
             action="append",
             metavar="OUTCOME=RULE",
             help="how refused, empty, filtered, cut_off or failed responses are counted: judged, excluded, or a verdict;"
-            " and unparsed or judge_failed judgments: excluded, or a verdict",
+            " and unparsed, judge_failed or no_majority judgments: excluded, or a verdict",
         )
         parser.add_argument("--minimum", type=int, help=f"samples below which no interval is given; default: {MINIMUM}")
         add_like_option(parser, RUNS)

@@ -13,7 +13,15 @@ from evaluation.metrics import MeasuredRate, Totals, measure
 from evaluation.protocol import Protocol, Rate, Weights
 from evaluation.verdicts.scores import Judged, Score
 from evaluation.verdicts.selection import COMBINED as COMBINED
-from evaluation.verdicts.selection import JUDGE_FAILURES, UNJUDGED, Ints, criteria_of, has_verdict, in_arm
+from evaluation.verdicts.selection import (
+    JUDGE_FAILURES,
+    UNJUDGED,
+    Ints,
+    criteria_of,
+    failure_rule,
+    has_verdict,
+    in_arm,
+)
 from evaluation.verdicts.table import VerdictTable
 
 
@@ -347,6 +355,6 @@ def endings(table: VerdictTable, rules: Mapping[str, str]) -> list[Ending]:
                         int(criteria[endpoint_position, dataset_position, kind_position]),
                         int(counted[endpoint_position, dataset_position, kind_position]),
                     )
-                    rule = rules.get(outcome, "excluded")
+                    rule = failure_rule(rules, outcome)
                     rows.append(Ending(endpoint, dataset, kind, responses, criteria_count, counted_count, rule))
     return rows
