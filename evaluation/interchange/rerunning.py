@@ -15,6 +15,7 @@ from evaluation.interchange.bundle import READABLE_FORMATS
 from evaluation.models import Run
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
+from evaluation.verdicts.selection import UNDECIDED, failure_rule
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import UnknownPrompts
 from generation.models import LAUNCH_SETTINGS, Endpoint, Release
@@ -48,6 +49,7 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             raise errors.ImportedRun
         names, settings, release = about["endpoints"], about["settings"], _release(about["release"])
         plan = about["plan"] if about["plan"]["frozen"] else DEFAULT_PLAN
+        rules = {**plan["outcomes"], UNDECIDED: failure_rule(plan["outcomes"], UNDECIDED)}
         judge = endpoints_queries.endpoint(about["judge"]) if about["judge"] else None
         repeated = RunSettings(
             release=release,
@@ -67,8 +69,9 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             preset=plan.get("preset", ""),  # bundles older than presets have none
             metric=plan["metric"],
             comparisons=[":".join(pair) for pair in plan["comparisons"]],
-            outcomes=[f"{outcome}={rule}" for outcome, rule in plan["outcomes"].items()],
+            outcomes=[f"{outcome}={rule}" for outcome, rule in rules.items()],
             minimum=plan["minimum"],
+            primary_dataset=plan.get("dataset", ""),  # as above
             budget_money=money,
             budget_calls=calls,
             fresh=True,

@@ -40,7 +40,7 @@ class ComparisonLine:
     significant: bool
     failed_by_one: str  # samples that only the first failed / only the second
     clusters: int
-    planned: bool
+    role: str
     mark: DifferenceMark | None
 
 
@@ -100,7 +100,7 @@ def comparison_lines(
             if comparison.only_first is None
             else f"{comparison.only_first} / {comparison.only_second}",
             clusters=comparison.clusters,
-            planned=comparison.planned,
+            role=comparison.role,
             mark=difference_mark(comparison.difference, comparison.low, comparison.high, reach=reach),
         )
         for comparison in comparisons

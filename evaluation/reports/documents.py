@@ -16,11 +16,11 @@ from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import judges_of, models_asked
+from evaluation.verdicts.plans import SECONDARY
 from review.charts.text_measure import format_share
 
 SIMULATED = "Simulated models: not evidence."
 SIMULATED_REVIEWERS = "Simulated reviewers: not evidence."
-EXPLORATORY = "exploratory"
 BOUNDS = "Best case", "Worst case"  # with all exclusions counted for, or against, the model
 PARTIAL = "a data set has no verdicts"
 
@@ -175,8 +175,9 @@ def _plan(report: Report) -> list[str]:
     if plan.frozen:
         rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
         preset = f"counting rules '{_cell(plan.preset)}'; " if plan.preset else ""
+        dataset = f"primary data set {dict(report.datasets).get(plan.dataset, plan.dataset)}; " if plan.dataset else ""
         lines += [
-            f"Analysis plan, frozen at launch: {preset}primary metric {_label(report, plan.metric)}; "
+            f"Analysis plan, frozen at launch: {preset}primary metric {_label(report, plan.metric)}; {dataset}"
             f"{len(plan.comparisons)} comparisons of models; no interval below {plan.minimum} samples. {rules}. "
             "Everything else is exploratory.",
             "",
@@ -277,7 +278,7 @@ def _comparisons(report: Report) -> list[str]:
             format_p(comparison.p) or "–",
             format_p(comparison.p_adjusted) or "–",
             str(comparison.clusters),
-            "planned" if comparison.planned else EXPLORATORY,
+            comparison.role,
         ]
         lines.append("| " + " | ".join(cells) + " |")
     if report.run.judge:
@@ -376,8 +377,9 @@ def as_latex(report: Report) -> str:
             r"\midrule",
         ]
         for comparison in comparisons:
+            secondary = f" ({SECONDARY})" if comparison.role == SECONDARY else ""
             texts = [
-                datasets[comparison.dataset],
+                f"{datasets[comparison.dataset]}{secondary}",
                 f"{comparison.first} – {comparison.second}",
                 *_difference(comparison, rate),
             ]

@@ -72,7 +72,7 @@ RATE_COLUMNS = {
 }
 COMPARISON_COLUMNS = (
     "facet", "value", "dataset", "rate", "first", "second", "first_rate", "second_rate", "difference", "low", "high", "p",
-    "p_adjusted", "odds_ratio", "cohens_h", "only_first", "only_second", "p_samples", "clusters", "n", "planned",
+    "p_adjusted", "odds_ratio", "cohens_h", "only_first", "only_second", "p_samples", "clusters", "n", "planned", "role",
     "corrected_difference", "corrected_low", "corrected_high", "corrected_p", "corrected_p_adjusted",
 )  # fmt: skip
 ENDING_COLUMNS = ("endpoint", "dataset", "kind", "responses", "criteria", "counted", "rule")

@@ -10,6 +10,7 @@ from evaluation.reports.numbers.counting import Ending
 from evaluation.runs.api import PlanSerializer
 from evaluation.statistics.intervals import Method
 from evaluation.statistics.multiplicity import Rank
+from evaluation.verdicts.plans import ROLES
 from review.common.serializers import DataclassSerializer
 
 
@@ -195,6 +196,9 @@ class ModelsComparedSerializer(serializers.Serializer[Any]):
     only_second = serializers.IntegerField(allow_null=True)
     p_samples = serializers.FloatField(allow_null=True, help_text="McNemar's exact test on these.")
     planned = serializers.BooleanField()
+    role = serializers.ChoiceField(
+        choices=ROLES, help_text="`secondary`: by the primary metric, but not on the primary data set of the plan."
+    )
 
 
 class PlaceSerializer(DataclassSerializer):

@@ -73,6 +73,9 @@ class PlanSerializer(serializers.Serializer[Any]):
         required=False, help_text="The counting rules; empty if the benchmark has only one set."
     )
     metric = serializers.CharField(required=False)
+    dataset = serializers.CharField(
+        required=False, help_text="The primary data set; empty if all data sets are one family of comparisons."
+    )
     comparisons = serializers.ListField(
         required=False, child=serializers.ListField(child=serializers.CharField()), help_text="Pairs of models."
     )
@@ -279,6 +282,11 @@ class RunAskSerializer(LikeSerializer):
         default=list,
         max_length=1000,
         help_text="Planned comparisons as MODEL:MODEL; default: every pair.",
+    )
+    primary_dataset = serializers.CharField(
+        max_length=40,
+        default="",
+        help_text="The data set of the planned comparisons, or `combined`; those on others are secondary. Default: all.",
     )
     outcomes = serializers.ListField(
         child=serializers.CharField(max_length=40),

@@ -12,6 +12,7 @@ from evaluation.runs import queries
 from evaluation.runs.plan import MAX_MINIMUM
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
+from evaluation.verdicts.selection import COMBINED
 from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Release
 from generation.prompts import queries as prompts_queries
@@ -138,6 +139,14 @@ class LaunchForm(SpendingForm):
         max_value=MAX_MINIMUM,
         help_text=_("Rates based on fewer samples are shown without an interval and are not drawn."),
     )
+    primary_dataset = forms.ChoiceField(
+        label=_("Primary data set"),
+        required=False,
+        help_text=_(
+            "Planned comparisons are those on this data set; those on others are secondary. With all of them as one family "
+            "of comparisons, each comparison has less power."
+        ),
+    )
     comparisons = forms.CharField(
         label=_("Planned comparisons"),
         required=False,
@@ -176,6 +185,7 @@ class LaunchForm(SpendingForm):
             "prompts",
             "preset",
             "metric",
+            "primary_dataset",
             "minimum",
             "comparisons",
             "outcomes",
@@ -215,6 +225,13 @@ class LaunchForm(SpendingForm):
         else:
             del self.fields["preset"]
         self.fields["metric"].choices = rates  # type: ignore[attr-defined]
+        if protocol and len(datasets) > 1:
+            names = [(dataset.name, gettext(dataset.label)) for dataset in datasets]
+            pooled = [(COMBINED, gettext("Combined"))] if protocol.pooled else []
+            choices = [("", gettext("All data sets as one family")), *names, *pooled]
+            self.fields["primary_dataset"].choices = choices  # type: ignore[attr-defined]
+        else:
+            del self.fields["primary_dataset"]
         if protocol and protocol.judge is None:
             for name in ("judge", "further_judges", "panel", "judgments", "judge_temperature", "judging"):
                 del self.fields[name]
@@ -240,6 +257,7 @@ class LaunchForm(SpendingForm):
             prompts=data.get("prompts") or "",
             preset=data.get("preset") or "",
             metric=data.get("metric") or "",
+            primary_dataset=data.get("primary_dataset") or "",
             minimum=data.get("minimum") or MINIMUM,
             comparisons=_parts(data.get("comparisons", "")),
             outcomes=_parts(data.get("outcomes", "")),

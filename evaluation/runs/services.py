@@ -41,7 +41,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     """
     protocol, datasets = queries.protocol_and_data_sets(settings)
     judge = settings.judge
-    planned, prompt_set = make_plan(settings, protocol), settings.prompt_set
+    planned, prompt_set = make_plan(settings, protocol, datasets), settings.prompt_set
     temperatures = (settings.judge_temperature, protocol.judge_temperature, judge.temperature) if judge else ()
 
     def create() -> Run:
@@ -78,8 +78,8 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
     """The given launch settings, completed by those of a run; see `JobKind.repeat_settings`.
 
     Settings of the run that depend on a given one are dropped: planned comparisons on the models,
-    further judges and temperature on the judge, metric and outcomes on the preset. Raises
-    NotRepeatable if the run was imported.
+    further judges and temperature on the judge, metric and outcomes on the preset, the primary data
+    set on the data sets. Raises NotRepeatable if the run was imported.
     """
     if run.origin == Run.Origin.IMPORTED:
         raise NotRepeatable
@@ -114,7 +114,11 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
         "preset": run.plan.get("preset", ""),
         **plan_overrides(run, protocol, tested),
     }
-    dependents = {"endpoints": ("comparisons",), "judge": ("further_judges", "judge_temperature")}
+    dependents = {
+        "endpoints": ("comparisons",),
+        "judge": ("further_judges", "judge_temperature"),
+        "datasets": ("primary_dataset",),
+    }
     left_out = {setting for name, names in dependents.items() if name in given for setting in names}
     if given.get("preset", stored["preset"]) != stored["preset"]:
         left_out |= {"metric", "outcomes"}

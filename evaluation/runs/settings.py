@@ -33,6 +33,7 @@ class RunSettings:
         metric: the plan's primary metric; '' for the preset's.
         comparisons: the plan's pairs of models as MODEL:MODEL; empty: all.
         outcomes: the plan's rules as OUTCOME=RULE, where they differ from the preset.
+        primary_dataset: the plan's data set; '' for all of them.
         minimum: samples below which no interval is given.
         prompts: a team's own prompt set, NAME or NAME@VERSION; '' for the benchmark's prompts.
         budget_money, budget_calls: limits of cost and calls; None: no limit.
@@ -57,6 +58,7 @@ class RunSettings:
     metric: str = ""
     comparisons: Sequence[str] = ()
     outcomes: Sequence[str] = ()
+    primary_dataset: str = ""
     minimum: int = MINIMUM
     prompts: str = ""
     budget_money: Decimal | None = None

@@ -42,7 +42,7 @@ def _repeats(text: str) -> int:
 # The options whose names are those of fields of the settings.
 _SAME_NAME = (
     *("panel", "answers", "judgments", "judge_temperature", "judging", "transport", "sampling", "seed", "datasets"),
-    *("preset", "metric", "minimum", "prompts"),
+    *("preset", "metric", "primary_dataset", "minimum", "prompts"),
 )
 
 
@@ -92,6 +92,11 @@ class Command(Step):
             "--preset", metavar="NAME", help="how the benchmark counts failures, where it has several ways"
         )
         parser.add_argument("--metric", help="primary metric of the analysis plan; default: the preset's or the first")
+        parser.add_argument(
+            "--primary-dataset",
+            metavar="NAME",
+            help="data set of the planned comparisons; those on others are secondary",
+        )
         parser.add_argument(
             "--compare",
             action="append",

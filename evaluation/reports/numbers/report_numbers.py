@@ -101,7 +101,7 @@ def count(
         for rate in rates
         for comparison in comparing.compare(
             table, rate, planned, pooled=pooled, minimum=plan.minimum,
-            planned=plan.frozen and rate is primary and not options.common,
+            role=replace(plan, frozen=plan.frozen and not options.common).role,
         )
     ]  # fmt: skip
     facets, cells = {}, {}

@@ -12,7 +12,7 @@ from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.numbers.report_numbers import ReportNumbers
 from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
-from evaluation.verdicts.plans import Plan
+from evaluation.verdicts.plans import PLANNED, Plan
 
 
 def as_dict(
@@ -80,7 +80,14 @@ def as_comparison(comparison: Comparison) -> dict[str, Any]:
     values = asdict(comparison)
     first, second = values.pop("rates")
     value = values.pop("value")
-    return {**({"value": value} if value else {}), **values, "first_rate": first, "second_rate": second}
+    planned = comparison.role == PLANNED
+    return {
+        **({"value": value} if value else {}),
+        **values,
+        "planned": planned,
+        "first_rate": first,
+        "second_rate": second,
+    }
 
 
 def as_change(change: Change) -> dict[str, Any]:
