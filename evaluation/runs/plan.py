@@ -69,8 +69,8 @@ def make_plan(settings: RunSettings, protocol: Protocol, datasets: Sequence[Data
     known = [*(dataset.name for dataset in datasets), *([COMBINED] if protocol.pooled and len(datasets) > 1 else [])]
     if settings.primary_dataset and settings.primary_dataset not in known:
         raise errors.InvalidPlan(f"Primary data set {settings.primary_dataset!r}; known: {', '.join(known)}.")
-    chosen = {"preset": preset, "dataset": settings.primary_dataset}
-    return Plan(metric, tuple(dict.fromkeys(pairs)), rules, settings.minimum, **chosen)
+    unique = tuple(dict.fromkeys(pairs))
+    return Plan(metric, unique, rules, settings.minimum, preset=preset, dataset=settings.primary_dataset)
 
 
 def plan_overrides(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> dict[str, Any]:

@@ -125,8 +125,14 @@ def add_again(request: HttpRequest, pk: int, name: str) -> HttpResponse:
 def power_context(settings: RunSettings) -> dict[str, Any]:
     """The context of the power table: the precision to expect from these settings."""
     models, datasets = len(settings.tested), queries.data_sets_asked(settings)
-    options = {"minimum": settings.minimum, "primary": settings.primary_dataset}
-    cells = power.release_power(settings.release, models, datasets=datasets, facets=False, **options)
+    cells = power.release_power(
+        settings.release,
+        models,
+        datasets=datasets,
+        facets=False,
+        minimum=settings.minimum,
+        primary=settings.primary_dataset,
+    )
     expected = {"rate": power.RATE, "correlation": power.CORRELATION}
     return {"power": [(_(cell.dataset_label), cell) for cell in cells], "compared": models, "expected": expected}
 

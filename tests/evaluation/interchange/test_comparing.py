@@ -185,7 +185,7 @@ def test_more_models_mean_less_power(release: Release) -> None:
 
 
 def test_a_primary_data_set_has_the_power_of_its_own_family(db: None) -> None:
-    """The report takes all data sets as one family otherwise: two and their pool, thrice the tests."""
+    """Otherwise all data sets are one family: two and their pool are thrice the tests."""
     release = bare_release(*[("dialogue", [["A1"]]), ("report", [["A1"]])] * 60)
     one_family, own = (power.release_power(release, 2, facets=False, primary=name)[0] for name in ("", "dialogue"))
     sizes = [1] * 60
