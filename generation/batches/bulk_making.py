@@ -174,7 +174,7 @@ def _draw_for_review(batch: Batch, drafts: QuerySet[Draft], json_field: str) -> 
     for pk, external_id, *stratum, place in rows.iterator(chunk_size=STREAMED):
         digest = hashlib.sha256(f"{seed}\x1f{external_id}\x1f{place}".encode(errors="surrogatepass")).digest()
         heap = heaps.setdefault(tuple(stratum), [])
-        room = size - drawn_before[tuple(stratum)]
+        room = size * draw.multiples.get(tuple(stratum), 1) - drawn_before[tuple(stratum)]
         # heapq keeps the smallest entry in front, but the last one by rank must go: negate ranks.
         if room > 0:
             (heapq.heappush if len(heap) < room else heapq.heappushpop)(heap, (-int.from_bytes(digest[:8]), -pk))
