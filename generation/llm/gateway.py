@@ -268,8 +268,6 @@ class Gateway:
                 if may_be_the_format(outcome, sent, settings):
                     lowered, remember = Format(output_format + 1), True
                     continue
-                if isinstance(outcome, STOPPING_ERRORS):  # of no row: those that wait return to the queue
-                    admission.mark_down(outcome.kind, outcome.detail)
                 if isinstance(outcome, ContextTooLong) and room is None:
                     room = room_in_context(outcome.detail, sent)
                     if room is not None:

@@ -18,6 +18,7 @@ from generation.llm.errors import (
     ConnectionCut,
     HostNotFound,
     LLMError,
+    NobodyListens,
     NotAllowed,
     NotReached,
     NotThere,
@@ -250,9 +251,7 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
         return TLSFailed(detail)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         url = failure.request.url
-        return NotReached(
-            f"ConnectionRefusedError: {url.host}:{url.port or PORTS.get(url.scheme, '')} refuses connections."
-        )
+        return NobodyListens(f"{url.host}:{url.port or PORTS.get(url.scheme, '')} refuses connections.")
     if any(isinstance(cause, (ClientConnectorError, ConnectionTimeoutError)) for cause in causes):
         return NotReached(detail)
     if any(isinstance(cause, TimeoutError) for cause in causes):
