@@ -108,6 +108,6 @@ def _differences(endpoint: Endpoint, then: Mapping[str, Any]) -> list[str]:
         differences.append(f"{endpoint.name}: model {endpoint.model}, then {then['model']}")
     for name in LAUNCH_SETTINGS:
         now, before = getattr(endpoint, name), then["settings"].get(name)
-        if (now if now not in (None, "", {}) else None) != before:
+        if (now if now is not False and now not in (None, "", {}) else None) != before:
             differences.append(f"{endpoint.name}: {name} {now}, then {before}")
     return differences

@@ -225,7 +225,13 @@ def trials(run: Run) -> list[Trial]:
     asked = _unlike([(model_request(ask, run.sampling), None) for ask in asks])
     tested = [row.endpoint for row in run.tested.filter(left_out_at=None).select_related("endpoint").order_by("pk")]
     return [
-        Trial(endpoint_as_launched(run, endpoint), role, request, shape)
+        Trial(
+            endpoint_as_launched(run, endpoint),
+            role,
+            request,
+            shape,
+            batched=run.transport == Run.Transport.BATCH and endpoint.batches,
+        )
         for role, endpoints, requests in ((TARGET, tested, asked), (JUDGE, judges_of(run), judged))
         for endpoint in endpoints
         for request, shape in requests

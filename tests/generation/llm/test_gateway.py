@@ -132,7 +132,7 @@ def test_a_request_overrides_the_endpoint_and_unset_options_are_not_sent():
         ask(target.url, None, replace(HELLO, temperature=0.0, max_tokens=5), temperature=0.5, max_tokens=99)
         ask(target.url)
     assert (target.bodies[0]["temperature"], target.bodies[0]["max_tokens"]) == (0.0, 5)
-    assert set(target.bodies[1]) == {"model", "messages"}
+    assert set(target.bodies[1]) == {"model", "messages", "max_tokens"}, "no reply is without a limit"
 
 
 @pytest.mark.parametrize(
