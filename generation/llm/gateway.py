@@ -40,7 +40,7 @@ from generation.llm.http.failures import (
     named_error,
     unexpected_error,
 )
-from generation.llm.http.limits import context_in, longest_reply, room_in_context
+from generation.llm.http.limits import KnownLimits
 from generation.llm.http.provider_words import NO_ENDING, Ending
 from generation.llm.ledger_interface import Ledger, no_paid_replies
 from generation.llm.parsing import parse_vectors, storable
@@ -148,8 +148,7 @@ class Gateway:
         self._clients: dict[tuple[str, str], Client] = {}
         self._admissions: dict[tuple[str, str], AdmissionControl] = {}
         self._formats: dict[tuple[str, str], Format] = {}
-        self._contexts: dict[tuple[str, str], int] = {}  # what endpoints said of their limits
-        self._longest: dict[tuple[str, str], int] = {}
+        self._limits = KnownLimits()
         self._in_progress: dict[str, asyncio.Future[None]] = {}  # identity -> call in progress
 
     async def __aenter__(self) -> Self:
@@ -257,14 +256,14 @@ class Gateway:
             self._formats.setdefault(endpoint, known)
         number = out_of_reach = broken_replies = time_outs = 0
         lowered, remember, lowered_limit = Format.JSON_SCHEMA, False, False
-        room = self._longest.get(endpoint)
+        room = self._limits.longest_reply(settings)
         # Leave at least one attempt: earlier ones may have been probes, which count against nobody.
         failures_before = failures = min(await ledger.failures(name), self._attempts - 1)
         while True:
             number += 1
             learnt = self._formats.get(endpoint, Format.JSON_SCHEMA) if pinned is None else pinned
             output_format = max(learnt, lowered)
-            sent = build_body(self._with_context(settings), request, output_format, room=room)
+            sent = build_body(self._limits.applied(settings), request, output_format, room=room)
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
             try:
                 outcome, counts = await self._attempt(admission, draft, api_key, ledger)
@@ -272,7 +271,7 @@ class Gateway:
                     if remember:  # without that format it succeeds, so the format was at fault
                         self._formats[endpoint] = max(output_format, self._formats.get(endpoint, output_format))
                     return outcome
-                if not lowered_limit and (left := self._lower_limit(outcome, settings, request, sent)) is not None:
+                if not lowered_limit and (left := self._limits.learn(outcome, draft)) is not None:
                     room, lowered_limit = left, True
                     continue
                 if may_be_the_format(outcome, sent, settings):
@@ -302,29 +301,6 @@ class Gateway:
                 if failures > failures_before:
                     raise CutShort from None
                 raise
-
-    def _with_context(self, settings: ModelSettings) -> ModelSettings:
-        """The settings with the length of the context that an error told, if they have none."""
-        told = self._contexts.get((settings.url, settings.model))
-        return settings if settings.context_tokens or told is None else replace(settings, context_tokens=told)
-
-    def _lower_limit(
-        self, error: LLMError, settings: ModelSettings, request: Request | Texts, sent: Mapping[str, Any]
-    ) -> int | None:
-        """The limit with which a refused request may pass; None if its limit was not at fault.
-
-        What the error tells of the endpoint is remembered.
-        """
-        if isinstance(request, Texts):
-            return None
-        endpoint = settings.url, settings.model
-        if isinstance(error, ContextTooLong) and (context := context_in(error.detail)):
-            self._contexts[endpoint] = context
-        longest = longest_reply(error, sent, was_set=effective(settings, request).max_tokens is not None)
-        if longest is None:
-            return room_in_context(error.detail, sent) if isinstance(error, ContextTooLong) else None
-        self._longest[endpoint] = longest
-        return longest
 
     async def ask_structured(
         self,
@@ -367,9 +343,8 @@ class Gateway:
                 error.reply = reply
                 if first is None or first.reply is None or first.reply.ending != Ending.CUT_OFF:
                     first = error
-            endpoint = settings.url, settings.model
-            settings = self._with_context(settings)
-            repair = _repair(request, settings, reply, first.detail, self._longest.get(endpoint)) if left else None
+            known, longest = self._limits.applied(settings), self._limits.longest_reply(settings)
+            repair = _repair(request, known, reply, first.detail, longest) if left else None
             if repair is None:
                 raise first
             request = repair

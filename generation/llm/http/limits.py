@@ -4,13 +4,14 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from generation.llm.errors import BadRequest, ContextTooLong, LLMError
 from generation.llm.http.failures import client_failures
 from generation.llm.http.provider_words import plain
-from generation.llm.request_body import LIMIT_FIELDS, MIN_ROOM
-from generation.llm.types import ModelSettings
+from generation.llm.request_body import LIMIT_FIELDS, MIN_ROOM, effective
+from generation.llm.types import Attempt, ModelSettings, Texts
 
 if TYPE_CHECKING:
     from generation.llm.gateway import Gateway
@@ -53,6 +54,37 @@ _OF_LIMIT = re.compile(
 )
 
 
+class KnownLimits:
+    """What endpoints have said of their limits when they refused a request."""
+
+    def __init__(self) -> None:
+        self._contexts: dict[tuple[str, str], int] = {}
+        self._longest: dict[tuple[str, str], int] = {}
+
+    def applied(self, settings: ModelSettings) -> ModelSettings:
+        """The settings with the length of the context, if they have none."""
+        told = self._contexts.get((settings.url, settings.model))
+        return settings if settings.context_tokens or told is None else replace(settings, context_tokens=told)
+
+    def longest_reply(self, settings: ModelSettings) -> int | None:
+        """The longest reply that is allowed; 0 if no limit is; None if nothing is known."""
+        return self._longest.get((settings.url, settings.model))
+
+    def learn(self, error: LLMError, attempt: Attempt) -> int | None:
+        """The limit with which a refused request may pass; None if its limit was not at fault."""
+        if isinstance(attempt.request, Texts) or not isinstance(error, (BadRequest, ContextTooLong)):
+            return None
+        endpoint = attempt.settings.url, attempt.settings.model
+        if isinstance(error, ContextTooLong) and (context := context_in(error.detail)):
+            self._contexts[endpoint] = context
+        was_set = effective(attempt.settings, attempt.request).max_tokens is not None
+        longest = longest_reply(error.detail, attempt.sent, was_set=was_set)
+        if longest is None:
+            return room_in_context(error.detail, attempt.sent) if isinstance(error, ContextTooLong) else None
+        self._longest[endpoint] = longest
+        return longest
+
+
 def context_in(detail: str) -> int | None:
     """The length of the context that an error names."""
     found = _CONTEXT.search(detail)
@@ -72,18 +104,18 @@ def room_in_context(detail: str, sent: Mapping[str, Any]) -> int | None:
     return room if MIN_ROOM <= room < limit else None
 
 
-def longest_reply(error: LLMError, sent: Mapping[str, Any], *, was_set: bool) -> int | None:
+def longest_reply(detail: str, sent: Mapping[str, Any], *, was_set: bool) -> int | None:
     """The limit that an endpoint allows, from its refusal of a higher one; 0 if it takes none.
 
     None if it refused something else. `was_set`: somebody set the limit, so it is not left out.
     """
     limit = limit_of(sent)
-    if not isinstance(error, (BadRequest, ContextTooLong)) or limit is None or not _OF_LIMIT.search(error.detail):
+    if limit is None or not _OF_LIMIT.search(detail):
         return None
-    found = _MOST.search(error.detail)
+    found = _MOST.search(detail)
     if found and 0 < int(found[1]) < limit:
         return int(found[1])
-    return None if was_set or context_in(error.detail) else 0
+    return None if was_set or context_in(detail) else 0
 
 
 def limit_of(sent: Mapping[str, Any]) -> int | None:
