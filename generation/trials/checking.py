@@ -10,7 +10,6 @@ from django.db.models import Q
 from django.utils import timezone
 
 from generation import errors
-from generation.endpoints.services import change_endpoint
 from generation.jobs import life_cycle, services
 from generation.jobs.kinds import Trial, kind_of
 from generation.llm.errors import UnexpectedError
@@ -138,7 +137,9 @@ def adapt(pk: int) -> Job:
         raise errors.NothingToAdapt
     for endpoint in Endpoint.objects.select_for_update(no_key=True).filter(pk__in=remedies).order_by("pk"):
         remedy = remedies[str(endpoint.pk)]
-        change_endpoint(endpoint, **remedy)
+        for name, value in remedy.items():
+            setattr(endpoint, name, value)
+        endpoint.save(update_fields=list(remedy))
         kept = {name: value for name, value in remedy.items() if name in LAUNCH_SETTINGS}
         launched[str(endpoint.pk)] = {**launched.get(str(endpoint.pk), {}), **kept}
     kind.model._default_manager.filter(pk=pk).update(endpoint_settings=launched)
