@@ -23,6 +23,7 @@ from evaluation.runs.api import PowerSerializer, WholeRunSerializer, whole_run
 from evaluation.runs.kind import RUNS
 from generation import tasks
 from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer
+from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
 from generation.releases import archive
 from generation.releases import queries as releases_queries
@@ -122,16 +123,19 @@ class ResultsImports(APIView):
         return Answer(ResultsImportSerializer(row).data)
 
 
-class ModelSerializer(serializers.Serializer[Any]):
-    """A model to add to a finished run."""
+class ModelToAddSerializer(ConfirmSerializer):
+    """A model to add to a finished run, with a budget on top of the run's cost so far."""
+
+    settings_class = Budget
+    is_launch = False
 
     endpoint = NamedRowField(queryset=Endpoint.objects.all())
 
 
-class AddModelSerializer(ConfirmSerializer, ModelSerializer):
+class AddModelSerializer(ModelToAddSerializer):
     """A model to add, with a budget on top of the run's cost so far, or `confirmed`."""
 
-    fresh = None  # type: ignore[assignment]  # as at the launch of the run
+    is_launch = True
 
 
 class AddModel(APIView):
@@ -146,7 +150,7 @@ class AddModel(APIView):
         409 while the run is in progress, if it was imported, or if it already has the model.
         """
         run, body = RUNS.get(pk), validated_body(AddModelSerializer, request)
-        adding.add_model(run.pk, body["endpoint"], money=body["budget_money"], calls=body["budget_calls"])
+        adding.add_model(run.pk, body["endpoint"], money=body.get("budget_money"), calls=body.get("budget_calls"))
         wake_after_commit(tasks.work_on_job, run.pk)
         return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data, status=202)
 
@@ -156,9 +160,9 @@ class EstimateModel(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=ModelSerializer, responses=LaunchEstimateSerializer)
+    @extend_schema(request=ModelToAddSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request, pk: int) -> Answer:
-        run, body = RUNS.get(pk), validated_body(ModelSerializer, request, beside=AddModelSerializer)
+        run, body = RUNS.get(pk), validated_body(ModelToAddSerializer, request)
         estimate = runs_estimate.estimate_run(adding.check_model(run, body["endpoint"]))
         return Answer(LaunchEstimateSerializer(estimate).data)
 

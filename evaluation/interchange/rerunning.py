@@ -62,7 +62,7 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             judge_temperature=settings["judge_temperature"],
             judging=settings["judging"],
             seed=settings["seed"],
-            variants=settings["datasets"],
+            datasets=settings["datasets"],
             transport=settings["transport"],
             sampling=settings["sampling"],
             prompts=_prompts(release, settings),

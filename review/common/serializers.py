@@ -1,14 +1,16 @@
 """Frozen cases and answers as JSON, shared by the apps' APIs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from datetime import date, datetime
 from enum import Enum
 from types import NoneType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
+from django.core.exceptions import NON_FIELD_ERRORS
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
+from rest_framework.settings import api_settings
 
 from review.rules import limits
 from review.rules.blocks import Highlight, Point, Turn
@@ -71,6 +73,22 @@ class StrictSerializer(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         refuse_unknown_fields(self, data)
         return super().to_internal_value(data)
+
+
+def field_errors(detail: Any, field: str = "") -> Iterator[dict[str, str]]:
+    """DRF's nested errors as a flat list.
+
+    `field` is a dotted path (`answers.rubrics.R1.value`), or '' for errors of the whole.
+    """
+    if isinstance(detail, dict):
+        for key, inner in detail.items():
+            is_whole = key in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS)
+            yield from field_errors(inner, field if is_whole else f"{field}.{key}".lstrip("."))
+    elif isinstance(detail, list):
+        for number, inner in enumerate(detail):
+            yield from field_errors(inner, f"{field}.{number}".lstrip(".") if isinstance(inner, dict) else field)
+    else:
+        yield {"field": field, "code": detail.code, "detail": str(detail)}
 
 
 def _text(most: int, **options: Any) -> serializers.CharField:

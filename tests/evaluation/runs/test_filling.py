@@ -95,7 +95,7 @@ def test_concurrent_workers_never_create_the_same_rows(
 
 
 def test_a_run_on_one_data_set_has_rows_of_that_data_set_only(release: Release, models: str) -> None:
-    run = launch_run(release, models, "sim-careful", variants=["report"])
+    run = launch_run(release, models, "sim-careful", datasets=["report"])
     filling.fill_all(run)
     run.refresh_from_db()
     assert (run.responses_total, run.rubrics_total) == (4, 4) == (run.responses.count(), 4)
