@@ -25,6 +25,7 @@ from evaluation.reports.serializers import (
     ContrastSerializer,
     DatasetSerializer,
     FrozenPlanSerializer,
+    HeldOutSerializer,
     ModelsComparedSerializer,
     OutcomeSerializer,
     RankSerializer,
@@ -103,6 +104,7 @@ class ReportSerializer(JudgesSerializer):
     contrasts = ContrastSerializer(many=True)
     changes = ChangeSerializer(many=True)
     bottlenecks = BottleneckSerializer(many=True)
+    held_out = HeldOutSerializer(many=True, help_text="Empty unless the release holds samples out.")
     averages = AverageSerializer(many=True)
     score_rules = ScoreRuleSerializer(
         many=True, help_text="Scores computed in addition to verdicts; empty if the benchmark has none."

@@ -55,6 +55,19 @@ class RankLine:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldOutLine:
+    """A model's rate on public samples and on held-out ones, formatted."""
+
+    dataset: str
+    endpoint: str
+    public: str
+    held_out: str
+    difference: str
+    interval: str  # '' if there are too few
+    clusters: str  # public / held out
+
+
+@dataclass(frozen=True, slots=True)
 class EndingLine:
     """Responses of a model on a data set that ended in one way, and how their criteria count."""
 
@@ -104,6 +117,24 @@ def comparison_lines(
             mark=difference_mark(comparison.difference, comparison.low, comparison.high, reach=reach),
         )
         for comparison in comparisons
+    )
+
+
+def held_out_lines(report: Report, rate: Rate) -> tuple[HeldOutLine, ...]:
+    """The lines of a rate's gaps between public and held-out samples."""
+    labels = {name: gettext(label) for name, label in report.datasets}
+    return tuple(
+        HeldOutLine(
+            labels[gap.dataset],
+            gap.endpoint,
+            format_share(gap.public, percent=rate.percent),
+            format_share(gap.held_out, percent=rate.percent),
+            format_difference(gap.difference, rate),
+            format_interval(gap.low, gap.high, rate),
+            f"{gap.public_clusters} / {gap.held_out_clusters}",
+        )
+        for gap in report.numbers.held_out
+        if gap.rate == rate.name
     )
 
 

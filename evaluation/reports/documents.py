@@ -11,7 +11,14 @@ from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import UNDECIDED, Rate
 from evaluation.reports import change_tables, score_lines
-from evaluation.reports.comparison_lines import KIND_LABELS, format_difference, format_interval, format_p, rule_label
+from evaluation.reports.comparison_lines import (
+    KIND_LABELS,
+    format_difference,
+    format_interval,
+    format_p,
+    held_out_lines,
+    rule_label,
+)
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.queries import Report
@@ -52,6 +59,7 @@ def as_markdown(report: Report) -> str:
         *_table(report, report.overall, facet=""),
         *_endings(report),
         *_comparisons(report),
+        *_held_out(report),
         *_contrasts(report),
         *change_tables.changes_as_markdown(report),
         *change_tables.averages_as_markdown(report),
@@ -291,6 +299,35 @@ def _difference(comparison: Comparison, rate: Rate) -> tuple[str, str]:
     return format_difference(comparison.difference, rate) or "–", interval
 
 
+HELD_OUT_COLUMNS = ("Data set", "Model", "Public", "Held out", "Difference", "95 % interval", "Samples")
+
+
+def _held_out(report: Report) -> list[str]:
+    rate = _primary_rate(report)
+    rows = _held_out_rows(report, rate)
+    if not rows:
+        return []
+    lines = ["", f"## {rate.label}: public and held-out samples", ""]
+    lines += ["| " + " | ".join(HELD_OUT_COLUMNS) + " |", "|" + "---|" * len(HELD_OUT_COLUMNS)]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return [*lines, "", "A model that does better on public samples may have seen them. Exploratory."]
+
+
+def _held_out_rows(report: Report, rate: Rate) -> list[tuple[str, ...]]:
+    return [
+        (
+            line.dataset,
+            line.endpoint,
+            line.public,
+            line.held_out,
+            line.difference,
+            line.interval or "too few",
+            line.clusters,
+        )
+        for line in held_out_lines(report, rate)
+    ]
+
+
 def _contrasts(report: Report) -> list[str]:
     labels = {rate.name: str(rate.label) for rate in report.rates}
     if not report.contrasts:
@@ -388,6 +425,16 @@ def as_latex(report: Report) -> str:
                 " & ".join([*map(_tex, texts), f"${p}$" if comparison.p_adjusted is not None else "--"]) + r" \\"
             )
         lines += _LATEX_END
+    if gaps := _held_out_rows(report, rate):
+        caption = f"{_tex(rate.label)} on public and on held-out samples. Exploratory."
+        lines += [
+            "",
+            *_latex_head(caption, "l" * len(HELD_OUT_COLUMNS)),
+            " & ".join(map(_tex, HELD_OUT_COLUMNS)) + r" \\",
+            r"\midrule",
+            *(" & ".join(map(_tex, row)) + r" \\" for row in gaps),
+            *_LATEX_END,
+        ]
     changes = [comparison for comparison in report.numbers.changes if comparison.rate == rate.name]
     if changes:
         caption = f"Gains in {_tex(rate.label)}, paired by {cluster}, with Fix and Break rates."

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.changes import Bottleneck
 from evaluation.reports.numbers.counting import Ending
+from evaluation.reports.numbers.held_out import HeldOutGap
 from evaluation.runs.api import PlanSerializer
 from evaluation.statistics.intervals import Method
 from evaluation.statistics.multiplicity import Rank
@@ -127,6 +128,15 @@ class BottleneckSerializer(DataclassSerializer):
     """
 
     mirrors = Bottleneck
+
+
+class HeldOutSerializer(DataclassSerializer):
+    """A model's rate on public samples, and on held-out ones: the first minus the second.
+
+    A model that does better on public samples may have seen them.
+    """
+
+    mirrors = HeldOutGap
 
 
 class AverageSerializer(serializers.Serializer[Any]):

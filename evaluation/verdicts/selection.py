@@ -27,6 +27,7 @@ UNJUDGED = "unjudged"
 ANSWERED = "answered"
 OUTCOMES = (ANSWERED, "refused", "empty", "filtered", "cut_off", "failed", "unknown", "unasked")  # of responses
 TRAP, CONTROL = "trap", "control"
+HELD_OUT = "held-out"  # the part of a release that is not published
 COMBINED = "combined"  # the name of all data sets pooled
 POLARITY = "polarity"  # the breakdown by polarity of rubrics, which is not a stored facet
 RUBRIC = "key"  # membership by rubric key, for rates that count only one key

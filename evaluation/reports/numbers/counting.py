@@ -87,12 +87,21 @@ def unit_groups(table: VerdictTable, rate: Rate, rows: Ints | None = None, *, po
             has_judgment = np.zeros(table.units, dtype=np.bool_)
             has_judgment[table.unit[rows]] = True
             of_arm = of_arm & has_judgment
-        selections = [(name, (table.unit_dataset == position) & of_arm) for position, name in enumerate(table.datasets)]
-        if pooled:
-            selections.append((COMBINED, of_arm))
-        last = table.memo[key] = rows, tuple(_unit_group(name, units, table) for name, units in selections)
+        last = table.memo[key] = rows, _groups_of(table, of_arm, pooled=pooled)
     groups: tuple[UnitGroup, ...] = last[1]
     return groups
+
+
+def parts_of(table: VerdictTable, rate: Rate, where: NDArray[np.bool_], *, pooled: bool) -> tuple[UnitGroup, ...]:
+    """The unit groups of a rate, of these units alone."""
+    return _groups_of(table, in_arm(table, rate) & where, pooled=pooled)
+
+
+def _groups_of(table: VerdictTable, chosen: NDArray[np.bool_], *, pooled: bool) -> tuple[UnitGroup, ...]:
+    selections = [(name, (table.unit_dataset == position) & chosen) for position, name in enumerate(table.datasets)]
+    if pooled:
+        selections.append((COMBINED, chosen))
+    return tuple(_unit_group(name, units, table) for name, units in selections)
 
 
 def _unit_group(name: str, is_chosen: NDArray[np.bool_], table: VerdictTable) -> UnitGroup:

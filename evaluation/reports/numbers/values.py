@@ -50,6 +50,7 @@ def as_dict(
             for contrast in contrasts_of(protocol, numbers.rates, numbers.overall, endpoints)
         ],
         "changes": [as_change(change) for change in numbers.changes],
+        "held_out": [asdict(gap) for gap in numbers.held_out],
         "bottlenecks": [asdict(bottleneck) for bottleneck in numbers.bottlenecks],
         "averages": [
             {"rate": rate, "variant": variant, "datasets": rows.by_dataset, "models": rows.by_model}
@@ -173,6 +174,7 @@ def by_model(numbers: ReportNumbers) -> dict[str, Any]:
         "outcomes": [asdict(row) for row in numbers.endings],
         "comparisons": [{"facet": facet, **asdict(comparison)} for facet, comparison in comparisons],
         "changes": [asdict(change) for change in numbers.changes],
+        "held_out": [asdict(gap) for gap in numbers.held_out],
         "without": dict(sorted(numbers.without.items())),
     }
 

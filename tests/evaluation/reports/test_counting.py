@@ -219,10 +219,11 @@ def test_weights_are_chosen_on_the_page_in_addresses_and_in_the_shell(admin_clie
     assert "cannot be used" in manage.refusal("report", str(run.pk), "--weights", "odd:1")
 
 
-def with_controls(count: int) -> Release:
+def with_controls(count: int, held_out: int = 0) -> Release:
     """A release of `count` samples with a trap, each with a control from the same record.
 
-    Each sample has a rubric of either polarity: R1 is "must not", R2 is "must".
+    Each sample has a rubric of either polarity: R1 is "must not", R2 is "must". The first
+    `held_out` samples and their controls are held out.
     """
     batch = drafts(2 * count, "both")
     now = timezone.now()
@@ -246,7 +247,7 @@ def with_controls(count: int) -> Release:
             )
             released = ReleasedSample.objects.create(
                 release=release, position=position, version=version, key=sample.key, task="dialogue",
-                exported={"content": content},
+                exported={"content": content}, split="held-out" if position < 2 * held_out else "public",
             )  # fmt: skip
             position += 1
             for key, polarity in (("R1", "must not"), ("R2", "must")):
