@@ -124,7 +124,7 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
         )
     elif table == PUBLIC:
         yield [column.name for column in fields(HeldOutGap)]
-        yield from (asdict(gap).values() for gap in report.numbers.held_out)
+        yield from (list(asdict(gap).values()) for gap in report.numbers.held_out)
     elif table == OUTCOMES:
         yield ENDING_COLUMNS
         yield from ([getattr(item, column) for column in ENDING_COLUMNS] for item in report.numbers.endings)

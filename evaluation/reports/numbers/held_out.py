@@ -18,7 +18,8 @@ from evaluation.verdicts.table import VerdictTable
 class HeldOutGap:
     """A model's rate on the public samples of a data set, and on those held out.
 
-    `difference`: public minus held out. `low`, `high`: of the difference; None where either rate has no interval.
+    `difference`: public minus held out. `low`, `high`: of the difference; None where either rate
+    has no interval.
     """
 
     dataset: str
