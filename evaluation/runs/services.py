@@ -64,7 +64,10 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
         filling.add_endpoints(run, settings.tested)
         return run
 
-    return life_cycle.launch_once(Run, key, create, actor=actor, content=settings)
+    run = life_cycle.launch_once(Run, key, create, actor=actor, content=settings)
+    if not run.responses.exists():
+        filling.fill(run)
+    return run
 
 
 def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:

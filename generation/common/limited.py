@@ -131,7 +131,7 @@ def _lines(pipe: IO[bytes], while_silent: Callable[[], object]) -> Iterator[byte
     """The whole lines that arrive, until the other side ends or a line is longer than allowed."""
     begun = bytearray()
     while len(begun) <= MAX_LINE:
-        while not wait([pipe], SILENCE):
+        while not wait([pipe.fileno()], SILENCE):
             while_silent()
         part = os.read(pipe.fileno(), 2**18)
         if not part:

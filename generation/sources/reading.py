@@ -128,8 +128,9 @@ def open_file(
     """The layout of a file, and its rows and refusals, read in a process of its own.
 
     The images of a row come before it, checked and without metadata, each once; the row's content
-    names their digests. A row has its content and private part only as `encoded`. `while_silent`: see
-    `limited.stream`.
+    names their digests. A row has its content and private part only as `encoded`.
+
+    `while_silent`: see `limited.stream`.
 
     Raises WrongFormat, Exhausting and OSError, the latter two also while the rows are read.
     """

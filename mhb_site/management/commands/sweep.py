@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import InterfaceError, OperationalError, close_old_connections
 
+from generation.engine import watchdog
 from mhb_site.server.sweeping import sweep
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ class Command(BaseCommand):
         if not options["forever"]:
             self.stdout.write(json.dumps(sweep()))
             return
+        watchdog.start()  # it makes samples of some recipes
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())

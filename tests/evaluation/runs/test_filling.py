@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 
 from evaluation.models import Response, Run
-from evaluation.runs import work
+from evaluation.runs import queries, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import filling, queues
 from generation.engine.sweeping import sweep
@@ -82,6 +82,23 @@ def test_a_kill_between_or_within_chunks_loses_and_duplicates_nothing(
     filling.fill_all(run)
     assert set(row_counts(run).values()) == {1}
     assert len(row_counts(run)) == 2 * COUNT
+
+
+@pytest.mark.django_db(transaction=True)
+def test_questions_are_made_outside_of_transactions(
+    release: Release, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions, nested = queries.questions, []
+
+    def noted(*arguments: Any) -> Any:
+        nested.append(transaction.get_connection().in_atomic_block)
+        return questions(*arguments)
+
+    run = launch_run(release, models, "sim-careful")
+    monkeypatch.setattr(queries, "questions", noted)
+    assert filling.fill(run)
+    assert nested
+    assert not any(nested)
 
 
 @pytest.mark.django_db(transaction=True)
