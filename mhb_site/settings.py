@@ -55,6 +55,7 @@ MIDDLEWARE = [
     "mhb_site.web.privacy.NoStoreMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
+    "mhb_site.web.time_zones.TimeZoneMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "mhb_site.sign_in.sessions.AccountMiddleware",
@@ -77,6 +78,7 @@ TEMPLATES = [
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
+            "builtins": ["review.templatetags.reading"],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.template.context_processors.i18n",
