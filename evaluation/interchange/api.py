@@ -29,7 +29,7 @@ from generation.releases import archive
 from generation.releases import queries as releases_queries
 from review.common.api import NamedRowField, validated_body, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -59,31 +59,29 @@ class ImportResultsSerializer(serializers.Serializer[Any]):
     )
 
 
-class RefusedRowSerializer(serializers.ModelSerializer[ResultsRefusal]):
+class RefusedRowSerializer(ModelRowSerializer):
     """A row that was not imported, and why."""
 
-    class Meta:
-        model = ResultsRefusal
-        fields = ["where", "reason"]
+    row = ResultsRefusal
+    shows = "where reason"
 
 
-class ResultsImportSerializer(serializers.ModelSerializer[ResultsImport]):
+class ResultsImportSerializer(ModelRowSerializer):
     """An import of results with its progress and outcome.
 
     `run` is null until it has ended, and if nothing could be imported. `without_verdict`: rubrics
     of the imported answers for which the files have no verdict. At most 1,000 refusals are listed.
     """
 
+    row = ResultsImport
+    shows = (
+        "id release study file_name status rows added known refused without_verdict run error reason refusals "
+        "created_at finished_at"
+    )
+
     release = serializers.CharField(source="release.__str__")
     reason = serializers.CharField()
     refusals = RefusedRowSerializer(many=True)
-
-    class Meta:
-        model = ResultsImport
-        fields = [
-            *("id", "release", "study", "file_name", "status", "rows", "added", "known", "refused", "without_verdict"),
-            *("run", "error", "reason", "refusals", "created_at", "finished_at"),
-        ]
 
 
 class ImportResults(APIView):

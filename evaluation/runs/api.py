@@ -20,7 +20,6 @@ from generation import tasks
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
-    JOB_FIELDS,
     LAUNCH_KEY,
     JobSerializer,
     LaunchEstimateSerializer,
@@ -32,7 +31,7 @@ from generation.jobs.serializers import (
 from generation.models import Endpoint, ProviderBatch
 from review.common.api import NewestFirst, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -82,12 +81,16 @@ class PlanSerializer(serializers.Serializer[Any]):
     minimum = serializers.IntegerField(required=False, help_text="Samples below which no interval is given.")
 
 
-class RunSerializer(serializers.ModelSerializer[Any]):
+class RunSerializer(ModelRowSerializer):
     """One evaluation of endpoints on a release, decided by a judge, or by code if the benchmark needs no judge."""
 
-    release = serializers.CharField(source="release.name")
-    release_version = serializers.IntegerField(source="release.version")
-    judge = serializers.CharField(source="judge.name", allow_null=True, default=None)
+    row = Run
+    shows = (
+        "id release.name release_version=release.version endpoints judge.name further_judges panel answers judgments "
+        "judge_temperature judging seed datasets transport sampling prompts prompts_sha256 plan origin study status "
+        "created_by.username created_at finished_at"
+    )
+
     further_judges = serializers.SerializerMethodField()
     answers = serializers.IntegerField(source="answers_each", help_text="Answers of each model to a question.")
     judgments = serializers.IntegerField(source="judgments_each", help_text="Judgments of each judge on a criterion.")
@@ -102,36 +105,6 @@ class RunSerializer(serializers.ModelSerializer[Any]):
         allow_blank=True, help_text="A team's own prompt set, NAME@VERSION; empty: the benchmark's prompts."
     )
     prompts_sha256 = serializers.CharField(allow_blank=True)
-    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
-
-    class Meta:
-        model = Run
-        fields = [
-            "id",
-            "release",
-            "release_version",
-            "endpoints",
-            "judge",
-            "further_judges",
-            "panel",
-            "answers",
-            "judgments",
-            "judge_temperature",
-            "judging",
-            "seed",
-            "datasets",
-            "transport",
-            "sampling",
-            "prompts",
-            "prompts_sha256",
-            "plan",
-            "origin",
-            "study",
-            "status",
-            "created_by",
-            "created_at",
-            "finished_at",
-        ]
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_further_judges(self, run: Run | dict[str, Any]) -> list[str]:
@@ -139,33 +112,18 @@ class RunSerializer(serializers.ModelSerializer[Any]):
         return list(run["further_judges"]) if isinstance(run, dict) else queries.further_judges(run)
 
 
-class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
+class ProviderBatchSerializer(ModelRowSerializer):
     """Requests of the run sent to an endpoint in one file.
 
     Refused and missing ones are asked live.
     """
 
-    endpoint = serializers.CharField(source="endpoint.name")
+    row = ProviderBatch
+    shows = "endpoint.name state said lines answered refused missing submitted_at expires_at ended_at error detail"
+
     state = serializers.CharField(help_text="prepared, submitted, collected or dropped.")
     lines = serializers.IntegerField(source="lines_count")
     said = serializers.CharField(help_text="The status as the endpoint reports it.")
-
-    class Meta:
-        model = ProviderBatch
-        fields = [
-            "endpoint",
-            "state",
-            "said",
-            "lines",
-            "answered",
-            "refused",
-            "missing",
-            "submitted_at",
-            "expires_at",
-            "ended_at",
-            "error",
-            "detail",
-        ]
 
 
 class WholeRunSerializer(JobSerializer, RunSerializer):
@@ -182,18 +140,6 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
     provider_batches = ProviderBatchSerializer(many=True)
     totals = TotalsSerializer()
     live = LiveSerializer()
-
-    class Meta(RunSerializer.Meta):
-        fields = [
-            *RunSerializer.Meta.fields,
-            "simulated",
-            "left_out",
-            *JOB_FIELDS,
-            "progress",
-            "provider_batches",
-            "totals",
-            "live",
-        ]
 
 
 class PowerSerializer(DataclassSerializer):

@@ -16,7 +16,6 @@ from generation.batches.serializers import BatchSettingsSerializer, LaunchBatchS
 from generation.jobs import queries as jobs_queries
 from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
-    JOB_FIELDS,
     LAUNCH_KEY,
     JobSerializer,
     LaunchEstimateSerializer,
@@ -32,7 +31,7 @@ from generation.sources import queries as sources_queries
 from generation.sources.api import ImportSerializer
 from review.common.api import NewestFirst, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import BlockSerializer
+from review.common.serializers import BlockSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
@@ -49,28 +48,16 @@ class CancelImport(GenericAPIView[Import]):
         return Response(ImportSerializer(services.cancel_import(self.get_object().pk)).data)
 
 
-class BatchSerializer(serializers.ModelSerializer[Any]):
+class BatchSerializer(ModelRowSerializer):
     """One launch of a recipe over the records of a source."""
 
-    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
-    prompts_sha256 = serializers.CharField(help_text="The digest of a team's own prompts; empty for released ones.")
-    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
+    row = Batch
+    shows = (
+        "id benchmark source.name status prompts prompts_sha256 preset comparison created_by.username created_at "
+        "finished_at"
+    )
 
-    class Meta:
-        model = Batch
-        fields = [
-            "id",
-            "benchmark",
-            "source",
-            "status",
-            "prompts",
-            "prompts_sha256",
-            "preset",
-            "comparison",
-            "created_by",
-            "created_at",
-            "finished_at",
-        ]
+    prompts_sha256 = serializers.CharField(help_text="The digest of a team's own prompts; empty for released ones.")
 
 
 class CountedBatchSerializer(BatchSerializer):
@@ -79,9 +66,6 @@ class CountedBatchSerializer(BatchSerializer):
     drafts_count = serializers.IntegerField()
     ended_count = serializers.IntegerField()
     failed_count = serializers.IntegerField()
-
-    class Meta(BatchSerializer.Meta):
-        fields = [*BatchSerializer.Meta.fields, "drafts_count", "ended_count", "failed_count"]
 
 
 class WholeBatchSerializer(JobSerializer, BatchSerializer):
@@ -108,23 +92,6 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()
-
-    class Meta(BatchSerializer.Meta):
-        fields = [
-            *BatchSerializer.Meta.fields,
-            "draw",
-            "plan",
-            "settings",
-            "changed",
-            "checks",
-            "roles",
-            "models",
-            "one_model",
-            *JOB_FIELDS,
-            "progress",
-            "totals",
-            "live",
-        ]
 
 
 def estimate_response(settings: launch.BatchSettings) -> Response:

@@ -20,7 +20,7 @@ from generation.jobs.settings import Budget, Declared, declared, required_settin
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import MAX_ID, NamedRowField, ShortListField, validated_body
-from review.common.serializers import DataclassSerializer, Field
+from review.common.serializers import DataclassSerializer, Field, ModelRowSerializer
 from review.rules import limits
 
 
@@ -324,60 +324,23 @@ class LaunchEstimateSerializer(serializers.Serializer[Any]):
         return str(settings.MHB_CURRENCY)
 
 
-class CallSerializer(serializers.ModelSerializer[Call]):
+class CallSerializer(ModelRowSerializer):
     """One HTTP attempt at a model, exactly as sent and answered, without keys."""
 
-    endpoint = serializers.CharField(source="endpoint.name")
+    row = Call
+    shows = (
+        "id endpoint.name model prompt sent text reasoning finish_reason tokens_in tokens_out tokens_cached "
+        "tokens_reasoning estimated cost seconds attempt error detail http_status simulated started_at"
+    )
+
     sent = serializers.DictField()
 
-    class Meta:
-        model = Call
-        fields = [
-            "id",
-            "endpoint",
-            "model",
-            "prompt",
-            "sent",
-            "text",
-            "reasoning",
-            "finish_reason",
-            "tokens_in",
-            "tokens_out",
-            "tokens_cached",
-            "tokens_reasoning",
-            "estimated",
-            "cost",
-            "seconds",
-            "attempt",
-            "error",
-            "detail",
-            "http_status",
-            "simulated",
-            "started_at",
-        ]
 
-
-class FailedCallSerializer(serializers.ModelSerializer[Call]):
+class FailedCallSerializer(ModelRowSerializer):
     """A failed call with what came back. `subject` is the row it was made for (``draft:12``)."""
 
-    endpoint = serializers.CharField(source="endpoint.name")
-
-    class Meta:
-        model = Call
-        fields = [
-            "id",
-            "subject",
-            "endpoint",
-            "model",
-            "prompt",
-            "text",
-            "reasoning",
-            "attempt",
-            "error",
-            "detail",
-            "http_status",
-            "started_at",
-        ]
+    row = Call
+    shows = "id subject endpoint.name model prompt text reasoning attempt error detail http_status started_at"
 
 
 class FailureQuery(serializers.Serializer[Any]):

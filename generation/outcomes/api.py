@@ -21,6 +21,7 @@ from generation.outcomes import attempts, comparisons
 from generation.recipes.serializers import known_benchmark
 from review.common.api import NewestFirst, OldestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
+from review.common.serializers import ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -57,15 +58,13 @@ class AttemptsQuery(serializers.Serializer[Any]):
     by = serializers.MultipleChoiceField(choices=attempts.GROUPINGS, required=False)
 
 
-class ComparisonSerializer(serializers.ModelSerializer[Comparison]):
+class ComparisonSerializer(ModelRowSerializer):
     """Two batches over the same records with different prompt sets."""
 
-    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
-    records_count = serializers.IntegerField()
+    row = Comparison
+    shows = "id benchmark source.name records_count created_at"
 
-    class Meta:
-        model = Comparison
-        fields = ["id", "benchmark", "source", "records_count", "created_at"]
+    records_count = serializers.IntegerField()
 
 
 class ArmSerializer(serializers.Serializer[Any]):
@@ -95,9 +94,6 @@ class ComparedSerializer(ComparisonSerializer):
     chance = serializers.FloatField(
         allow_null=True, help_text="Probability of a split at least as uneven if both were equally good."
     )
-
-    class Meta(ComparisonSerializer.Meta):
-        fields = [*ComparisonSerializer.Meta.fields, "arms", "only_a", "only_b", "chance"]
 
 
 class SideSerializer(serializers.Serializer[Any]):

@@ -8,6 +8,7 @@ from types import NoneType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from django.core.exceptions import NON_FIELD_ERRORS
+from django.db.models import IntegerField, Model
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.settings import api_settings
@@ -56,6 +57,43 @@ class DataclassSerializer(serializers.Serializer[Any]):
         declared, hints = super().get_fields(), get_type_hints(self.mirrors)
         derived = {field.name: declared.get(field.name) or _field(hints[field.name]) for field in fields(self.mirrors)}
         return derived | declared
+
+
+class ModelRowSerializer(serializers.ModelSerializer[Any]):
+    """Serializes a row of the model `row`: the fields that `shows` names, then the declared ones.
+
+    `shows`: names, separated by spaces. `author.username` is that text of the related row, by the
+    name `author`; with another name: `by=author.username`. A subclass adds to what its base shows.
+    """
+
+    row: ClassVar[type[Model]]
+    shows: ClassVar[str] = ""
+    Meta: ClassVar[Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        declared: dict[str, Field] = cls.__dict__["_declared_fields"]
+        names = list(cls.Meta.fields) if hasattr(cls, "Meta") else []
+        for entry in cls.__dict__.get("shows", "").split():
+            name, _equals, path = entry.rpartition("=")
+            name = name or path.partition(".")[0]
+            if name != path:
+                declared.setdefault(name, _related_field(cls.row, path))
+            names.append(name)
+        cls.Meta = type("Meta", (), {"model": cls.row, "fields": list(dict.fromkeys([*names, *declared]))})
+
+
+def _related_field(model: type[Model], path: str) -> Field:
+    """The field for a value of a related row; null if there may be no such row."""
+    options: dict[str, Any] = {"source": path}
+    *relations, last = path.split(".")
+    for relation in relations:
+        foreign_key: Any = model._meta.get_field(relation)
+        if foreign_key.null:
+            options |= {"allow_null": True, "default": None}
+        model = foreign_key.related_model
+    is_number = isinstance(getattr(getattr(model, last), "field", None), IntegerField)
+    return (serializers.IntegerField if is_number else serializers.CharField)(**options)
 
 
 def refuse_unknown_fields(serializer: serializers.Serializer[Any], data: Any) -> None:
