@@ -50,6 +50,8 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "mhb_site.observability.probes.ProbesMiddleware",
+    "mhb_site.observability.requests.AccessLogMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "mhb_site.web.privacy.NoStoreMiddleware",
@@ -308,8 +310,11 @@ MHB_ENDPOINT_ACCESS = ENV.access()
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"structured": {"()": "mhb_site.server.logs.formatter", "as_json": ENV.log_json}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "formatters": {"structured": {"()": "mhb_site.observability.logs.formatter", "as_json": ENV.log_json}},
+    "filters": {"without_texts": {"()": "mhb_site.observability.logs.WithoutTexts"}},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": "structured", "filters": ["without_texts"]}
+    },
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {
         "axes": {"level": "WARNING"},

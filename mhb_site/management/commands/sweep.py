@@ -11,6 +11,8 @@ from django.core.management.base import BaseCommand
 from django.db import InterfaceError, OperationalError, close_old_connections
 
 from generation.engine import watchdog
+from generation.engine.worker_beats import record_beat
+from generation.models import WorkerBeat
 from mhb_site.server.sweeping import sweep
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ class Command(BaseCommand):
         while not stop.is_set():
             try:
                 sweep()
+                record_beat(WorkerBeat.SWEEPER)
             except (OperationalError, InterfaceError) as error:
                 # The next round finds the same rows.
                 log.warning("sweep postponed, database away or busy: %s", error)
