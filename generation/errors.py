@@ -35,6 +35,18 @@ class WrongFile(GenerationError, status=422):
     """This file does not match the chosen format. Nothing was saved."""
 
 
+class UnknownMapping(GenerationError, status=404):
+    """There is no saved mapping with this name."""
+
+
+class WrongMapping(GenerationError, status=422):
+    """This mapping of columns to fields cannot be used."""
+
+
+class UnknownUpload(GenerationError, status=404):
+    """The uploaded file is no longer kept. Upload it again."""
+
+
 class UnknownExportFormat(GenerationError, status=422):
     """Releases cannot be exported in this format."""
 
@@ -142,10 +154,6 @@ class JobOver(GenerationError, status=409):
 
 class BudgetTooSmall(GenerationError, status=409):
     """This budget allows no more calls. Set a higher budget."""
-
-
-class NothingToAdapt(GenerationError, status=409):
-    """No setting of an endpoint is known with which it would accept what it refused."""
 
 
 class WrongPlan(GenerationError, status=422):

@@ -18,6 +18,7 @@ app_name = "generation"
 urlpatterns = [
     path("sources/", sources_views.sources, name="sources"),
     path("sources/<slug:name>/", sources_views.source, name="source"),
+    path("sources/<slug:name>/tables/<str:token>/", sources_views.source_table, name="source-table"),
     path("sources/<slug:name>/imports/", sources_views.source_imports, name="source-imports"),
     path("sources/<slug:name>/records/<int:pk>/", sources_views.record, name="record"),
     path("imports/<int:pk>/cancel/", batches_views.import_cancel, name="import-cancel"),

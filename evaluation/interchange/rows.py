@@ -1,7 +1,7 @@
 """Verdicts made elsewhere, read from a file in a process with limits, and chunked for storing."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, wait
+from collections.abc import Iterator
+from concurrent.futures import Executor
 from itertools import islice
 from pathlib import Path
 
@@ -14,15 +14,10 @@ CHUNK_CHARACTERS = 2**24  # of answers and explanations in memory at once
 
 
 class Chunks:
-    """Chunks of rows. The next chunk is parsed in `reader` while the caller stores one.
+    """Chunks of rows. The next chunk is parsed in `reader` while the caller stores one."""
 
-    `while_silent` is called every second while the caller waits for it.
-    """
-
-    def __init__(
-        self, entries: Iterator[Entry], size: int, reader: Executor, while_silent: Callable[[], object] = lambda: None
-    ) -> None:
-        self._entries, self._size, self._reader, self._while_silent = entries, size, reader, while_silent
+    def __init__(self, entries: Iterator[Entry], size: int, reader: Executor) -> None:
+        self._entries, self._size, self._reader = entries, size, reader
         self.parse_next()
 
     def parse_next(self) -> None:
@@ -44,11 +39,7 @@ class Chunks:
         return chunk
 
     def __iter__(self) -> Iterator[list[Entry]]:
-        while True:
-            while not wait([self._next], limited.SILENCE).done:
-                self._while_silent()
-            if not (chunk := self._next.result()):
-                return
+        while chunk := self._next.result():
             yield chunk
 
 

@@ -330,9 +330,13 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
 
 def sample_of_draft(draft: Draft) -> NewSample:
     """The sample that the recipe makes of a draft which went through all steps."""
-    batch = draft.batch
+    return sample_of(draft.batch, draft_value(draft))
+
+
+def sample_of(batch: Batch, value: DraftValue) -> NewSample:
+    """The sample that the batch's recipe makes of a draft's value, with its prompts' names."""
     with prompts_queries.using(batch.benchmark, batch.prompt_set):
-        return registry.recipe(batch.benchmark).sample(draft_value(draft))
+        return registry.recipe(batch.benchmark).sample(value)
 
 
 @dataclass(frozen=True, slots=True)

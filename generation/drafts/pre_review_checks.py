@@ -3,7 +3,6 @@
 Each finding of a check is a row. Part of the services: called by them, within their transactions.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -13,7 +12,6 @@ from generation import errors
 from generation.models import Band, Batch, Draft, Finding, Fingerprint, GateEvent, Sample, SampleVersion, TextIndex
 from generation.recipes import registry, text_similarity
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import Finding as CheckFinding
 from generation.recipes.recipe import NewSample
 from review.models import User
 
@@ -27,18 +25,13 @@ def fingerprint_of(batch: Batch, new_sample: NewSample) -> text_similarity.Finge
     return None if compared is None else text_similarity.fingerprint(compared(new_sample))
 
 
-def findings_of(batch: Batch, value: DraftValue) -> list[CheckFinding]:
-    """What the batch's checks find in a finished draft."""
+def run_checks(row: Draft, batch: Batch, value: DraftValue, fingerprint: text_similarity.Fingerprint | None) -> bool:
+    """Run the batch's checks on a finished draft and store findings; return whether to stop it."""
     results = [check.run(value) for check in registry.recipe(batch.benchmark).checks if check.name in batch.checks]
-    return [finding for finding in results if finding]
-
-
-def stops(
-    row: Draft, batch: Batch, findings: Sequence[CheckFinding], fingerprint: text_similarity.Fingerprint | None
-) -> bool:
-    """Store findings of a finished draft, with that of a similar sample; whether they stop it."""
     rows: list[dict[str, Any]] = [
-        {"check_name": finding.check, "stops": finding.stops, "detail": finding.detail} for finding in findings
+        {"check_name": finding.check, "stops": finding.stops, "detail": finding.detail}
+        for finding in results
+        if finding
     ]
     if fingerprint is not None and {text_similarity.IDENTICAL, text_similarity.NEARLY_IDENTICAL} & set(batch.checks):
         rows += _find_similar_sample(row, batch, fingerprint)

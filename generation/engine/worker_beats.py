@@ -1,4 +1,4 @@
-"""Heartbeats of worker processes and of the sweeper."""
+"""Heartbeats of worker processes."""
 
 from datetime import timedelta
 

@@ -31,7 +31,16 @@ from generation.models.samples import (
     TaxonomyTerm,
     TextIndex,
 )
-from generation.models.sources import Import, ImportRefusal, ImportStatus, NamedValues, Reference, Source, SourceRecord
+from generation.models.sources import (
+    Import,
+    ImportRefusal,
+    ImportStatus,
+    NamedValues,
+    Reference,
+    SavedMapping,
+    Source,
+    SourceRecord,
+)
 
 __all__ = [
     "ENDPOINT_FIELDS",
@@ -73,6 +82,7 @@ __all__ = [
     "Rubric",
     "Sample",
     "SampleVersion",
+    "SavedMapping",
     "SentImage",
     "Source",
     "SourceRecord",

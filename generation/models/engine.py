@@ -185,9 +185,7 @@ class ProviderLine(models.Model):
 
 
 class WorkerBeat(models.Model):
-    """The latest heartbeat of a worker process or the sweeper, written every few seconds."""
-
-    SWEEPER = "sweeper"  # the name of its beat
+    """The latest heartbeat of a worker process, written every few seconds."""
 
     name = models.CharField(max_length=200, unique=True)
     seen_at = models.DateTimeField()

@@ -92,6 +92,18 @@ class NamedValues(models.Model):
         constraints = [models.UniqueConstraint(fields=["source", "name", "first"], name="named_values_place")]
 
 
+class SavedMapping(models.Model):
+    """Which column of a table is which field, under a name; imports keep a copy of it."""
+
+    name = models.SlugField(max_length=100, unique=True)
+    mapping = models.JSONField()
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class ImportStatus(models.TextChoices):
     """The statuses of all work, plus cancelled by a user: records added until then stay."""
 
@@ -114,6 +126,7 @@ class Import(Work):
     path = models.CharField(max_length=1000)
     uploaded = models.BooleanField(default=False)  # a file of ours, deleted after it was read
     layout = models.CharField(max_length=40, blank=True)
+    mapping = models.JSONField(default=dict, blank=True)  # of a table: `TableMapping`
     rows = models.PositiveIntegerField(default=0)
     added = models.PositiveIntegerField(default=0)
     same = models.PositiveIntegerField(default=0)

@@ -9,54 +9,77 @@ from rest_framework.mixins import ListModelMixin
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
-from generation.models import Import, ImportRefusal, Source, SourceRecord
-from generation.sources import importers, queries, uploads
+from generation.models import Import, ImportRefusal, SavedMapping, Source, SourceRecord
+from generation.sources import importers, own_tables, queries, uploads
+from generation.sources.own_tables import OwnTable
 from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
+MAX_MAPPING = 50_000  # characters
 
-class SourceSerializer(ModelRowSerializer):
+
+class SourceSerializer(serializers.ModelSerializer[Source]):
     """An imported data set, with its licence and citation."""
-
-    row = Source
-    shows = "name format label licence citation restrictions created_at"
 
     records_count = serializers.IntegerField()
 
+    class Meta:
+        model = Source
+        fields = ["name", "format", "label", "licence", "citation", "restrictions", "created_at", "records_count"]
 
-class RecordSerializer(ModelRowSerializer):
+
+class RecordSerializer(serializers.ModelSerializer[SourceRecord]):
     """One record, without its private fields."""
-
-    row = SourceRecord
-    shows = "id external_id revision title language language_confidence"
 
     content = serializers.DictField()
 
+    class Meta:
+        model = SourceRecord
+        fields = ["id", "external_id", "revision", "title", "language", "language_confidence", "content"]
 
-class ImportSerializer(ModelRowSerializer):
+
+class ImportSerializer(serializers.ModelSerializer[Import]):
     """The import of one file into a source, with its progress and results."""
 
-    row = Import
-    shows = (
-        "id source.name file_name layout status rows added same differs updates refused facets joined error detail "
-        "created_at finished_at"
-    )
-
+    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
     facets = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
     joined = serializers.DictField(child=serializers.IntegerField())
 
+    class Meta:
+        model = Import
+        fields = [
+            "id",
+            "source",
+            "file_name",
+            "layout",
+            "status",
+            "rows",
+            "added",
+            "same",
+            "differs",
+            "updates",
+            "refused",
+            "facets",
+            "joined",
+            "error",
+            "detail",
+            "created_at",
+            "finished_at",
+        ]
 
-class RefusalSerializer(ModelRowSerializer):
+
+class RefusalSerializer(serializers.ModelSerializer[ImportRefusal]):
     """One bad row, or one that differs from the record with its id: its place and the reason."""
 
-    row = ImportRefusal
-    shows = "where reason differs"
+    class Meta:
+        model = ImportRefusal
+        fields = ["where", "reason", "differs"]
 
 
 class UploadSerializer(serializers.Serializer[Any]):
@@ -70,6 +93,49 @@ class UploadSerializer(serializers.Serializer[Any]):
     format = serializers.ChoiceField(choices=importers.available())
     name = serializers.SlugField(max_length=100)
     update = serializers.BooleanField(default=False)  # type: ignore[assignment]  # a field, not the method
+    mapping = serializers.CharField(
+        default="",
+        allow_blank=True,
+        max_length=MAX_MAPPING,
+        help_text="Of the format `table`: the name of a saved mapping, or as JSON"
+        " {columns: {field: [column]}, values: {field: value}}.",
+    )
+    licence = serializers.CharField(default="", allow_blank=True, max_length=200)
+    citation = serializers.CharField(default="", allow_blank=True, max_length=1000)
+    restrictions = serializers.CharField(default="", allow_blank=True, max_length=1000)
+
+
+class PreviewUploadSerializer(serializers.Serializer[Any]):
+    """A table to look at. Without a mapping, it is guessed from the names of the columns."""
+
+    file = serializers.FileField(max_length=300)
+    mapping = serializers.CharField(default="", allow_blank=True, max_length=MAX_MAPPING)
+
+
+class TablePreviewSerializer(serializers.Serializer[Any]):
+    """What a table was recognised as: columns with their first values, mapping, and first records.
+
+    `problem`: why the mapping does not fit the table.
+    """
+
+    layout = serializers.CharField()
+    found = serializers.CharField()
+    columns = serializers.ListField(child=serializers.ListField())
+    mapping = serializers.DictField(source="mapping.model_dump")
+    records = serializers.ListField(child=serializers.DictField())
+    problem = serializers.CharField(allow_blank=True)
+
+
+class SavedMappingSerializer(serializers.ModelSerializer[SavedMapping]):
+    """Which column of a table is which field, saved under a name."""
+
+    name = serializers.SlugField(max_length=100)  # an existing one is replaced
+    mapping = serializers.DictField()
+
+    class Meta:
+        model = SavedMapping
+        fields = ["name", "mapping", "created_at"]
+        read_only_fields = ["created_at"]
 
 
 class SourceViewSet(ListModelMixin, GenericViewSet[Source]):
@@ -106,11 +172,15 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     def create(self, request: Request) -> Response:
         """Upload a file as its authors publish it. A worker reads it."""
         body = validated_body(UploadSerializer, request)
+        mapping = own_tables.stated_mapping(body["mapping"])
         run = uploads.start_import(
             body["file"],
             format_name=body["format"],
             name=body["name"],
             updates=body["update"],
+            table=OwnTable(mapping, *(body[name] for name in ("licence", "citation", "restrictions")))
+            if mapping
+            else None,
             actor=signed_in_account(request),
         )
         wake_after_commit(tasks.run_import, run.pk)
@@ -125,3 +195,36 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     def refusals(self, request: Request, pk: int) -> Response:
         """The bad rows of an import, in file order (the first thousand; `refused` counts all)."""
         return paginated_response(self, ImportRefusal.objects.filter(run=self.get_object()))
+
+
+class PreviewTable(APIView):
+    """The columns of a table, before it is imported."""
+
+    can = Can.PRODUCE
+    parser_classes = [MultiPartParser]
+
+    @extend_schema(request={"multipart/form-data": PreviewUploadSerializer}, responses=TablePreviewSerializer)
+    def post(self, request: Request) -> Response:
+        """Upload a table and see what it was recognised as; nothing is kept."""
+        body = validated_body(PreviewUploadSerializer, request)
+        mapping = own_tables.stated_mapping(body["mapping"])
+        return Response(TablePreviewSerializer(uploads.preview_table(body["file"], mapping)).data)
+
+
+class SavedMappings(APIView):
+    """The mappings saved under a name."""
+
+    can = Can.PRODUCE
+
+    @extend_schema(operation_id="imports_mappings_list", responses=SavedMappingSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List them by name."""
+        return Response(SavedMappingSerializer(SavedMapping.objects.order_by("name"), many=True).data)
+
+    @extend_schema(request=SavedMappingSerializer, responses={201: SavedMappingSerializer})
+    def post(self, request: Request) -> Response:
+        """Save a mapping; one of the same name is replaced."""
+        body = validated_body(SavedMappingSerializer, request)
+        mapping = own_tables.read_mapping(body["mapping"])
+        saved = own_tables.save_mapping(body["name"], mapping, signed_in_account(request))
+        return Response(SavedMappingSerializer(saved).data, status=201)

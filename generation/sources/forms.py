@@ -1,13 +1,21 @@
-"""The import form."""
+"""The forms that import a file."""
+
+from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop, pgettext_lazy
 
-from generation.sources import importers
+from generation.errors import WrongMapping
+from generation.models import SavedMapping
+from generation.sources import importers, own_tables
+from generation.sources.own_tables import OwnTable
 
 
 def _formats() -> list[tuple[str, str]]:
-    return [(name, importers.load(name).label) for name in importers.available()]
+    """Every format; first that of own files, whose columns are mapped in a second step."""
+    names = sorted(importers.available(), key=importers.TABLE.__ne__)
+    return [(name, str(_(importers.load(name).label))) for name in names]
 
 
 class ImportForm(forms.Form):
@@ -28,4 +36,108 @@ class ImportForm(forms.Form):
         required=False,
         help_text=_("A record with a known ID and another content becomes its next revision. Samples keep theirs."),
     )
-    file = forms.FileField(label=_("File"), help_text=_("The file as its authors publish it, unpacked."))
+    file = forms.FileField(
+        label=_("File"),
+        help_text=_(
+            "A published data set: the file as its authors publish it, unpacked. Your own cases: CSV, TSV, JSON or Parquet; "
+            "you say in the next step what each column is."
+        ),
+    )
+
+
+# What a preview shows of a record; letters are those of options.
+PART_LABELS = {
+    "text": _("Text"),
+    "user": _("Patient"),
+    "assistant": pgettext_lazy("speaker", "Doctor or assistant"),
+    "question": _("Question"),
+    "answer": _("Correct answer"),
+    "context": _("Passage"),
+    "specialty": _("Specialty"),
+    "licence": _("Licence"),
+}
+KIND_LABELS = {
+    "report": _("Report"),
+    "dialogue": _("Conversation"),
+    "mcq": _("Question with options"),
+    "qa": _("Question with passages"),
+}
+FOUND_LABELS = {  # of a table, as readers name what they recognised
+    "commas": gettext_noop("commas"),
+    "semicolons": gettext_noop("semicolons"),
+    "tabs": gettext_noop("tabs"),
+    "vertical bars": gettext_noop("vertical bars"),
+    "a JSON array": gettext_noop("a JSON array"),
+}
+
+
+class TableForm(forms.Form):
+    """What is said of a table besides its columns."""
+
+    language = forms.CharField(
+        label=_("Language of all records"),
+        required=False,
+        max_length=20,
+        help_text=_("A code such as en, de or zh. Without it and without a column, it is recognised from the text."),
+    )
+    specialty = forms.CharField(label=_("Specialty of all records"), required=False, max_length=100)
+    licence = forms.CharField(
+        label=_("Licence or terms of use"),
+        required=False,
+        max_length=200,
+        help_text=_("For example: internal use, or CC BY 4.0. Data cards and releases name it."),
+    )
+    citation = forms.CharField(
+        label=_("Origin"), required=False, max_length=1000, help_text=_("Whose cases these are, or how to cite them.")
+    )
+    restrictions = forms.CharField(
+        label=_("Restrictions"),
+        required=False,
+        max_length=1000,
+        help_text=_("What the owner forbids. If you fill this in, exports say that the texts must not be published."),
+    )
+    update = forms.BooleanField(
+        label=_("Update records that differ"), required=False, help_text=ImportForm.base_fields["update"].help_text
+    )
+    save_as = forms.SlugField(
+        label=_("Save these columns as"),
+        required=False,
+        max_length=100,
+        help_text=_("A name, to use the same columns for the next file. An existing one is replaced."),
+    )
+
+    def __init__(self, data: Any, *, has_source: bool, initial: dict[str, Any]) -> None:
+        super().__init__(data, initial=initial)
+        if has_source:  # which keeps its terms
+            for name in ("licence", "citation", "restrictions"):
+                del self.fields[name]
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """column -> the field that was chosen for it."""
+        pairs = zip(self.data.getlist("column"), self.data.getlist("field"), strict=False)  # type: ignore[attr-defined]  # of a request
+        return {column: field for column, field in pairs if field}
+
+    def clean(self) -> None:
+        columns: dict[str, list[str]] = {}
+        for column, field in self.chosen.items():
+            columns.setdefault(field, []).append(column)
+        values = {name: text for name in ("language", "specialty") if (text := self.cleaned_data.get(name, ""))}
+        try:
+            self.mapping = own_tables.read_mapping({"columns": columns, "values": values})
+        except WrongMapping as error:
+            self.add_error(None, str(error))
+
+    @property
+    def own_table(self) -> OwnTable:
+        """What was said, as an import takes it."""
+        terms = {name: self.cleaned_data.get(name, "") for name in ("licence", "citation", "restrictions")}
+        return OwnTable(self.mapping, **terms)
+
+
+class SavedMappingForm(forms.Form):
+    """Chooses a saved mapping."""
+
+    mapping = forms.ModelChoiceField(
+        label=_("Saved columns"), queryset=SavedMapping.objects.order_by("name"), to_field_name="name"
+    )

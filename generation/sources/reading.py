@@ -7,7 +7,7 @@ reads the whole file, with its images, in a process with limits (`generation.com
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from generation.common import limited
 from generation.images import checks
 from generation.images.checks import CleanImage
 from generation.sources import importers
+from generation.sources.importers import table
 from generation.sources.importers.base import (
     CONTAINERS,
     HEAD,
@@ -31,9 +32,31 @@ from generation.sources.importers.base import (
     json_lines,
 )
 from generation.sources.importers.json_files import array_items, object_items
+from generation.sources.importers.table_mapping import TableMapping
 from review.rules.text_files import open_text
 
+PREVIEW_SECONDS = 5  # of computing, until the next record
 _IMAGES_KNOWN = 100_000  # of one file, whose digests are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class TablePreview:
+    """What a table was recognised as.
+
+    Attributes:
+        columns: (name, first values).
+        mapping: the given mapping, or a guess.
+        records: of each of the first, {where, id, language, kind, parts: [[field, text]]}, or
+            {where, reason}.
+        problem: why the mapping does not fit the table; '' if it does.
+    """
+
+    layout: str
+    found: str
+    columns: list[tuple[str, tuple[str, ...]]]
+    mapping: TableMapping
+    records: list[dict[str, Any]]
+    problem: str = ""
 
 
 # -------------------------------------------------------------------------------- before the import
@@ -68,6 +91,27 @@ def recognise_whole(path: Path, format_name: str) -> Layout:
     """
     [name] = limited.stream(sniff, str(path.resolve()), format_name, raises=[WrongFormat])
     return Layout(name)
+
+
+def preview_table(path: Path, mapping: Mapping[str, Any] | None = None) -> TablePreview:
+    """The columns and first records of a table, which is opened in a process of its own.
+
+    mapping: the one of `table_mapping`; if it is not given, it is guessed from the columns.
+
+    Raises WrongFormat, Exhausting, OSError.
+    """
+    limits = replace(limited.configured(), seconds=PREVIEW_SECONDS)
+    messages = limited.stream(table.preview, str(path.resolve()), mapping, raises=[WrongFormat], limits=limits)
+    head = next(messages)
+    records: list[dict[str, Any]] = []
+    problem = ""
+    try:
+        records += messages
+    except WrongFormat as error:
+        problem = error.detail
+    columns = [(name, tuple(examples)) for name, examples in head["columns"]]
+    used = TableMapping.model_validate(head["mapping"])
+    return TablePreview(head["layout"], head["found"], columns, used, records, problem)
 
 
 def looks_like(path: Path) -> list[str]:
@@ -123,19 +167,16 @@ def _has_a_record(beginning: Path) -> bool:
 
 
 def open_file(
-    path: Path, format_name: str, file_name: str, while_silent: Callable[[], object] = lambda: None
+    path: Path, format_name: str, file_name: str, mapping: Mapping[str, Any] | None = None
 ) -> tuple[Layout, Iterator[CleanImage | Row | Refusal]]:
     """The layout of a file, and its rows and refusals, read in a process of its own.
 
     The images of a row come before it, checked and without metadata, each once; the row's content
     names their digests. A row has its content and private part only as `encoded`.
 
-    `while_silent`: see `limited.stream`.
-
     Raises WrongFormat, Exhausting and OSError, the latter two also while the rows are read.
     """
-    arguments = str(path.resolve()), format_name, file_name
-    messages = limited.stream(read, *arguments, raises=[WrongFormat], while_silent=while_silent)
+    messages = limited.stream(read, str(path.resolve()), format_name, file_name, mapping or {}, raises=[WrongFormat])
     _word, layout = next(messages)
     return Layout(layout, file_name), map(_entry, messages)
 
@@ -171,10 +212,10 @@ def sniff(path: str, format_name: str) -> Iterator[str]:
     yield importers.load(format_name).sniff(Path(path)).name
 
 
-def read(path: str, format_name: str, file_name: str) -> Iterator[list[Any]]:
+def read(path: str, format_name: str, file_name: str, mapping: Mapping[str, Any]) -> Iterator[list[Any]]:
     """What `open_file` returns, as JSON."""
     importer = importers.load(format_name)
-    layout = replace(importer.sniff(Path(path)), file=file_name)
+    layout = replace(importer.sniff(Path(path)), file=file_name, mapping=mapping)
     yield ["layout", layout.name]
     images = _Images()
     for entry in importer.rows(Path(path), layout):

@@ -4,7 +4,6 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,15 @@ from django.utils.translation import gettext
 
 from generation import errors
 from generation.common import chunks, formats
-from generation.engine.task_queue import check_tries, finish, lease, renew, requeue_expired, take
+from generation.engine.task_queue import check_tries, finish, lease, requeue_expired, take
 from generation.images.checks import CleanImage
 from generation.images.services import store_clean_image
 from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
 from generation.models.work import Work
-from generation.sources import importers, other_values, queries, reading
+from generation.sources import importers, other_values, own_tables, queries, reading, reasons
 from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat, digest_of
+from generation.sources.own_tables import OwnTable
 from review.common import bulk_rows
 from review.models import User
 
@@ -31,6 +31,7 @@ Status = Work.Status
 CHUNK_SIZE = 6 * 2**20
 # Fewer than for other work: what kills the worker is the file itself, not another row in flight.
 IMPORT_TRIES = 3
+FACET_VALUES, OTHER = 200, "other"  # counted apart, of each facet; the value of all further ones
 REFUSALS_KEPT = 1000  # per import; beyond that, refusals are only counted
 
 
@@ -42,21 +43,27 @@ def start_import(
     file_name: str = "",
     uploaded: bool = False,
     updates: bool = False,
+    table: OwnTable | None = None,
     actor: User | None = None,
 ) -> Import:
     """Queue the import of a file into the source `name`; a worker (or `run_import`) reads it.
 
+    `table`: of the format `table`, which column is which field.
+
     Raises:
         WrongFile: unknown format, or the file has another format or is too large to read; nothing
             was stored.
+        WrongMapping: a table without a mapping, or with one that does not fit.
         SourceExists: `name` is a source of another format.
         ValidationError: `name` is not a valid source name.
     """
     try:
         importer = importers.load(format_name)
-        layout = _recognise(path, importer, uploaded=uploaded)
+        is_table = format_name == own_tables.FORMAT
+        layout = own_tables.check(path, table) if is_table else _recognise(path, importer, uploaded=uploaded)
     except (WrongFormat, Exhausting, formats.UnknownFormat, OSError) as error:
-        raise errors.WrongFile(f"{file_name or path.name}: {error}{_format_hint(path, error)}") from error
+        reason = reasons.translated(str(error))
+        raise errors.WrongFile(f"{file_name or path.name}: {reason}{_format_hint(path, error)}") from error
     terms = {
         "format": format_name,
         "label": importer.label,
@@ -64,13 +71,13 @@ def start_import(
         "citation": importer.citation,
         "restrictions": importer.restrictions,
         "created_at": timezone.now(),
+        **(table.terms if table else {}),
     }
     Source(name=name, **terms).full_clean(validate_unique=False, validate_constraints=False)
     with transaction.atomic():
         source, _created = Source.objects.get_or_create(name=name, defaults=terms)
         if source.format != format_name:
-            if source.records.exists() or source.imports.exclude(status=Status.FAILED).exists():
-                raise errors.SourceExists(f"{name} is {source.format}")
+            check_format(name, format_name)
             # Nothing could be read when it was first named, because its format was a mistake.
             Source.objects.filter(pk=source.pk).update(**terms)
         return Import.objects.create(
@@ -80,9 +87,17 @@ def start_import(
             uploaded=uploaded,
             updates=updates,
             layout=layout.name if layout else "",
+            mapping=table.mapping.model_dump(mode="json") if table else {},
             created_by=actor,
             created_at=timezone.now(),
         )
+
+
+def check_format(name: str, format_name: str) -> None:
+    """Raise SourceExists if there is a source of this name with records of another format."""
+    for source in Source.objects.filter(name=name).exclude(format=format_name):
+        if source.records.exists() or source.imports.exclude(status=Status.FAILED).exists():
+            raise errors.SourceExists(f"{name} is {source.format}")
 
 
 def _recognise(path: Path, importer: Importer, *, uploaded: bool) -> Layout | None:
@@ -133,10 +148,9 @@ def _read_file(run: Import) -> None:
     unread = ""
     try:
         check_tries(run, IMPORT_TRIES)
-        # The lease is renewed once a chunk, and while the reader is silent.
+        # The lease is renewed once a chunk, and rows may be slow.
         seconds = lease().total_seconds() / 3
-        keep = partial(renew, Import, [run.token])
-        layout, entries = reading.open_file(path, run.source.format, run.file_name, keep)
+        layout, entries = reading.open_file(path, run.source.format, run.file_name, run.mapping)
         for chunk, good_rows in _import_chunks(_store_images(entries), seconds):
             refusals = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():
@@ -159,7 +173,8 @@ def _read_file(run: Import) -> None:
                 unread = next((f"{entry.where}: {entry.reason}" for entry in refusals if entry.is_end), unread)
                 for entry in chunk:
                     for facet, value in entry.facets.items():
-                        facets.setdefault(facet, Counter())[value] += 1
+                        counter = facets.setdefault(facet, Counter())
+                        counter[value if value in counter or len(counter) < FACET_VALUES else OTHER] += 1
                 same = rows - added - refused - differs
                 counts = {"rows": rows, "added": added, "same": same, "differs": differs, "refused": refused}
                 our_import.update(**counts, layout=layout.name, facets=facets, joined=joined)

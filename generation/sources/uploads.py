@@ -2,16 +2,24 @@
 
 import contextlib
 import logging
+import os
 import re
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.core import signing
 from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 
+from generation import errors
 from generation.models import Import, ImportStatus
-from generation.sources import services
+from generation.sources import own_tables, services
+from generation.sources.importers import Exhausting, WrongFormat
+from generation.sources.importers.table_mapping import TableMapping
+from generation.sources.own_tables import OwnTable
+from generation.sources.reading import TablePreview
 from review.models import User
 
 log = logging.getLogger(__name__)
@@ -19,18 +27,26 @@ log = logging.getLogger(__name__)
 # Seconds without a write after which a file that no import needs is removed. A file still being
 # received is written to.
 ORPHAN_AGE = 60 * 60
+_SALT = "generation.sources.uploads"
 # The second is Django's for files being received.
 _UPLOAD_NAME = re.compile(r"[0-9a-f]{32}|.*\.upload(\..*)?")
 
 
 def start_import(
-    upload: "UploadedFile[bytes]", *, format_name: str, name: str, updates: bool = False, actor: User
+    upload: "UploadedFile[bytes] | KeptUpload",
+    *,
+    format_name: str,
+    name: str,
+    updates: bool = False,
+    table: OwnTable | None = None,
+    actor: User,
 ) -> Import:
     """Store `upload` and queue its import into the source `name`.
 
-    Raises what `services.start_import` raises; then the file is removed.
+    Raises what `services.start_import` raises; then the file is removed, unless it is kept.
     """
-    path = store_file(upload, Path(settings.MEDIA_ROOT))
+    kept = isinstance(upload, KeptUpload)
+    path = upload.path if isinstance(upload, KeptUpload) else store_file(upload, Path(settings.MEDIA_ROOT))
     try:
         return services.start_import(
             path,
@@ -39,11 +55,54 @@ def start_import(
             file_name=upload.name or "",
             uploaded=True,
             updates=updates,
+            table=table,
             actor=actor,
         )
     except BaseException:
-        path.unlink(missing_ok=True)
+        if not kept:
+            path.unlink(missing_ok=True)
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUpload:
+    """An uploaded file that waits for its mapping; nothing but its signed address names it."""
+
+    path: Path
+    name: str
+
+    @property
+    def token(self) -> str:
+        return signing.dumps([self.path.name, self.name], salt=_SALT, compress=True)
+
+
+def preview_table(upload: "UploadedFile[bytes]", mapping: TableMapping | None) -> TablePreview:
+    """What a table was recognised as; the upload is removed. Raises WrongFile."""
+    path = store_file(upload, Path(settings.MEDIA_ROOT))
+    try:
+        return own_tables.preview(path, "", mapping)
+    except (WrongFormat, Exhausting, OSError) as error:
+        raise errors.WrongFile(f"{upload.name}: {error}") from error
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def keep(upload: "UploadedFile[bytes]") -> KeptUpload:
+    """Keep an upload until it is imported, or `remove_orphans` finds it unused for an hour."""
+    return KeptUpload(store_file(upload, Path(settings.MEDIA_ROOT)), (upload.name or "")[:300])
+
+
+def kept(token: str) -> KeptUpload:
+    """The upload of a token. Raises UnknownUpload once it is imported or removed."""
+    try:
+        stored_name, name = signing.loads(token, salt=_SALT)
+        upload = KeptUpload(Path(settings.MEDIA_ROOT) / stored_name, name)
+        os.utime(upload.path)  # it is in use
+    except (signing.BadSignature, OSError) as error:
+        raise errors.UnknownUpload() from error
+    if Import.objects.filter(path=str(upload.path.resolve())).exists():
+        raise errors.UnknownUpload()
+    return upload
 
 
 def store_file(upload: "UploadedFile[bytes]", folder: Path) -> Path:

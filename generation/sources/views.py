@@ -4,19 +4,23 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from generation import tasks
-from generation.errors import GenerationError, SourceExists
+from generation.errors import GenerationError, SourceExists, UnknownUpload
 from generation.jobs.live_status import live_workers
-from generation.models import ImportRefusal, Source, SourceRecord
+from generation.models import ImportRefusal, SavedMapping, Source, SourceRecord
 from generation.models.work import Work
 from generation.samples import queries as samples_queries
-from generation.sources import forms, importers, queries, uploads
+from generation.sources import forms, importers, own_tables, queries, reasons, services, uploads
+from generation.sources.importers import Exhausting, WrongFormat
+from generation.sources.importers.table_mapping import TableMapping
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
@@ -34,6 +38,10 @@ def sources(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         data = form.cleaned_data
         try:
+            if data["format"] == importers.TABLE:
+                services.check_format(data["name"], importers.TABLE)
+                address = reverse("generation:source-table", args=[data["name"], uploads.keep(data["file"]).token])
+                return redirect(f"{address}?update=on" if data["update"] else address)
             run = uploads.start_import(
                 data["file"],
                 format_name=data["format"],
@@ -49,6 +57,70 @@ def sources(request: HttpRequest) -> HttpResponse:
     formats = [(name, importers.load(name)) for name in importers.available()]
     context = {"sources": queries.sources(), "form": form, "formats": formats}
     return render(request, "generation/sources/sources.html", context, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Can.PRODUCE)
+def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
+    """Say what the columns of an uploaded table are, look at its first records, and import it."""
+    try:
+        upload = uploads.kept(token)
+    except UnknownUpload as error:
+        messages.error(request, str(error))
+        return redirect("generation:sources")
+    posted = request.POST if request.method == "POST" else None
+    choice = forms.SavedMappingForm(request.GET if "mapping" in request.GET else None)
+    form = forms.TableForm(
+        posted,
+        initial={"update": "update" in request.GET},
+        has_source=Source.objects.filter(name=name).exists(),
+    )
+    mapping = form.mapping if form.is_valid() else None
+    if choice.is_valid() and posted is None:
+        mapping = TableMapping.model_validate(choice.cleaned_data["mapping"].mapping)
+    try:
+        preview = own_tables.preview(upload.path, name, mapping)
+    except (WrongFormat, Exhausting, OSError) as error:
+        messages.error(request, f"{upload.name}: {reasons.translated(str(error))}")
+        return redirect("generation:sources")
+    if mapping and preview.problem and form.is_bound:
+        form.add_error(None, reasons.translated(preview.problem))
+    if "import" in request.POST and form.is_valid():
+        try:
+            run = uploads.start_import(
+                upload,
+                format_name=importers.TABLE,
+                name=name,
+                updates=form.cleaned_data["update"],
+                table=form.own_table,
+                actor=signed_in_account(request),
+            )
+        except GenerationError as error:
+            form.add_error(None, str(error))
+        else:
+            if form.cleaned_data["save_as"]:
+                own_tables.save_mapping(form.cleaned_data["save_as"], form.mapping, signed_in_account(request))
+            wake_after_commit(tasks.run_import, run.pk)
+            return redirect("generation:source", name)
+    chosen = form.chosen if form.is_bound else preview.mapping.fields
+    context = {
+        "name": name,
+        "file_name": upload.name,
+        "form": form,
+        "choice": choice if SavedMapping.objects.exists() else None,
+        "problem": "" if form.is_bound else preview.problem,
+        "found": _(forms.FOUND_LABELS.get(preview.found.partition(";")[0], preview.found.partition(";")[0])),
+        "columns": [(column, examples, chosen.get(column, "")) for column, examples in preview.columns],
+        "fields": {"": _("Not used"), **own_tables.FIELD_LABELS}.items(),
+        "records": [_previewed(record) for record in preview.records if not form.errors],
+    }
+    return render(request, "generation/sources/table.html", context, status=422 if form.errors else 200)
+
+
+def _previewed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of a preview with the labels of its parts."""
+    parts = [(forms.PART_LABELS.get(part, part), text) for part, text in record.get("parts", ())]
+    return {**record, "kind": forms.KIND_LABELS.get(record.get("kind", "")), "parts": parts}
 
 
 @require_safe

@@ -14,6 +14,7 @@ from generation.llm import errors
 from generation.models import Job
 from generation.recipes import registry
 from generation.recipes.registry import module
+from generation.sources import reasons
 from generation.trials import findings
 
 register = template.Library()
@@ -36,6 +37,12 @@ _BADGES = {
 def reason(text: str) -> str:
     """Why a draft was dropped; translated if the recipe has marked the sentence for translation."""
     return gettext(text) if text else ""
+
+
+@register.filter
+def import_reason(text: str) -> str:
+    """What an importer says of a record or where the record is, in the reader's language."""
+    return reasons.translated(text)
 
 
 @register.filter

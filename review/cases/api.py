@@ -17,7 +17,7 @@ from review.cases import queries, services
 from review.cases.forms import LANGUAGE_CODE
 from review.common.api import NewestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import AnswersSerializer, ModelRowSerializer, SpecSerializer
+from review.common.serializers import AnswersSerializer, SpecSerializer
 from review.models import Assignment, Case, Event, Review, User
 from review.rules.permissions import Can, UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
@@ -25,34 +25,50 @@ from review.rules.state_machine import NOT_SAMPLED, Role, State
 STATUSES = [*(state.value for state in State), NOT_SAMPLED]
 
 
-class CaseSerializer(ModelRowSerializer):
+class CaseSerializer(serializers.ModelSerializer[Any]):
     """A case with its state.
 
     `status`: the state, or `not-sampled` for a case not sampled for review.
     """
 
-    row = Case
-    shows = (
-        "id benchmark kind lineage version title language specialty simulated priority state status ground opened_at "
-        "closed_at"
-    )
-
     status = serializers.ChoiceField(choices=STATUSES, read_only=True)
 
+    class Meta:
+        model = Case
+        fields = [
+            "id",
+            "benchmark",
+            "kind",
+            "lineage",
+            "version",
+            "title",
+            "language",
+            "specialty",
+            "simulated",
+            "priority",
+            "state",
+            "status",
+            "ground",
+            "opened_at",
+            "closed_at",
+        ]
 
-class HolderSerializer(ModelRowSerializer):
+
+class HolderSerializer(serializers.ModelSerializer[Assignment]):
     """Who holds which role. The token is known only to the holder."""
 
-    row = Assignment
-    shows = "id role phase hold physician.username reserved_for.username lease_until"
+    physician = serializers.CharField(source="physician.username", allow_null=True, default=None)
+    reserved_for = serializers.CharField(source="reserved_for.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Assignment
+        fields = ["id", "role", "phase", "hold", "physician", "reserved_for", "lease_until"]
 
 
-class ReviewSerializer(ModelRowSerializer):
+class ReviewSerializer(serializers.ModelSerializer[Review]):
     """What a physician submitted."""
 
-    row = Review
-    shows = "id role phase physician.username verdict inadequate answers submitted_at signed_as meaning guideline"
-
+    physician = serializers.CharField(source="physician.username")
     guideline = serializers.IntegerField(
         source="guideline.version",
         allow_null=True,
@@ -61,26 +77,36 @@ class ReviewSerializer(ModelRowSerializer):
     )
     answers = AnswersSerializer()
 
+    class Meta:
+        model = Review
+        fields = [
+            *("id", "role", "phase", "physician", "verdict", "inadequate", "answers", "submitted_at"),
+            *("signed_as", "meaning", "guideline"),
+        ]
 
-class EventSerializer(ModelRowSerializer):
+
+class EventSerializer(serializers.ModelSerializer[Event]):
     """One audit event.
 
     `data` holds what changed, by kind of event; `sequence` and `hash` link it into the chain.
     """
 
-    row = Event
-    shows = "sequence kind actor.username at data hash"
-
+    actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
     data = serializers.DictField()  # type: ignore[assignment]
 
+    class Meta:
+        model = Event
+        fields = ["sequence", "kind", "actor", "at", "data", "hash"]
 
-class CaseVersionSerializer(ModelRowSerializer):
+
+class CaseVersionSerializer(serializers.ModelSerializer[Case]):
     """One version of the same sample."""
 
-    row = Case
-    shows = "id version state"
-
     status = serializers.ChoiceField(choices=STATUSES, read_only=True)
+
+    class Meta:
+        model = Case
+        fields = ["id", "version", "state", "status"]
 
 
 class WholeCaseSerializer(CaseSerializer):
@@ -91,6 +117,9 @@ class WholeCaseSerializer(CaseSerializer):
     reviews = ReviewSerializer(many=True)
     trail = EventSerializer(many=True)
     versions = CaseVersionSerializer(many=True)
+
+    class Meta(CaseSerializer.Meta):
+        fields = [*CaseSerializer.Meta.fields, "spec", "assignments", "reviews", "trail", "versions"]
 
 
 class CaseQuery(serializers.Serializer[Any]):

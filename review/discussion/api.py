@@ -15,7 +15,6 @@ from review.assignments.queries import assignment_of
 from review.cases import queries
 from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
 from review.rules import limits
@@ -35,11 +34,14 @@ class GuidelineInForceSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(allow_null=True, default=None)
 
 
-class GuidelineVersionSerializer(ModelRowSerializer):
+class GuidelineVersionSerializer(serializers.ModelSerializer[Guideline]):
     """One version of a guideline."""
 
-    row = Guideline
-    shows = "version text author.username at"
+    author = serializers.CharField(source="author.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Guideline
+        fields = ["version", "text", "author", "at"]
 
 
 class WriteGuidelineSerializer(serializers.Serializer[Any]):
@@ -112,13 +114,15 @@ class AnchorSerializer(serializers.Serializer[Any]):
     source = serializers.BooleanField(default=False)  # type: ignore[assignment]
 
 
-class RemarkSerializer(ModelRowSerializer):
+class RemarkSerializer(serializers.ModelSerializer[Remark]):
     """A line of the discussion, perhaps about a passage."""
 
-    row = Remark
-    shows = "id author.username text anchor at"
-
+    author = serializers.CharField(source="author.username")
     anchor = AnchorSerializer(allow_null=True)
+
+    class Meta:
+        model = Remark
+        fields = ["id", "author", "text", "anchor", "at"]
 
 
 class SayRemarkSerializer(serializers.Serializer[Any]):

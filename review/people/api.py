@@ -19,7 +19,7 @@ from review.assignments import eligibility
 from review.calibration import queries
 from review.common.api import OldestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import DataclassSerializer
 from review.models import PersonEvent, User
 from review.people import accounts, invitations, roster
 from review.people.roster import Refusal
@@ -27,14 +27,15 @@ from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
 
-class MeSerializer(ModelRowSerializer):
+class MeSerializer(serializers.ModelSerializer[Any]):
     """Your account. `can`: what its role allows."""
-
-    row = User
-    shows = "username name role can institution hospital specialty languages"
 
     name = serializers.CharField()
     can = serializers.ListField(child=serializers.ChoiceField(choices=[can.value for can in Can]))
+
+    class Meta:
+        model = User
+        fields = ["username", "name", "role", "can", "institution", "hospital", "specialty", "languages"]
 
 
 class Me(APIView):
@@ -160,13 +161,15 @@ class ActiveSerializer(serializers.Serializer[Any]):
     active = serializers.BooleanField()
 
 
-class PersonEventSerializer(ModelRowSerializer):
+class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
     """A change to an account."""
 
-    row = PersonEvent
-    shows = "kind actor.username at"
-
+    actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
     data = serializers.DictField()  # type: ignore[assignment]
+
+    class Meta:
+        model = PersonEvent
+        fields = ["kind", "actor", "at", "data"]
 
 
 class StandingSerializer(serializers.Serializer[Any]):

@@ -161,6 +161,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
 
     "generation/sources/":                                  ("403 403 403 200", "403 403 403 302"),
     "generation/sources/<slug:name>/":                      ("403 403 403 200", "405 405 405 405"),
+    "generation/sources/<slug:name>/tables/<str:token>/":  ("403 403 403 302", "403 403 403 302"),
     "generation/sources/<slug:name>/imports/":              ("403 403 403 200", "405 405 405 405"),
     "generation/sources/<slug:name>/records/<int:pk>/":     ("403 403 403 200", "405 405 405 405"),
     "generation/images/<str:sha256>/":                       ("404 404 200 200", "405 405 405 405"),

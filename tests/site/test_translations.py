@@ -18,6 +18,7 @@ from babel.messages import Catalog
 from babel.messages.pofile import read_po
 from django.apps import apps
 from django.conf import settings
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone, translation
@@ -35,6 +36,7 @@ from generation.models import Batch, Draft, Import, ReleasedSample
 from generation.recipes import registry as recipes
 from generation.releases import services as releases_services
 from generation.sources import importers
+from generation.sources.uploads import keep
 from review.calibration import queries
 from review.calibration import services as calibration_services
 from review.errors import ReviewError, ShownError
@@ -270,6 +272,7 @@ def route_arguments(
     Batch.objects.filter(pk=batch.pk).update(plan=plan)
     stopped = Draft.objects.filter(gate=Draft.Gate.STOPPED).earliest("pk")
     held = claim(ana)
+    table = keep(SimpleUploadedFile("reports.csv", b"Nr;Text\n1;Ein Fall.\n2;\n"))
     sample = ReleasedSample.objects.earliest("pk").version.sample
     record = source.records.earliest("pk")
     queued = {"file_name": "r.jsonl", "path": "/nowhere/r.jsonl", "study": "s", "created_at": timezone.now()}
@@ -286,7 +289,7 @@ def route_arguments(
             "benchmark": "mhb",
             "stage": "primary",
         },
-        "sources": {"name": source.name, "pk": record.pk},
+        "sources": {"name": source.name, "pk": record.pk, "token": table.token},
         "endpoints": {"name": "sim-judge"},
         "prompts": {"benchmark": "mhb", "name": "default"},
         "playground": {},

@@ -196,7 +196,7 @@ def models_and_pairs(
         checked,
         {data.name: data.label for data in datasets} | {COMBINED: gettext_noop("Combined")},
         pooled=judged.protocol.pooled and len(datasets) > 1,
-        role=plan.role,
+        planned=plan.frozen and judged.rate.name == plan.metric,
         minimum=minimum,
     )
     return tuple(result), comparisons

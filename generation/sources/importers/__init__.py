@@ -11,7 +11,10 @@ from generation.sources.importers.base import Exhausting, Importer, Layout, Refu
 
 __all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load", "matching_formats"]
 
-_HELPERS = frozenset({"base", "bundles", "json_files", "pickles", "tables", "tabular", "visual_questions"})
+TABLE = "table"  # the format of any table, whose columns a person maps
+_HELPERS = frozenset(
+    {"base", "bundles", "json_files", "pickles", "table_mapping", "tables", "tabular", "visual_questions"}
+)
 
 
 def available() -> list[str]:
@@ -25,9 +28,11 @@ def load(name: str) -> Importer:
 
 
 def matching_formats(path: Path) -> list[str]:
-    """Names of the formats that recognise the file by its beginning."""
-    matches = []
-    for name in available():
+    """Names of the formats that recognise the file by its beginning; `table` if no other does."""
+    matches: list[str] = []
+    for name in sorted(available(), key=TABLE.__eq__):
+        if name == TABLE and matches:
+            break
         try:
             load(name).sniff(path)
         except (WrongFormat, Exhausting, OSError):

@@ -42,7 +42,8 @@ _MAGIC = (
     (b"BZh", "a bzip2 archive: unpack it first"),
     (b"\xfd7zXZ\x00", "an xz archive: unpack it first"),
     (b"\x28\xb5\x2f\xfd", "a zstd archive: unpack it first"),
-    (b"PK\x03\x04", "a zip archive (or a spreadsheet): unpack it first"),
+    (b"PK\x03\x04", "a zip archive (unpack it first) or a spreadsheet (save it as CSV first)"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet or document of Excel or Word: save it as CSV first"),
     (b"PK\x05\x06", "an empty zip archive"),
     (PARQUET, "a Parquet file"),
     (b"%PDF", "a PDF document"),
@@ -113,11 +114,13 @@ class Refusal:
 class Layout:
     """The layout that a file was recognised as: 'jsonl', 'csv-v1', 'json-v2'.
 
-    `file`: the file's original name; an uploaded file is stored under another one.
+    `file`: the file's original name; an uploaded file is stored under another one. `mapping`: of a
+    table, which column is which field (`TableMapping`).
     """
 
     name: str
     file: str = field(default="", compare=False)
+    mapping: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

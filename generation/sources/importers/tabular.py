@@ -1,4 +1,4 @@
-"""Formats whose records are rows with named columns: JSON Lines, CSV or Parquet."""
+"""Formats whose records have named columns: JSON Lines, a JSON array, CSV or Parquet."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,9 +16,10 @@ from generation.sources.importers.base import (
     json_lines,
     storable_json,
 )
+from generation.sources.importers.json_files import array_items
 from generation.sources.importers.tables import check_csv, csv_records, is_parquet, parquet_columns, parquet_records
 
-JSONL, CSV, PARQUET = "jsonl", "csv", "parquet"
+JSONL, ARRAY, CSV, PARQUET = "jsonl", "json", "csv", "parquet"
 _NO_VALUE = frozenset({"", "none", "null", "nan"})  # how tables write a missing value
 
 
@@ -64,7 +65,7 @@ def rows(
 
     Only `columns` are read from a Parquet file.
     """
-    return (read_or_refused(record, where, read) for where, record in _records(path, layout, columns))
+    return (read_or_refused(record, where, read) for where, record in records(path, layout, columns))
 
 
 def read_or_refused(record: Any, where: str, read: Callable[[dict[str, Any], str], Row]) -> Row | Refusal:
@@ -76,7 +77,7 @@ def read_or_refused(record: Any, where: str, read: Callable[[dict[str, Any], str
         if isinstance(record, Malformed):
             raise record
         if not isinstance(record, dict):
-            raise Malformed("The line is not a JSON object.")
+            raise Malformed(f"The {where.split()[0]} is not a JSON object.")
         row = read(record, where)
         storable_json([row.external_id, row.title])
         # Nothing else refers to the frozen row yet, and for some records a copy would add half the
@@ -87,14 +88,21 @@ def read_or_refused(record: Any, where: str, read: Callable[[dict[str, Any], str
         return Refusal(where, str(error))
 
 
-def _records(path: Path, layout: Layout, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def records(path: Path, layout: Layout, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
+    """(position, record or Malformed) of each record.
+
+    Of Parquet only these columns are read, those in an object by the name of the whole.
+    """
     match layout.name:
+        case "json":
+            return array_items(path)
         case "jsonl":
             return ((f"line {number}", value) for number, value in json_lines(path))
         case "csv":
             return csv_records(path)
         case "parquet":
-            return parquet_records(path, lambda column: column in columns)
+            roots = None if columns is None else {*columns, *(column.partition(".")[0] for column in columns)}
+            return parquet_records(path, lambda column: roots is None or column in roots)
     raise WrongFormat(f"There is no layout {layout.name!r} of this format.")
 
 

@@ -1,0 +1,419 @@
+"""A table of one's own: one record a row, with columns that a person mapped to fields.
+
+CSV and TSV, JSON Lines, a JSON array or Parquet, also as annotation tools export them (Label
+Studio, Argilla): what is nested is a column under its path (`data.text`). The mapping is in the
+layout.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers import tabular
+from generation.sources.importers.base import (
+    PARQUET_FILE,
+    SNIFF_LIMIT,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    checked_id,
+    first_byte,
+    gettext_noop,
+    id_text,
+    language_fields,
+    one_line,
+)
+from generation.sources.importers.table_mapping import (
+    IGNORED_SPEAKERS,
+    MAX_COLUMNS,
+    Constant,
+    TableMapping,
+    guess,
+    guess_field,
+    role_of,
+)
+from generation.sources.importers.tables import csv_table, is_parquet
+from review.rules import json_nesting
+from review.rules.text_files import SEPARATORS, open_text
+
+name = "table"
+label = gettext_noop("Own file (table)")
+licence = gettext_noop("as the file's authors say")
+citation = "Own file."
+restrictions = ""
+withheld = True
+containers = (PARQUET_FILE,)
+
+PREVIEWED = 5  # records
+EXAMPLE = 120  # characters of a value that are shown
+MAX_DEPTH = 3  # of objects in one another whose members are columns
+MAX_OPTIONS = 26
+_KINDS = {tabular.CSV: "CSV", tabular.JSONL: "JSON Lines", tabular.ARRAY: "a JSON array", tabular.PARQUET: "Parquet"}
+_WRAPPERS = frozenset({"data", "fields"})  # objects in which annotation tools put what they show
+_BLANK = frozenset({"", "nan", "null", "none", "n/a", "-"})
+_LANGUAGES = {
+    **dict.fromkeys(("english", "englisch", "anglais", "英语", "英文", "الإنجليزية", "إنجليزي"), "en"),
+    **dict.fromkeys(("german", "deutsch", "allemand", "德语", "德文", "الألمانية"), "de"),
+    **dict.fromkeys(("chinese", "chinesisch", "mandarin", "中文", "汉语", "普通话", "الصينية"), "zh"),
+    **dict.fromkeys(("arabic", "arabisch", "arabe", "阿拉伯语", "العربية", "عربي"), "ar"),
+    **dict.fromkeys(("french", "französisch", "français", "法语"), "fr"),
+    **dict.fromkeys(("spanish", "spanisch", "español", "西班牙语"), "es"),
+}
+# What stands before what somebody says, on a line of its own or before the words.
+_SPEAKER = re.compile(r"^[ \t]*(?:\*\*)?([^\W\d_][\w.]{0,20}(?:[ _]\w{1,12})?)(?:\*\*)?[ \t]*[:：]", re.MULTILINE)
+_LETTERED = re.compile(r"^\s*\(?([A-Za-z])[.):：、]\s*")
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat unless it is a table with at least one column."""
+    if is_parquet(path):
+        layout = Layout(tabular.PARQUET)
+    else:
+        layout = Layout({b"[": tabular.ARRAY, b"{": tabular.JSONL}.get(first_byte(path), tabular.CSV))
+    columns, _found = _columns(path, layout)
+    if layout.name == tabular.CSV and len(columns) == 1 and " " in columns[0] and not guess_field(columns[0]):
+        raise WrongFormat("It is not a table: nothing separates columns, and it is not JSON.")
+    return layout
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """One row for each record with a text, a conversation or a question.
+
+    Row.content: as of PMC-Patients (`report`), HealthBench (`dialogue`), MedMCQA (`mcq`: a question
+    with options) or PubMedQA (`qa`: a question with passages), with {specialty, licence} where the
+    table has them; Row.private is empty.
+
+    Raises WrongFormat naming the columns that are missing.
+    """
+    if layout.name not in _KINDS:
+        raise WrongFormat(f"There is no layout {layout.name!r} of a table.")
+    mapping = TableMapping.model_validate(layout.mapping)
+    columns, found = _columns(path, layout)
+    required = mapping.all_columns if layout.name in (tabular.CSV, tabular.PARQUET) else _bodies(mapping)
+    known = {*columns, *(column.partition(".")[0] for column in columns)}
+    if missing := [column for column in required if column not in known]:
+        raise WrongFormat(f"It has no column {', '.join(map(repr, missing))}. Recognised: {found}.")
+    return tabular.rows(path, layout, mapping.all_columns, partial(_row, mapping=mapping))
+
+
+def _bodies(mapping: TableMapping) -> list[str]:
+    return [mapping.column(field) for field in ("text", "turns", "question") if mapping.column(field)]
+
+
+# ------------------------------------------------------------------------------------- the preview
+
+
+def preview(path: str, mapping: Mapping[str, Any] | None) -> Iterator[Any]:
+    """What a table has, as JSON: first {layout, found, columns, mapping}, then its first records.
+
+    mapping: the given one, or what the names of the columns suggest. columns: [name, examples]. A
+    record is {where, id, language, kind, parts: [[field, text]]} or {where, reason}.
+    """
+    file = Path(path)
+    layout = sniff(file)
+    columns, found = _columns(file, layout)
+    given = tabular.records(file, layout, columns)
+    first = [flattened(record) for _where, record in islice(given, SNIFF_LIMIT) if isinstance(record, dict)]
+    examples = {column: [text for record in first if (text := _shown(record.get(column)))][:3] for column in columns}
+    used = TableMapping.model_validate(mapping) if mapping else guess(columns, examples)
+    yield {
+        "layout": layout.name,
+        "found": found,
+        "columns": [[column, examples[column]] for column in columns],
+        "mapping": used.model_dump(mode="json"),
+    }
+    if mapping or used.columns:
+        for entry in islice(rows(file, Layout(layout.name, mapping=used.model_dump(mode="json"))), PREVIEWED):
+            yield _previewed(entry)
+
+
+def _previewed(entry: Row | Refusal) -> dict[str, Any]:
+    if isinstance(entry, Refusal):
+        return {"where": entry.where, "reason": entry.reason}
+    content = entry.content
+    turns = [[turn["role"], turn["content"]] for turn in content.get("turns", ())]
+    options = [[f"{letter}", text] for letter, text in content.get("options", {}).items()]
+    texts = [["context", text] for text in content.get("contexts", ())]
+    plain = [[key, content[key]] for key in ("text", "question", "answer", "specialty", "licence") if content.get(key)]
+    parts = [[key, _shown(text, 4 * EXAMPLE)] for key, text in (*turns, *texts, *plain, *options)]
+    return {
+        "where": entry.where,
+        "id": entry.external_id,
+        "language": entry.language,
+        "kind": content["kind"],
+        "parts": parts[:MAX_OPTIONS],
+    }
+
+
+def _shown(value: Any, length: int = EXAMPLE) -> str:
+    if value is None or value == "":
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return one_line(text.encode("utf-8", "replace").decode().replace("\x00", "�"), length)
+
+
+def _columns(path: Path, layout: Layout) -> tuple[list[str], str]:
+    """The columns of a table, and what was recognised, in words."""
+    problem = ""
+    if layout.name == tabular.CSV:
+        with open_text(path) as file:
+            table = csv_table(file)
+            columns, kind = [column for column in table.header if column], SEPARATORS.get(table.separator, "CSV")
+    else:
+        records = [record for _where, record in islice(tabular.records(path, layout, None), SNIFF_LIMIT)]
+        problem = next((f" {record}" for record in records if isinstance(record, Malformed)), "")
+        objects = [record for record in records if isinstance(record, dict)]
+        if layout.name == tabular.JSONL and len(objects) == 1 and _holds_records(objects[0]):
+            raise WrongFormat("It is a JSON object of records: save it as an array of them, or one on each line.")
+        columns = list(dict.fromkeys(column for record in map(flattened, objects) for column in record))
+        kind = _KINDS[layout.name]
+    if not columns:
+        raise WrongFormat(f"It is {kind} without a record that is an object.{problem}")
+    if not "".join("".join(columns).split()).isprintable():
+        raise WrongFormat("It is not text: save it as UTF-8.")
+    return columns[:MAX_COLUMNS], f"{kind}; columns found: {', '.join(columns)[:300]}"
+
+
+def _holds_records(value: Mapping[str, Any]) -> bool:
+    return not _WRAPPERS & value.keys() and all(isinstance(part, dict) for part in value.values())
+
+
+def flattened(record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> dict[str, Any]:
+    """The values of a record by the paths of their columns."""
+    result: dict[str, Any] = {}
+    for key, value in record.items():
+        column = f"{prefix}{key}"[:300]
+        nested = isinstance(value, dict) and value and depth < MAX_DEPTH and guess_field(column) != "options"
+        result |= flattened(value, f"{column}.", depth + 1) if nested else {column: value}
+    return result
+
+
+# ---------------------------------------------------------------------------------------- a record
+
+
+def _row(record: dict[str, Any], where: str, *, mapping: TableMapping) -> Row:
+    values = {**record, **flattened(record)}
+    if mapping.column("question"):
+        content, told = _question(values, mapping)
+    elif mapping.column("turns"):
+        content = {"kind": "dialogue", "turns": _turns(values, mapping.columns["turns"])}
+        content |= {"rubrics": [], "tags": [], "ideal_completion": None}
+        said = [turn["content"] for turn in content["turns"] if turn["role"] == "user"]
+        told = "\n".join(said)
+    else:
+        told = _required(values, mapping.column("text"))
+        content = {"kind": "report", "text": told, "title": "", "age": [], "gender": "", "pmid": ""}
+    shorts: tuple[Constant, ...] = ("specialty", "licence")
+    for field in shorts:
+        if value := _short(values, mapping, field):
+            content[field] = value
+    language = _language(values, mapping)
+    return Row(
+        external_id=_id(values, mapping, content),
+        title=one_line(content.get("question") or told),
+        **({"language": language} if language else language_fields(told)),
+        content=content,
+        private={},
+        where=where,
+        facets={field: content[field] for field in ("specialty", "licence") if field in content},
+    )
+
+
+def _question(values: Mapping[str, Any], mapping: TableMapping) -> tuple[dict[str, Any], str]:
+    """The content of a question, and all of its text."""
+    question = _required(values, mapping.column("question"))
+    answer = _required(values, mapping.column("answer"))
+    if not mapping.columns.get("options"):
+        contexts = [text for column in mapping.columns.get("context", ()) for text in _texts(values, column)]
+        content = {"kind": "qa", "question": question, "contexts": contexts, "sections": [], "answer": answer}
+        return content | {"decision": "", "pmid": "", "year": "", "mesh": [], "split": ""}, "\n".join(
+            (question, answer, *contexts)
+        )
+    options = _options(values, mapping.columns["options"])
+    stem = [text for column in mapping.columns.get("context", ()) for text in _texts(values, column)]
+    return {
+        "kind": "mcq",
+        "dataset": name,
+        "question": "\n".join((*stem, question)),
+        "options": options,
+        "answer": _letter(answer, options),
+        "split": "",
+        **dict.fromkeys(("explanation", "subject", "topic", "step", "choice"), ""),
+    }, "\n".join((question, *options.values()))
+
+
+def _text(values: Mapping[str, Any], column: str) -> str:
+    """The text of a cell, '' if it is empty."""
+    value = values.get(column)
+    if value is None:
+        return ""
+    value = str(value) if isinstance(value, bool) else id_text(value) if not isinstance(value, str) else value
+    if isinstance(value, float):
+        value = str(value)
+    if not isinstance(value, str):
+        raise Malformed(f"'{column}' is not a text.")
+    return value.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def _required(values: Mapping[str, Any], column: str) -> str:
+    text = _text(values, column)
+    if not text or text.casefold() == "nan":
+        raise Malformed(f"'{column}' is blank." if column in values else f"'{column}' is missing.")
+    return text
+
+
+def _short(values: Mapping[str, Any], mapping: TableMapping, field: Constant) -> str:
+    """A short value of a record: of its column, or the same for all."""
+    text = _text(values, column) if (column := mapping.column(field)) else mapping.values.get(field, "")
+    if len(text) > 100:
+        raise Malformed(f"'{column}' has more than 100 characters.")
+    return "" if text.casefold() in _BLANK else " ".join(text.split())
+
+
+def _language(values: Mapping[str, Any], mapping: TableMapping) -> str:
+    text = _short(values, mapping, "language").casefold()
+    code = _LANGUAGES.get(text) or re.split("[-_]", text)[0]
+    if code and not re.fullmatch("[a-z]{2,3}", code):
+        raise Malformed(f"'{mapping.column('language') or 'language'}' is not a language code, such as 'en' or 'zh'.")
+    return code
+
+
+def _id(values: Mapping[str, Any], mapping: TableMapping, content: Mapping[str, Any]) -> str:
+    """The record's id; of its content where the table has none, so that it stays the same."""
+    text = _text(values, column) if (column := mapping.column("id")) else ""
+    if text.casefold() not in _BLANK:
+        return checked_id("_".join(text.split()))
+    told = json.dumps({key: content[key] for key in sorted(content) if key not in ("specialty", "licence")})
+    return hashlib.sha256(told.encode()).hexdigest()[:24]
+
+
+def _parsed(text: str) -> Any:
+    """The list or object that is written in a cell as JSON; else the text."""
+    if not text.startswith(("[", "{")):
+        return text
+    try:
+        return json_nesting.loads(text)
+    except (json_nesting.TooDeep, ValueError):
+        return text
+
+
+def _texts(values: Mapping[str, Any], column: str) -> list[str]:
+    """The texts of a cell: one, or a list of them."""
+    value = values.get(column)
+    value = _parsed(_text(values, column)) if not isinstance(value, list) else value
+    if isinstance(value, str):
+        return [value] if value else []
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise Malformed(f"'{column}' is not a list of texts.")
+    return [text.strip() for text in value if text.strip()]
+
+
+# ----------------------------------------------------------------------------------- conversations
+
+
+def _turns(values: Mapping[str, Any], columns: Sequence[str]) -> list[dict[str, str]]:
+    """The turns of a conversation: of a list in one column, or each of one of several columns."""
+    if len(columns) > 1:
+        roles = [role_of(column) for column in columns]
+        if not all(roles):  # they speak in turn
+            roles = ["assistant" if place % 2 else "user" for place in range(len(columns))]
+        said = [(role, _text(values, column)) for role, column in zip(roles, columns, strict=True)]
+    else:
+        value = values.get(columns[0])
+        value = value if isinstance(value, list | dict) else _parsed(_required(values, columns[0]))
+        said = _transcript(value, columns[0]) if isinstance(value, str) else _spoken(value, columns[0])
+    turns = [{"role": role, "content": text} for role, text in said if text]
+    if not any(turn["role"] == "user" for turn in turns):
+        raise Malformed(f"The patient says nothing in {', '.join(map(repr, columns))[:200]}.")
+    return turns
+
+
+def _spoken(value: Any, column: str) -> list[tuple[str, str]]:
+    if isinstance(value, dict):  # some tools wrap the list
+        value = next((part for part in value.values() if isinstance(part, list)), None)
+    if not isinstance(value, list):
+        raise Malformed(f"'{column}' is not a list of turns.")
+    said = []
+    for place, turn in enumerate(value, 1):
+        if not isinstance(turn, dict):
+            raise Malformed(f"Turn {place} is not an object.")
+        speaker = next(
+            (turn[key] for key in ("role", "author", "speaker", "from", "sender", "name") if key in turn), ""
+        )
+        text = next((turn[key] for key in ("content", "text", "value", "message", "utterance") if key in turn), None)
+        if isinstance(speaker, str) and speaker.casefold() in IGNORED_SPEAKERS:
+            continue
+        role = role_of(speaker) if isinstance(speaker, str) else ""
+        if not role:
+            raise Malformed(f"The role of turn {place} is neither a patient (user) nor a doctor (assistant).")
+        if not isinstance(text, str) or not text.strip():
+            raise Malformed(f"Turn {place} has no text.")
+        said.append((role, text.strip()))
+    return said
+
+
+def _transcript(text: str, column: str) -> list[tuple[str, str]]:
+    """The turns of a text in which lines begin with the speaker: 'Patient: …'."""
+    marks = [(mark, role) for mark in _SPEAKER.finditer(text) if (role := role_of(mark[1]))]
+    if not marks or text[: marks[0][0].start()].strip():
+        raise Malformed(f"'{column}' is neither a list of turns nor lines that begin with 'Patient:' or 'Doctor:'.")
+    ends = [mark.start() for mark, _role in marks[1:]] + [len(text)]
+    said: list[tuple[str, str]] = []
+    for (mark, role), end in zip(marks, ends, strict=True):
+        words = text[mark.end() : end].strip()
+        if said and said[-1][0] == role:
+            words = f"{said.pop()[1]}\n{words}".strip()
+        said.append((role, words))
+    return said
+
+
+# ----------------------------------------------------------------------------------------- options
+
+
+def _options(values: Mapping[str, Any], columns: Sequence[str]) -> dict[str, str]:
+    """letter -> text: of a list or object in one column, or each of one of several columns."""
+    if len(columns) > 1:
+        texts: Any = [text for column in columns if (text := _text(values, column))]
+    else:
+        value = values.get(columns[0])
+        texts = value if isinstance(value, list | dict) else _parsed(_required(values, columns[0]))
+    if isinstance(texts, str):
+        sign = next((sign for sign in ("\n", "|", ";") if sign in texts), "\n")
+        texts = [text.strip() for text in texts.split(sign) if text.strip()]
+    if isinstance(texts, dict):
+        options = {str(key).strip().upper(): text for key, text in texts.items()}
+    else:
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise Malformed(f"'{columns[0]}' is not a list of options.")
+        letters = [chr(ord("A") + place) for place in range(len(texts))]
+        marks = [_LETTERED.match(text) for text in texts]
+        # Strip letters only if every option has its own: 'E. coli' is an option, too.
+        if all(mark and mark[1].upper() == letter for mark, letter in zip(marks, letters, strict=True)):
+            texts = [text[mark.end() :] for text, mark in zip(texts, marks, strict=True) if mark]
+        options = dict(zip(letters, texts, strict=True))
+    if not 2 <= len(options) <= MAX_OPTIONS:
+        raise Malformed(f"It does not have 2 to {MAX_OPTIONS} options.")
+    if not all(re.fullmatch("[A-Z]", letter) for letter in options):
+        raise Malformed("The name of an option is not a letter.")
+    if not all(isinstance(text, str) and text.strip() for text in options.values()):
+        raise Malformed("An option has no text.")
+    return {letter: text.strip() for letter, text in sorted(options.items())}
+
+
+def _letter(answer: str, options: Mapping[str, str]) -> str:
+    """The letter of the correct option, which is named by its letter or its text."""
+    folded = " ".join(answer.casefold().split())
+    matches = [letter for letter, text in options.items() if " ".join(text.casefold().split()) == folded]
+    if len(matches) == 1:
+        return matches[0]
+    mark = re.fullmatch(r"\(?([A-Za-z])[.):]?", answer) or _LETTERED.match(answer)
+    if not matches and mark and mark[1].upper() in options:
+        return mark[1].upper()
+    raise Malformed("The answer is none of the options: neither the letter nor the text of one.")

@@ -1,0 +1,132 @@
+"""Which column of a table is which field of a record: said by a person, guessed from the names.
+
+A mapping is stored with each import, and may be saved under a name.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+Field = Literal[
+    "id", "text", "turns", "question", "answer", "options", "context", "language", "specialty", "licence"
+]  # fmt: skip
+Constant = Literal["language", "specialty", "licence"]
+FIELDS: tuple[Field, ...] = get_args(Field)
+CONSTANTS: tuple[Constant, ...] = get_args(Constant)  # may be the same for all records
+SEVERAL = ("turns", "options", "context")  # may be in several columns
+BODIES = ("text", "turns", "question")  # one of these is what a record is about
+MAX_COLUMNS = 300
+
+_Column = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+_Value = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
+
+
+class TableMapping(BaseModel):
+    """The columns of each field, and the values that are the same for all records."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    columns: dict[Field, tuple[_Column, ...]]
+    values: dict[Constant, _Value] = {}
+
+    def column(self, field: Field) -> str:
+        """The first column of a field; '' if it has none."""
+        return next(iter(self.columns.get(field, ())), "")
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """column -> its field."""
+        return {column: field for field, columns in self.columns.items() for column in columns}
+
+    @property
+    def all_columns(self) -> list[str]:
+        return [column for columns in self.columns.values() for column in columns]
+
+
+# --------------------------------------------------------------------------------------- the guess
+
+# Names of columns as hospitals and annotation tools write them, without case, spaces and signs.
+_NAMES: Mapping[Field, str] = {
+    "id": "id caseid recordid rowid uid uuid key casenumber caseno patientid promptid externalid nr fallnr fallnummer"
+    " fallid patientennummer aktenzeichen identifiant numero 编号 病例编号 病例号 病历号 住院号 序号 رقم رقمالحالة معرف المعرف",
+    "text": "text report casereport note notes clinicalnote fullnote case casetext history narrative document body content"
+    " befund befundtext bericht arztbrief fallbericht falltext fallbeschreibung anamnese texte rapport informe texto"
+    " 文本 正文 内容 病历 病例 病史 报告 病例报告 病历文本 نص النص تقرير التقرير الحالة patient",
+    "turns": "turns conversation conversations dialogue dialog messages chat prompt gesprach gespräch dialogue 对话 会话"
+    " 医患对话 محادثة المحادثة حوار الحوار",
+    "question": "question query frage fragestellung pregunta 问题 题目 提问 سؤال السؤال",
+    "answer": "answer correctanswer rightanswer longanswer groundtruth goldanswer gold antwort richtigeantwort lösung"
+    " respuesta réponse 答案 回答 正确答案 标准答案 جواب الجواب إجابة الإجابة الإجابةالصحيحة answeridx",
+    "options": "options choices optionen antwortmöglichkeiten 选项 خيارات الخيارات",
+    "context": "context contexts knowledge passage passages abstract background kontext hintergrund 背景 上下文 参考资料"
+    " 依据 سياق السياق",
+    "language": "language lang sprache langue idioma 语言 语种 لغة اللغة",
+    "specialty": "specialty speciality department fachgebiet fachrichtung fachabteilung abteilung spécialité especialidad"
+    " 科室 专科 专业 تخصص التخصص القسم",
+    "licence": "licence license lizenz 许可 许可证 授权 ترخيص الترخيص",
+}
+_FIELD_OF: dict[str, Field] = {name: field for field, names in reversed([*_NAMES.items()]) for name in names.split()}
+_OPTION = re.compile(
+    r"(?:option|opt|op|choice|antwort|wahl|选项|خيار|الخيار)?([a-h])|(?:option|choice|选项|خيار)([1-8])"
+)
+_PATIENT = "user human patient patientin pat prompter client caller 患者 病人 家属 用户 مريض المريض المريضة المستخدم"
+_DOCTOR = (
+    "assistant doctor physician clinician nurse gpt ai bot model chatbot arzt ärztin dr 医生 医师 大夫 护士 助手 طبيب"
+    " الطبيب الطبيبة المساعد"
+)
+_ROLES = {**dict.fromkeys(_PATIENT.split(), "user"), **dict.fromkeys(_DOCTOR.split(), "assistant")}
+IGNORED_SPEAKERS = frozenset({"system", "developer", "tool"})
+
+
+def normalized(column: str) -> str:
+    return "".join(character for character in column.casefold() if character.isalnum())
+
+
+def role_of(speaker: str) -> str:
+    """'user' for a patient, 'assistant' for a doctor or model, by a word in several languages.
+
+    '' if unknown.
+    """
+    words = re.split(r"[\W_]+", re.sub(r"\d+", " ", speaker.casefold()))
+    return next((_ROLES[word] for word in words if word in _ROLES), "")
+
+
+def guess_field(column: str) -> Field | None:
+    """The field that a column's name means; of `data.text`, also the last part tells."""
+    return _FIELD_OF.get(normalized(column)) or _FIELD_OF.get(normalized(column.rpartition(".")[2]))
+
+
+def guess(columns: Sequence[str], examples: Mapping[str, Sequence[str]]) -> TableMapping:
+    """The likeliest mapping of a table with these columns.
+
+    `examples`: the first values of each. Where no name tells, the column of the longest values is
+    the text. The first column that means a field is the field's.
+    """
+    chosen: dict[Field, tuple[str, ...]] = {}
+    for column in columns:
+        field = guess_field(column)
+        if field and (field not in chosen or field == "context"):
+            chosen[field] = (*chosen.get(field, ()), column)
+    options = _where(columns, lambda column: bool(_OPTION.fullmatch(normalized(column.rpartition(".")[2]))))
+    if "options" not in chosen and len(options) > 1:
+        chosen["options"] = options
+    speakers = _where(columns, role_of)
+    if "turns" not in chosen and "question" not in chosen and len({role_of(column) for column in speakers}) > 1:
+        chosen["turns"] = speakers
+    if not {"question", "answer"} <= chosen.keys():
+        chosen = {field: names for field, names in chosen.items() if field not in ("question", "options", "context")}
+    elif "context" not in chosen and "options" not in chosen and "text" in chosen:
+        chosen["context"] = chosen["text"]
+    bodies = [field for field in ("question", "turns", "text") if field in chosen]
+    if not bodies:
+        rest = [column for column in columns if column not in {name for names in chosen.values() for name in names}]
+        longest = max(rest, key=lambda column: max(map(len, examples.get(column, ())), default=0), default="")
+        bodies, chosen["text"] = ["text"], (longest,) if longest else ()
+    unused = {*BODIES, *(("answer",) if bodies[0] != "question" else ())} - {bodies[0]}
+    return TableMapping(columns={field: chosen[field] for field in FIELDS if chosen.get(field) and field not in unused})
+
+
+def _where(columns: Iterable[str], matches: Callable[[str], Any]) -> tuple[str, ...]:
+    return tuple(column for column in columns if matches(column))

@@ -1,0 +1,361 @@
+"""A table of one's own: its columns are recognised, mapped and checked before it is imported."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from generation import errors
+from generation.batches.queries import unused_record_counts
+from generation.models import Import, ImportRefusal, SavedMapping, Source, SourceRecord
+from generation.models.work import Work
+from generation.sources import own_tables, services, uploads
+from generation.sources.importers import Layout, Refusal, Row, table
+from generation.sources.importers.table_mapping import guess, role_of
+from generation.sources.own_tables import OwnTable
+from review.models import User
+from tests.api.conftest import Api, api
+from tests.engine import Manage
+from tests.generation.rows import jsonl, parquet
+
+__all__ = ["api"]
+
+EXCEL = (
+    "Fall-Nr;Befund;Fachabteilung;Sprache;;\r\n"
+    "1001.0;Schmerzen in der Brust seit zwei Tagen, Übelkeit;Kardiologie;Deutsch;;\r\n"
+    "1002.0;;Chirurgie;de;;\r\n"
+    ";;;;;\r\n"
+    ";Schwellung der Füße ohne Fieber, seit gestern;Chirurgie;de-CH;;\r\n"
+    "1001;Schmerzen im Bauch seit zwei Tagen, Übelkeit;Kardiologie;de;;\r\n"
+).encode("cp1252")
+EXCEL_COLUMNS = {
+    "columns": {"id": ["Fall-Nr"], "text": ["Befund"], "language": ["Sprache"], "specialty": ["Fachabteilung"]},
+    "values": {},
+}
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., list[Row | Refusal]]:
+    """Return a function that reads data with a mapping, by default the one that is guessed."""
+
+    def read_data(data: bytes, mapping: dict[str, Any] | None = None) -> list[Row | Refusal]:
+        path = tmp_path / "file"
+        path.write_bytes(data)
+        used = mapping or next(table.preview(str(path), None))["mapping"]
+        return list(table.rows(path, Layout(table.sniff(path).name, mapping=used)))
+
+    return read_data
+
+
+def contents(entries: Sequence[Row | Refusal]) -> list[Any]:
+    return [entry.content if isinstance(entry, Row) else entry.reason for entry in entries]
+
+
+# ------------------------------------------------------------------------------------ what is read
+
+
+def test_a_table_of_a_spreadsheet_is_read(read) -> None:
+    first, blank, unnamed, again = read(EXCEL)
+    assert (first.external_id, first.language, first.content["specialty"]) == ("1001", "de", "Kardiologie")
+    assert first.content["kind"] == "report"
+    assert "Übelkeit" in first.content["text"]
+    assert blank == Refusal("line 3", "'Befund' is blank.")
+    assert (unnamed.language, len(unnamed.external_id), unnamed.where) == ("de", 24, "line 5")
+    # The id does not depend on the place in the file.
+    lines = EXCEL.split(b"\r\n")
+    assert read(b"\r\n".join([lines[0], lines[4], *lines[1:4]]))[0].external_id == unnamed.external_id
+    assert again.external_id == "1001"
+
+
+@pytest.mark.parametrize(
+    ("data", "columns"),
+    [
+        (
+            "编号,病历,科室\n1,患者男，60岁，胸痛2小时。,心内科\n".encode("gb18030"),
+            {"id": ["编号"], "text": ["病历"], "specialty": ["科室"]},
+        ),
+        (
+            "رقم\tالتقرير\tالتخصص\n7\tمريض يعاني من ألم في الصدر منذ يومين\tالقلب\n".encode("utf-16"),
+            {"id": ["رقم"], "text": ["التقرير"], "specialty": ["التخصص"]},
+        ),
+        (
+            b"A,B\n1,the longest of the values\n",
+            {"text": ["B"]},
+        ),
+        (
+            jsonl({"id": 5, "annotations": [], "data": {"text": "A case.", "meta_info": {"x": 1}}}),  # Label Studio
+            {"id": ["id"], "text": ["data.text"]},
+        ),
+        (
+            json.dumps([{"id": "a", "status": "done", "fields": {"chat": []}, "metadata": {}}]).encode(),  # Argilla
+            {"id": ["id"], "turns": ["fields.chat"]},
+        ),
+        (b"nr,patient_1,doctor_1\n1,It hurts,Where?\n", {"id": ["nr"], "turns": ["patient_1", "doctor_1"]}),
+        (
+            b"question,opa,opb,answer\nWhich?,Aspirin,E. coli,b\n",
+            {"question": ["question"], "answer": ["answer"], "options": ["opa", "opb"]},
+        ),
+        (
+            b"Frage;Antwort;Text\nWirkt es?;Ja;Es wirkt.\n",
+            {"question": ["Frage"], "answer": ["Antwort"], "context": ["Text"]},
+        ),
+    ],
+    ids=["Chinese", "Arabic", "longest", "Label Studio", "Argilla", "turns", "options", "passages"],
+)
+def test_columns_are_guessed_from_their_names(tmp_path: Path, data: bytes, columns: dict[str, list[str]]) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    assert next(table.preview(str(path), None))["mapping"] == {"columns": columns, "values": {}}
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}, {"role": "ai", "content": "Oh"}],
+        [{"author": "Patientin", "text": "Hi "}, {"author": "Dr. Kim", "text": "Oh"}],
+        {"messages": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Oh"}]},
+        json.dumps([{"speaker": "患者", "text": "Hi"}, {"speaker": "医生", "text": "Oh"}]),
+        "Patient: Hi\nArzt: Oh",
+        "患者：Hi\r\n医生：Oh",
+    ],
+)
+def test_turns_are_read_however_they_are_written(read, turns: object) -> None:
+    [row] = read(jsonl({"id": "a", "turns": turns}), {"columns": {"turns": ["turns"], "id": ["id"]}})
+    assert row.content["turns"] == [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Oh"}]
+
+
+@pytest.mark.parametrize(
+    ("turns", "reason"),
+    [
+        ("He says that it hurts.", "neither a list of turns nor lines"),
+        ([{"role": "narrator", "content": "Hi"}], "The role of turn 1"),
+        ([{"role": "user", "content": " "}], "Turn 1 has no text"),
+        ([{"role": "assistant", "content": "Oh"}], "The patient says nothing"),
+        (None, "'turns' is blank"),
+    ],
+)
+def test_what_is_no_conversation_is_refused(read, turns: object, reason: str) -> None:
+    [refusal] = read(jsonl({"turns": turns}), {"columns": {"turns": ["turns"]}})
+    assert reason in refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "letter"),
+    [
+        (["A. Aspirin", "B. Ibuprofen"], "B", "B"),
+        ({"b": "Aspirin", "a": "Ibuprofen"}, "aspirin", "B"),
+        ("Aspirin\nIbuprofen", "(b)", "B"),
+        ("Aspirin | E. coli", "E. coli", "B"),
+        (["A", "B"], "C", None),
+        (["Aspirin"], "A", None),
+    ],
+)
+def test_the_answer_is_one_of_the_options(read, options: object, answer: str, letter: str | None) -> None:
+    mapping = {"columns": {"question": ["q"], "options": ["o"], "answer": ["a"]}}
+    [entry] = read(jsonl({"q": "Which?", "o": options, "a": answer}), mapping)
+    assert (entry.content["answer"] if isinstance(entry, Row) else None) == letter
+
+
+def test_a_passage_may_be_a_list_or_several_columns(read) -> None:
+    record = {"q": "Does it?", "a": "Yes", "one": ["First.", "Second."], "two": '["Third."]', "three": "Fourth."}
+    mapping = {"columns": {"question": ["q"], "answer": ["a"], "context": ["one", "two", "three"]}}
+    [row] = read(jsonl(record), mapping)
+    assert row.content["contexts"] == ["First.", "Second.", "Third.", "Fourth."]
+    assert (row.content["kind"], row.content["answer"]) == ("qa", "Yes")
+
+
+def test_parquet_with_objects_in_it_is_read(read) -> None:
+    data = parquet({"id": 1, "data": {"text": "A case.", "n": 2}}, {"id": 2, "data": {"text": None, "n": 2}})
+    row, refusal = read(data)
+    assert (row.external_id, row.content["text"], refusal.where) == ("1", "A case.", "row 2")
+
+
+def test_a_role_is_a_word_of_its_own() -> None:
+    assert [role_of(name) for name in ("doctor_2", "Frau Dr. Kim", "Patient A", "doctrine", "")] == [
+        *("assistant", "assistant", "user", "", "")
+    ]
+    assert guess(["patient", "age"], {}).columns == {"text": ("patient",)}
+
+
+# ---------------------------------------------------------------------------------------- imports
+
+
+def import_table(path: Path, mapping: dict[str, Any], name: str = "clinic", **options: Any) -> Import:
+    own = OwnTable(own_tables.read_mapping(mapping), licence="internal", restrictions="not for publication")
+    run = services.start_import(path, format_name="table", name=name, table=own, **options)
+    return services.run_import(run.pk)
+
+
+@pytest.mark.django_db
+@pytest.mark.both
+def test_a_table_becomes_records_that_benchmarks_use(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_bytes(EXCEL)
+    run = import_table(path, EXCEL_COLUMNS)
+    assert (run.rows, run.added, run.differs, run.refused) == (4, 2, 1, 1)
+    assert run.facets == {"specialty": {"Kardiologie": 2, "Chirurgie": 1}}
+    source = Source.objects.get()
+    assert (source.licence, source.restrictions) == ("internal", "not for publication")
+    assert unused_record_counts(source, "mhb") == {"report": 2}
+    again = import_table(path, EXCEL_COLUMNS, updates=True)
+    assert (again.added, again.same, again.differs) == (0, 2, 1)
+    for columns, rows, kind, benchmark in (
+        (["q", "a", "context"], {"q": "Does it?", "a": "Yes, it does.", "context": "It does."}, "qa", "medhallu"),
+        (["q", "a", "options"], {"q": "Which?", "a": "Yes", "options": ["Yes", "No"]}, "mcq", "medhal"),
+        (["turns"], {"turns": "Patient: It hurts."}, "dialogue", "mhb"),
+    ):
+        path.write_bytes(jsonl(rows))
+        names = {"q": "question", "a": "answer"}
+        import_table(path, {"columns": {names.get(column, column): [column] for column in columns}}, kind)
+        assert unused_record_counts(Source.objects.get(name=kind), benchmark) == {kind: 1}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("mapping", "reason"),
+    [
+        ({"columns": {"id": ["Fall-Nr"]}}, "one of these three"),
+        ({"columns": {"text": ["Befund"], "turns": ["Sprache"]}}, "one of these three"),
+        ({"columns": {"question": ["Befund"]}}, "A question needs its answer"),
+        ({"columns": {"text": ["Befund"], "answer": ["Sprache"]}}, "These need a question: Correct answer"),
+        ({"columns": {"text": ["Befund", "Sprache"]}}, "Choose one column only for: Text"),
+        (
+            {"columns": {"text": ["Befund"], "language": ["Sprache"]}, "values": {"language": "de"}},
+            "not both, for: Language",
+        ),
+        ({"columns": {"body": ["Befund"]}}, "columns.body"),
+        ({"columns": {"text": ["Text"]}}, "no column 'Text'. Recognised: semicolons; columns found: Fall-Nr, Befund"),
+        (None, "Say which column is which field. Recognised: semicolons"),
+    ],
+)
+def test_a_mapping_that_does_not_fit_is_refused(tmp_path: Path, mapping: Any, reason: str) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_bytes(EXCEL)
+
+    def start() -> Import:
+        own = None if mapping is None else OwnTable(own_tables.read_mapping(mapping))
+        return services.start_import(path, format_name="table", name="clinic", table=own)
+
+    with pytest.raises(errors.WrongMapping) as refused:
+        start()
+    assert reason in str(refused.value)
+    assert not Source.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_table_is_mapped_from_the_shell_and_the_mapping_saved(manage: Manage, tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_bytes(EXCEL)
+    options = ("import_source", path, "--format", "table", "--name", "clinic")
+    assert "Suggested: id=Fall-Nr; text=Befund" in manage.refusal(*options)
+    columns = ("--map", "text=Befund", "--map", "id=Fall-Nr", "--set", "language=de", "--save-mapping", "findings")
+    assert manage.json(*options, *columns)["added"] == 2
+    assert Import.objects.get().mapping == {
+        "columns": {"text": ["Befund"], "id": ["Fall-Nr"]},
+        "values": {"language": "de"},
+    }
+    assert manage.json(*options, "--mapping", "findings", "--map", "specialty=Fachabteilung")["differs"] == 3
+    assert "findings-2" in manage.refusal(*options, "--mapping", "findings-2")
+    assert "'nothing' is not FIELD=COLUMN" in manage.refusal(*options, "--map", "nothing")
+
+
+# ------------------------------------------------------------------------------------------- pages
+
+
+@pytest.fixture
+def admin(client: Client, adela: User, settings: Any, tmp_path: Path) -> Client:
+    settings.MEDIA_ROOT = tmp_path / "uploads"
+    client.force_login(adela)
+    return client
+
+
+def upload(admin: Client, data: bytes = EXCEL, name: str = "clinic") -> str:
+    """Upload a table; the address of the page where its columns are mapped."""
+    file = SimpleUploadedFile("Fälle.csv", data)
+    return str(admin.post(reverse("generation:sources"), {"format": "table", "name": name, "file": file})["Location"])
+
+
+def posted(columns: dict[str, str], **more: str) -> dict[str, Any]:
+    return {"column": [*columns], "field": [*columns.values()], **more}
+
+
+def used(page: str) -> list[str]:
+    """What each column is used as."""
+    return re.findall(r'<option value="(\w*)" selected', page.partition('name="column"')[2].partition("</tbody>")[0])
+
+
+@pytest.mark.django_db
+def test_a_table_is_uploaded_mapped_previewed_and_imported(admin: Client, tmp_path: Path) -> None:
+    address = upload(admin)
+    page = admin.get(address).content.decode()
+    for text in ("Fälle.csv", "semicolons", "Schmerzen in der Brust", "&#x27;Befund&#x27; is blank.", "1001"):
+        assert text in page
+    assert used(page) == ["id", "text", "specialty", "language"]
+    wrong = admin.post(address, posted({"Fall-Nr": "id", "Befund": ""}, **{"import": ""}))
+    assert (wrong.status_code, "one of these three" in wrong.content.decode()) == (422, True)
+    columns = {"Fall-Nr": "id", "Befund": "text", "Fachabteilung": "specialty", "Sprache": ""}
+    preview = admin.post(address, posted(columns, language="de", preview=""))
+    assert preview.status_code == 200
+    assert not Import.objects.exists()
+    terms = {"licence": "internal", "restrictions": "none of it", "save_as": "findings"}
+    done = admin.post(address, posted(columns, language="de", **terms, **{"import": ""}))
+    assert done["Location"] == reverse("generation:source", args=["clinic"])
+    run = services.run_import(Import.objects.get().pk)
+    assert (run.status, run.added, run.file_name) == (Work.Status.DONE, 2, "Fälle.csv")
+    assert Source.objects.get().licence == "internal"
+    assert ImportRefusal.objects.filter(run=run, differs=False).get().reason == "'Befund' is blank."
+    assert not list((tmp_path / "uploads").iterdir())
+    # The upload is gone, and the next file starts with the columns of this one.
+    assert admin.get(address)["Location"] == reverse("generation:sources")
+    assert "findings" in SavedMapping.objects.values_list("name", flat=True)
+    next_page = admin.get(upload(admin)).content.decode()
+    assert used(next_page) == ["id", "text", "specialty", ""]
+    assert "Restrictions" not in next_page
+    other = upload(admin, name="other")
+    assert used(admin.get(other).content.decode()) == ["id", "text", "specialty", "language"]
+    assert used(admin.get(f"{other}?mapping=findings").content.decode()) == ["id", "text", "specialty", ""]
+
+
+@pytest.mark.django_db
+def test_an_upload_that_waits_is_kept_for_an_hour_after_its_last_use(admin: Client) -> None:
+    token = upload(admin).split("/")[-2]
+    waiting = uploads.kept(token)
+    for again in range(2):
+        os.utime(waiting.path, (0, 0))
+        if not again:
+            assert uploads.kept(token).name == "Fälle.csv"  # this is a use
+        assert uploads.remove_orphans() == again
+    for gone in (token, "forged"):
+        with pytest.raises(errors.UnknownUpload):
+            uploads.kept(gone)
+
+
+@pytest.mark.django_db
+def test_a_table_is_previewed_and_imported_over_the_api(admin: Client, api: Api, adela: User) -> None:
+    def file() -> SimpleUploadedFile:
+        return SimpleUploadedFile("cases.csv", EXCEL)
+
+    preview = api(adela).post(reverse("api:imports-preview"), {"file": file()}, "multipart").json()
+    assert preview["mapping"] == EXCEL_COLUMNS
+    assert preview["records"][1] == {"where": "line 3", "reason": "'Befund' is blank."}
+    mappings = reverse("api:imports-mappings")
+    saved = api(adela).post(mappings, {"name": "findings", "mapping": EXCEL_COLUMNS})
+    assert saved.status_code == 201
+    assert [each["name"] for each in api(adela).get(mappings).json()] == ["findings"]
+    bad = api(adela).post(mappings, {"name": "findings", "mapping": {"columns": {"id": ["x"]}}})
+    assert bad.status_code == 422
+    body = {"format": "table", "name": "clinic", "licence": "internal"}
+    for mapping in ("findings", json.dumps(EXCEL_COLUMNS)):
+        answer = api(adela).post(reverse("api:imports"), {**body, "file": file(), "mapping": mapping}, "multipart")
+        assert answer.status_code == 202
+    broken = {**body, "file": file(), "mapping": "{"}
+    assert api(adela).post(reverse("api:imports"), broken, "multipart").status_code == 422
+    assert SourceRecord.objects.count() == 0
+    assert Import.objects.count() == 2
