@@ -1,10 +1,17 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
-.PHONY: size demo test test-thorough test-interchange screenshots setup setup-dev lock messages
+# `make help` lists all.
+.PHONY: help demo dev test lint fmt size test-thorough test-interchange screenshots setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
+
 demo: setup  ## web, worker, sweeper and simulated models on an embedded database, with demo accounts
 	@exec .venv/bin/python manage.py demo
+
+dev: setup-dev  ## the demo, started again whenever a file of the code changes
+	@exec .venv/bin/python manage.py demo --reload
 
 test: setup-dev  ## all tests and checks
 	@exec .venv/bin/python .ci/test.py
@@ -20,6 +27,16 @@ test-interchange: setup-dev  ## load exports with the real tools that they are f
 screenshots: setup-dev  ## axe and a screenshot of every page, in both themes and languages at three widths: SHOTS=<folder>
 	@mkdir -p $(SHOTS)
 	MHB_SHOTS=$(abspath $(SHOTS)) TEST_PROFILE=thorough .venv/bin/python -m pytest -q -n 2 tests/site/test_every_page.py
+
+lint: setup-dev  ## style, types and imports, as `make test` checks them
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/lint-imports --no-cache
+	.venv/bin/mypy mhb_site evaluation generation review tests bench
+
+fmt: setup-dev  ## put the style of the code right
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
 
 size: setup-dev  ## lines that carry code, by folder
 	@exec .venv/bin/python .ci/size.py

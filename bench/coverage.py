@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bench import core
 from evaluation.statistics.clusters import cluster_totals, intracluster_correlation
-from evaluation.statistics.comparisons import mcnemar, paired_difference
+from evaluation.statistics.comparisons import independent_difference, mcnemar, paired_difference
 from evaluation.statistics.correction import (
     CheckedVerdicts,
     corrected_difference,
@@ -156,6 +156,25 @@ def differences(
             return interval.low, interval.high
 
         yield Cell("difference", f"{p:g} - {q:g}, ICC {icc}", c, truth, study)
+
+
+def held_out(
+    pairs: tuple[tuple[float, float], ...] = ((0.02, 0.02), (0.1, 0.1), (0.1, 0.3), (0.3, 0.3)),
+    clusters: tuple[int, ...] = (10, 20, 50, 200),
+) -> Iterator[Cell]:
+    """A model on public samples, and on a fourth as many that are held out (the size told)."""
+    for icc, (p, q), c in product(ICC, pairs, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, q: float = q, c: int = c) -> Ends:
+            parts = []
+            for rate, n in ((p, 4 * c), (q, c)):
+                m = sizes(random, n)
+                of_part = rate_interval(random.binomial(m, chances(random, rate, icc, n)), m)
+                ends = None if of_part.low is None or of_part.high is None else (of_part.low, of_part.high)
+                parts.append((of_part.value or 0.0, ends))
+            return independent_difference(parts[0], parts[1]) or (None, None)
+
+        yield Cell("public - held out", f"{p:g} - {q:g}, ICC {icc}", c, p - q, study)
 
 
 def judged_criteria(
@@ -466,6 +485,7 @@ def families() -> list[Iterator[Cell]]:
         figures_of_agreement(),
         more_raters(),
         differences(),
+        held_out(),
         corrected(),
         corrected_differences(),
         externally_corrected(),

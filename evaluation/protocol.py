@@ -17,6 +17,7 @@ from evaluation.verdicts.selection import JUDGE_FAILURES as JUDGE_FAILURES
 from evaluation.verdicts.selection import JUDGED as JUDGED
 from evaluation.verdicts.selection import POLARITY as POLARITY
 from evaluation.verdicts.selection import RUBRIC as RUBRIC
+from evaluation.verdicts.selection import UNDECIDED as UNDECIDED
 from evaluation.verdicts.selection import UNPARSED as UNPARSED
 from generation.llm.types import Message, Request
 

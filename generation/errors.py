@@ -156,6 +156,10 @@ class BudgetTooSmall(GenerationError, status=409):
     """This budget allows no more calls. Set a higher budget."""
 
 
+class NothingToAdapt(GenerationError, status=409):
+    """No setting of an endpoint is known with which it would accept what it refused."""
+
+
 class WrongPlan(GenerationError, status=422):
     """This trap plan cannot be used."""
 

@@ -8,6 +8,9 @@ class SiteConfig(AppConfig):
 
     def ready(self) -> None:
         from mhb_site import checks  # noqa: F401 -- registers them
+        from mhb_site.observability import hooks
+
+        hooks.connect()
 
 
 class BackOfficeConfig(admin.AdminConfig):

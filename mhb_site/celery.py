@@ -19,6 +19,9 @@ _stopping = threading.Event()
 @worker_ready.connect
 def _start_beats(sender: Any, **_: Any) -> None:
     """Record every few seconds that this worker is alive: commands check whether one is running."""
+    from generation.engine import watchdog
+
+    watchdog.start()
     gc.collect()
     gc.freeze()  # everything loaded so far stays for good, as in wsgi.py
     threading.Thread(target=_record_beats, args=(str(sender.hostname),), daemon=True).start()

@@ -123,6 +123,9 @@ class Env(BaseSettings):
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of claims
     log_json: bool = False
+    metrics_token: str = ""  # who sends it reads /metrics; empty: there are none
+    sentry_dsn: str = ""  # needs the extra `observe`; empty: errors are only logged
+    otel: bool = False  # traces by OTEL_EXPORTER_OTLP_ENDPOINT; needs the extra `observe`
     port: Annotated[int, Field(ge=1, le=65535)] = 8000  # of the web process
     endpoint_keys: CommaList = []  # NAME or NAME=HOST: variables that endpoints may use for keys
     endpoint_hosts: CommaList = []  # allowed hosts of endpoints; empty: all that `Access` allows

@@ -50,11 +50,14 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "mhb_site.observability.probes.ProbesMiddleware",
+    "mhb_site.observability.requests.AccessLogMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "mhb_site.web.privacy.NoStoreMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
+    "mhb_site.web.time_zones.TimeZoneMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "mhb_site.sign_in.sessions.AccountMiddleware",
@@ -77,6 +80,7 @@ TEMPLATES = [
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
+            "builtins": ["review.templatetags.reading"],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.template.context_processors.i18n",
@@ -306,8 +310,11 @@ MHB_ENDPOINT_ACCESS = ENV.access()
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"structured": {"()": "mhb_site.server.logs.formatter", "as_json": ENV.log_json}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "formatters": {"structured": {"()": "mhb_site.observability.logs.formatter", "as_json": ENV.log_json}},
+    "filters": {"without_texts": {"()": "mhb_site.observability.logs.WithoutTexts"}},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": "structured", "filters": ["without_texts"]}
+    },
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {
         "axes": {"level": "WARNING"},

@@ -27,6 +27,7 @@ FILLERS = (
     "**", "_", "`", "```\n", "#", "-", "--", "- ", ":", "：", "@", "@a", "//", "\\u", "\\'", "% ", "&", "yes ", "no, ",
     "[0", "1,", ".",
     "http://", "a@", "10.1234/", ". \n", "?\n\n",
+    "\u0301", "a\u0301", "क\u094d", "ก", "ア", "🇫", "👩\u200d", "\u1112\u1161", "\u0600",
 )  # fmt: skip
 
 
@@ -48,6 +49,7 @@ class Expression(NamedTuple):
     pattern: str
     flags: int
     methods: frozenset[str]
+    engine: Any = re  # or regex
 
 
 class Unknown(Exception):
@@ -80,10 +82,10 @@ def expressions(by_hand: dict[str, tuple[str, ...] | str]) -> list[Expression]:
 
     unknown: list[str] = []
 
-    def add(place: str, pattern: Any, flags: int, methods: frozenset[str]) -> None:
+    def add(place: str, pattern: Any, flags: int, methods: frozenset[str], engine: Any = re) -> None:
         if isinstance(pattern, bytes):
             pattern = pattern.decode()
-        found.setdefault((pattern, flags, methods), Expression(place, pattern, flags, methods))
+        found.setdefault((pattern, flags, methods), Expression(place, pattern, flags, methods, engine))
 
     for file, names in files:
         tree = ast.parse(sources[file])
@@ -104,7 +106,7 @@ def expressions(by_hand: dict[str, tuple[str, ...] | str]) -> list[Expression]:
             extra = node.args[places.get(method, 9) :] + [word.value for word in node.keywords if word.arg == "flags"]
             flags = int(_value(extra[0], names)) if extra else 0
             try:
-                add(place, _value(node.args[0], names), flags, methods)
+                add(place, _value(node.args[0], names), flags, methods, names[node.func.value.id])
             except Exception:  # it needs local values
                 function = _function_around(tree, node.lineno)
                 key = f"{file.relative_to(ROOT)}:{function}"
@@ -171,7 +173,7 @@ def _is_filled(cell: Any) -> bool:
 
 def attacks(pattern: str, flags: int) -> Iterator[str]:
     """Strings that are long repetitions of what the pattern nearly matches."""
-    tree = re._parser.parse(pattern, flags)
+    tree = re._parser.parse(pattern, flags)  # type: ignore[attr-defined]
     pieces = list(dict.fromkeys(_pieces(tree)))
     for filler in FILLERS:
         yield _grown(filler)
@@ -275,7 +277,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 def slow_on(expression: Expression, texts: Iterator[str]) -> str:
     """The beginning of the text on which the pattern is slow; '' if there is none."""
-    compiled = re.compile(expression.pattern, expression.flags)
+    compiled = expression.engine.compile(expression.pattern, expression.flags)
     scans = expression.methods - {"match", "fullmatch"}
     signal.signal(signal.SIGVTALRM, _interrupt)
     for text in dict.fromkeys(texts):
@@ -300,7 +302,8 @@ def main(given: list[str]) -> None:
     every = expressions(BY_HAND) if not given else [Expression("given", one, 0, frozenset(METHODS)) for one in given]
     slow = 0
     for expression in every:
-        if text := slow_on(expression, attacks(expression.pattern, expression.flags)):
+        texts = attacks(expression.pattern, expression.flags) if expression.engine is re else map(_grown, FILLERS)
+        if text := slow_on(expression, texts):
             slow += 1
             sys.stdout.write(f"{expression.place}: {expression.pattern[:80]!r} on {text}\n")
     sys.stdout.write(f"{len(every)} expressions, {slow} slow\n")

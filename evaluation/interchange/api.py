@@ -23,12 +23,13 @@ from evaluation.runs.api import PowerSerializer, WholeRunSerializer, whole_run
 from evaluation.runs.kind import RUNS
 from generation import tasks
 from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer
+from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
 from generation.releases import archive
 from generation.releases import queries as releases_queries
 from review.common.api import NamedRowField, validated_body, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -58,31 +59,29 @@ class ImportResultsSerializer(serializers.Serializer[Any]):
     )
 
 
-class RefusedRowSerializer(serializers.ModelSerializer[ResultsRefusal]):
+class RefusedRowSerializer(ModelRowSerializer):
     """A row that was not imported, and why."""
 
-    class Meta:
-        model = ResultsRefusal
-        fields = ["where", "reason"]
+    row = ResultsRefusal
+    shows = "where reason"
 
 
-class ResultsImportSerializer(serializers.ModelSerializer[ResultsImport]):
+class ResultsImportSerializer(ModelRowSerializer):
     """An import of results with its progress and outcome.
 
     `run` is null until it has ended, and if nothing could be imported. `without_verdict`: rubrics
     of the imported answers for which the files have no verdict. At most 1,000 refusals are listed.
     """
 
+    row = ResultsImport
+    shows = (
+        "id release study file_name status rows added known refused without_verdict run error reason refusals "
+        "created_at finished_at"
+    )
+
     release = serializers.CharField(source="release.__str__")
     reason = serializers.CharField()
     refusals = RefusedRowSerializer(many=True)
-
-    class Meta:
-        model = ResultsImport
-        fields = [
-            *("id", "release", "study", "file_name", "status", "rows", "added", "known", "refused", "without_verdict"),
-            *("run", "error", "reason", "refusals", "created_at", "finished_at"),
-        ]
 
 
 class ImportResults(APIView):
@@ -122,16 +121,19 @@ class ResultsImports(APIView):
         return Answer(ResultsImportSerializer(row).data)
 
 
-class ModelSerializer(serializers.Serializer[Any]):
-    """A model to add to a finished run."""
+class ModelToAddSerializer(ConfirmSerializer):
+    """A model to add to a finished run, with a budget on top of the run's cost so far."""
+
+    settings_class = Budget
+    is_launch = False
 
     endpoint = NamedRowField(queryset=Endpoint.objects.all())
 
 
-class AddModelSerializer(ConfirmSerializer, ModelSerializer):
+class AddModelSerializer(ModelToAddSerializer):
     """A model to add, with a budget on top of the run's cost so far, or `confirmed`."""
 
-    fresh = None  # type: ignore[assignment]  # as at the launch of the run
+    is_launch = True
 
 
 class AddModel(APIView):
@@ -146,7 +148,7 @@ class AddModel(APIView):
         409 while the run is in progress, if it was imported, or if it already has the model.
         """
         run, body = RUNS.get(pk), validated_body(AddModelSerializer, request)
-        adding.add_model(run.pk, body["endpoint"], money=body["budget_money"], calls=body["budget_calls"])
+        adding.add_model(run.pk, body["endpoint"], money=body.get("budget_money"), calls=body.get("budget_calls"))
         wake_after_commit(tasks.work_on_job, run.pk)
         return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data, status=202)
 
@@ -156,9 +158,9 @@ class EstimateModel(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=ModelSerializer, responses=LaunchEstimateSerializer)
+    @extend_schema(request=ModelToAddSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request, pk: int) -> Answer:
-        run, body = RUNS.get(pk), validated_body(ModelSerializer, request, beside=AddModelSerializer)
+        run, body = RUNS.get(pk), validated_body(ModelToAddSerializer, request)
         estimate = runs_estimate.estimate_run(adding.check_model(run, body["endpoint"]))
         return Answer(LaunchEstimateSerializer(estimate).data)
 

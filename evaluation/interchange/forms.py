@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from evaluation.models import Run
 from evaluation.runs.forms import ReleaseField
-from generation.jobs.forms import BudgetForm
+from generation.jobs.forms import BUDGET, BudgetForm
 from generation.models import Endpoint, Release
 
 MAX_CHOICES = 200  # the newest runs are offered for comparison
@@ -54,7 +54,7 @@ class AddModelForm(BudgetForm):
         super().__init__(*args, **kwargs)
         available = Endpoint.objects.exclude(url="").exclude(pk__in=run.tested.values("endpoint"))
         self.fields["endpoint"].queryset = available.order_by("name")  # type: ignore[attr-defined]
-        for name in BudgetForm.base_fields:
+        for name in BUDGET:
             del self.fields[name]
 
 

@@ -116,6 +116,7 @@ def import_results(
     models: Mapping[str, str] = MappingProxyType({}),
     actor: User | None = None,
     on_chunk: Callable[[ImportResult], object] = lambda _progress: None,
+    while_silent: Callable[[], object] = lambda: None,
 ) -> ImportResult:
     """Add verdicts to the run of `study` on `release`, which is created with the first of them.
 
@@ -125,7 +126,7 @@ def import_results(
     `models`: the endpoints of models and judges that the results name otherwise; '' for rows
     without a model.
     `on_chunk` gets the progress in the transaction of each chunk of rows; an exception from it
-    undoes the chunk.
+    undoes the chunk. `while_silent` is called every second while none can be read.
     Raises the errors of `check_study`, and WrongResults while `entries` are read; earlier chunks
     are then kept.
     """
@@ -133,7 +134,7 @@ def import_results(
     protocol = registry.protocol(release.benchmark)
     met, not_met = verdict_words(protocol)
     with ThreadPoolExecutor(1) as reader:
-        chunks = Chunks(iter(entries), CHUNK, reader)
+        chunks = Chunks(iter(entries), CHUNK, reader, while_silent)
         importer = None
         for chunk in chunks:
             if importer is None:

@@ -61,10 +61,12 @@ def release_power(
     correlation: float = CORRELATION,
     difference: float = DIFFERENCE,
     minimum: int = MINIMUM,
+    primary: str = "",
 ) -> list[CellPower]:
     """The power of each data set, then of each facet value in it, for `models` models.
 
-    Models are compared in pairs, at the level of Holm's first step.
+    Models are compared in pairs, at the level of Holm's first step: all data sets are one family,
+    unless a plan names its `primary` one.
     `rate`: the expected rate of a model. `correlation`: between criteria of one source record.
     `difference`: the difference between two models whose `power` is computed.
     `minimum`: number of samples below which no interval is given.
@@ -79,6 +81,8 @@ def release_power(
     if protocol.pooled and len(shown) > 1:
         groups.append((COMBINED, gettext_noop("Combined"), {dataset.task for dataset in shown}))
 
+    family = pairs if primary else pairs * len(groups)
+
     def cell(group: tuple[str, str, set[str]], facet: str, value: str, label: str) -> CellPower:
         name, dataset_label, tasks = group
         criteria_of: dict[int, int] = defaultdict(int)  # cluster -> criteria
@@ -89,9 +93,10 @@ def release_power(
         precision = planning.expected_precision(rate, criteria, correlation, minimum=minimum)
         detectable = power = None
         if precision.half_width is not None:
-            detectable = planning.detectable_difference(rate, criteria, correlation, pairs=pairs)
+            tests = pairs if facet else family
+            detectable = planning.detectable_difference(rate, criteria, correlation, pairs=tests)
             other = rate + difference if rate + difference <= 1 else rate - difference
-            power = planning.power_of_difference(rate, other, criteria, correlation, pairs=pairs)
+            power = planning.power_of_difference(rate, other, criteria, correlation, pairs=tests)
         return CellPower(
             *(name, dataset_label, facet, value, label, precision.n, precision.clusters, precision.effective_n),
             *(precision.half_width, detectable, power),

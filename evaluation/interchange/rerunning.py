@@ -15,6 +15,7 @@ from evaluation.interchange.bundle import READABLE_FORMATS
 from evaluation.models import Run
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
+from evaluation.verdicts.selection import UNDECIDED, failure_rule
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import UnknownPrompts
 from generation.models import LAUNCH_SETTINGS, Endpoint, Release
@@ -48,6 +49,7 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             raise errors.ImportedRun
         names, settings, release = about["endpoints"], about["settings"], _release(about["release"])
         plan = about["plan"] if about["plan"]["frozen"] else DEFAULT_PLAN
+        rules = {**plan["outcomes"], UNDECIDED: failure_rule(plan["outcomes"], UNDECIDED)}
         judge = endpoints_queries.endpoint(about["judge"]) if about["judge"] else None
         repeated = RunSettings(
             release=release,
@@ -60,15 +62,16 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             judge_temperature=settings["judge_temperature"],
             judging=settings["judging"],
             seed=settings["seed"],
-            variants=settings["datasets"],
+            datasets=settings["datasets"],
             transport=settings["transport"],
             sampling=settings["sampling"],
             prompts=_prompts(release, settings),
             preset=plan.get("preset", ""),  # bundles older than presets have none
             metric=plan["metric"],
             comparisons=[":".join(pair) for pair in plan["comparisons"]],
-            outcomes=[f"{outcome}={rule}" for outcome, rule in plan["outcomes"].items()],
+            outcomes=[f"{outcome}={rule}" for outcome, rule in rules.items()],
             minimum=plan["minimum"],
+            primary_dataset=plan.get("dataset", ""),  # as above
             budget_money=money,
             budget_calls=calls,
             fresh=True,
@@ -105,6 +108,6 @@ def _differences(endpoint: Endpoint, then: Mapping[str, Any]) -> list[str]:
         differences.append(f"{endpoint.name}: model {endpoint.model}, then {then['model']}")
     for name in LAUNCH_SETTINGS:
         now, before = getattr(endpoint, name), then["settings"].get(name)
-        if (now if now not in (None, "", {}) else None) != before:
+        if (now if now is not False and now not in (None, "", {}) else None) != before:
             differences.append(f"{endpoint.name}: {name} {now}, then {before}")
     return differences

@@ -1,7 +1,7 @@
 """Verdicts made elsewhere, read from a file in a process with limits, and chunked for storing."""
 
-from collections.abc import Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, wait
 from itertools import islice
 from pathlib import Path
 
@@ -14,10 +14,15 @@ CHUNK_CHARACTERS = 2**24  # of answers and explanations in memory at once
 
 
 class Chunks:
-    """Chunks of rows. The next chunk is parsed in `reader` while the caller stores one."""
+    """Chunks of rows. The next chunk is parsed in `reader` while the caller stores one.
 
-    def __init__(self, entries: Iterator[Entry], size: int, reader: Executor) -> None:
-        self._entries, self._size, self._reader = entries, size, reader
+    `while_silent` is called every second while the caller waits for it.
+    """
+
+    def __init__(
+        self, entries: Iterator[Entry], size: int, reader: Executor, while_silent: Callable[[], object] = lambda: None
+    ) -> None:
+        self._entries, self._size, self._reader, self._while_silent = entries, size, reader, while_silent
         self.parse_next()
 
     def parse_next(self) -> None:
@@ -39,7 +44,11 @@ class Chunks:
         return chunk
 
     def __iter__(self) -> Iterator[list[Entry]]:
-        while chunk := self._next.result():
+        while True:
+            while not wait([self._next], limited.SILENCE).done:
+                self._while_silent()
+            if not (chunk := self._next.result()):
+                return
             yield chunk
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
@@ -11,7 +12,7 @@ from django.utils import timezone
 from evaluation import errors
 from evaluation.interchange import importing, rows
 from evaluation.models import ResultsImport, ResultsRefusal
-from generation.engine.task_queue import check_tries, finish, lease, requeue_expired, take
+from generation.engine.task_queue import check_tries, finish, lease, renew, requeue_expired, take
 from generation.llm.errors import GivenUp
 from generation.models import Release
 from generation.models.work import Work
@@ -80,6 +81,7 @@ def _read(row: ResultsImport) -> None:
             models=row.model_names,
             actor=row.created_by,
             on_chunk=store_progress,
+            while_silent=partial(renew, ResultsImport, [row.token]),
         )
     except _LeaseLost:
         return

@@ -4,6 +4,8 @@ from evaluation import panel, registry
 from evaluation.judges.numbers import agreement
 from evaluation.judges.numbers.agreement import PanelReport
 from evaluation.models import Judgment, Run
+from evaluation.protocol import UNDECIDED
+from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import judges_of
 from evaluation.runs.rows.verdicts import counted_verdicts, read_votes
 from generation.models.work import Work
@@ -13,14 +15,16 @@ def panel_report(run: Run) -> PanelReport | None:
     """The agreement within the panel of a run; None if one judge decided once."""
     if not run.panel:
         return None
+    protocol = registry.protocol(run.release.benchmark)
     states = Judgment.objects.filter(run=run).order_by()
     return agreement.panel_report(
         run.panel,
         [judge.name for judge in judges_of(run)],
         run.judgments_each,
         counted_verdicts(run),
-        registry.protocol(run.release.benchmark).known_verdicts,
+        protocol.known_verdicts,
         read_votes(run),
         decided=states.filter(status=Work.Status.DONE).count(),
         undecided=states.filter(error=panel.NO_MAJORITY).count(),
+        undecided_rule=outcomes_of(run, protocol)[UNDECIDED],
     )

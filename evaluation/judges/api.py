@@ -77,6 +77,7 @@ class PanelSerializer(serializers.Serializer[Any]):
     )
     decided = serializers.IntegerField()
     undecided = serializers.IntegerField()
+    undecided_rule = serializers.CharField(help_text="How the plan counts these: `excluded`, or a verdict.")
 
 
 class VarianceSerializer(serializers.Serializer[Any]):

@@ -5,6 +5,7 @@ from typing import Any
 
 from evaluation.judges import summary
 from evaluation.models import Run
+from evaluation.protocol import EXCLUDED
 from review.charts.text_measure import format_share
 
 ALL = "All"
@@ -76,13 +77,12 @@ def _panel(panel: Mapping[str, Any] | None) -> list[str]:
         rows.append(f"| All together (Fleiss' kappa) | {together['n']} | {figures} |")
     lines = ["", "## Agreement between judges", "", f"Panel: {panel['panel']}, {panel['judgments']} per judge."]
     if panel["undecided"]:
-        lines.append(f"{panel['undecided']} criteria had no majority and stay unjudged.")
+        share = panel["undecided"] / (panel["undecided"] + panel["decided"])
+        rule = panel["undecided_rule"]
+        counted = "stay unjudged" if rule == EXCLUDED else f"count as '{rule}'"
+        lines.append(f"{panel['undecided']} criteria ({_figure(share)} of all) had no majority and {counted}.")
         if len(panel["judges"]) == 2:
-            share = panel["undecided"] / (panel["undecided"] + panel["decided"])
-            lines.append(
-                f"That is {_figure(share)} of all criteria: those on which two judges differ. The rates lean towards "
-                "what both find easy. With escalation a third judge decides them."
-            )
+            lines.append("With two judges these are the ones on which they differ. A third would decide: escalation.")
     return [*lines, "", "| Judges | Criteria | Raw | Kappa | AC1 |", "|" + "---|" * 5, *rows]
 
 

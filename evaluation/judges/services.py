@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from django.db import transaction
@@ -19,11 +20,11 @@ from evaluation.runs.rows import chains
 from generation.models import ReleasedRubric
 from review.assignments.services import open_case
 from review.models import Case, User
+from review.rules.case_spec import CaseSpec
 
 MAX_ITEMS = 5000
 
 
-@transaction.atomic
 def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: User | None = None) -> Validation:
     """Draw responses of a finished run for physicians to judge, and open a case for each.
 
@@ -36,7 +37,7 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     Raises UnknownRun, RunNotFinished, NothingToValidate, AlreadyValidated, WrongAmount, and
     SampleTooSmall if `n` is smaller than the number of strata or too large.
     """
-    run = Run.objects.select_for_update(of=("self",), no_key=True).select_related("release").get(pk=RUNS.get(run_id).pk)
+    run = Run.objects.select_related("release").get(pk=RUNS.get(run_id).pk)
     protocol = registry.protocol(run.release.benchmark)
     if run.status != Run.Status.FINISHED:
         raise errors.RunNotFinished
@@ -51,8 +52,8 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     population = _population(run, judged)
     if not population:
         raise errors.NothingToValidate
+    not_drawn = queries.models_not_drawn(existing) if existing else []
     if existing is not None:
-        not_drawn = queries.models_not_drawn(existing)
         population = [(pk, stratum) for pk, stratum in population if stratum[0] in not_drawn]
         if not population:
             raise errors.AlreadyValidated
@@ -60,8 +61,19 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     size = sum(amount.per_stratum(sizes).values()) if amount.number is None else amount.number
     if not len(sizes) <= size <= MAX_ITEMS:
         raise errors.SampleTooSmall(f"{len(sizes)} … {MAX_ITEMS}")
-    validation = existing or Validation.objects.create(run=run, seed=seed, created_by=actor, created_at=timezone.now())
-    _open_cases(validation, run, judged, draw(population, amount, validation.seed), actor)
+    drawn = draw(population, amount, existing.seed if existing else seed)
+    specs = _compose_cases(run, judged, drawn)
+    with transaction.atomic():  # only now, as a benchmark's code has composed the texts
+        locked = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
+        if (locked.status, locked.finished_at) != (run.status, run.finished_at):
+            raise errors.RunNotFinished
+        validation = Validation.objects.filter(run=run).first()
+        if validation != existing or (validation and queries.models_not_drawn(validation) != not_drawn):
+            raise errors.AlreadyValidated
+        validation = validation or Validation.objects.create(
+            run=run, seed=seed, created_by=actor, created_at=timezone.now()
+        )
+        _open_cases(validation, drawn, specs, actor)
     return validation
 
 
@@ -83,9 +95,8 @@ def _population(run: Run, judged: JudgedCriteria) -> list[tuple[int, tuple[str, 
     ]
 
 
-def _open_cases(
-    validation: Validation, run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnResponse], actor: User | None
-) -> None:
+def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnResponse]) -> list[CaseSpec]:
+    """The cases of drawn responses, in their order, without a lineage."""
     pks, protocol = [item.pk for item in drawn], judged.protocol
     responses = Response.objects.select_related("sample__version__case").in_bulk(pks)
     criteria: dict[int, list[tuple[int, str]]] = defaultdict(list)
@@ -97,9 +108,9 @@ def _open_cases(
     asks = chains.chained_questions(protocol, list(responses.values()), run.seed)
     texts = chains.judged_texts(protocol, list(responses.values()))
     simulated = runs_queries.is_simulated(run)
-    items = []
-    for number, item in enumerate(drawn, validation.items.count() + 1):
-        response = responses[item.pk]
+    specs = []
+    for pk in pks:
+        response = responses[pk]
         version = response.sample.version
         content = CaseContent(
             benchmark=run.release.benchmark,
@@ -107,13 +118,23 @@ def _open_cases(
             title=version.title,
             language=runs_queries.language_of(response.sample),
             specialty=version.case.specialty,
-            asked=ask.messages if (ask := asks[item.pk]) else (),
-            text=texts[item.pk],
-            criteria=criteria[item.pk],
+            asked=ask.messages if (ask := asks[pk]) else (),
+            text=texts[pk],
+            criteria=criteria[pk],
             simulated=simulated,
             about=runs_queries.question_text(response.sample),
         )
-        spec = case_spec(content, f"validation:{validation.pk}:{number}")
+        specs.append(case_spec(content, ""))
+    return specs
+
+
+def _open_cases(
+    validation: Validation, drawn: Sequence[DrawnResponse], specs: Sequence[CaseSpec], actor: User | None
+) -> None:
+    items = []
+    first = validation.items.count() + 1
+    for number, (item, spec) in enumerate(zip(drawn, specs, strict=True), first):
+        spec = replace(spec, lineage=f"validation:{validation.pk}:{number}")
         case = open_case(spec, actor=actor, kind=Case.Kind.VALIDATION)
-        items.append(ValidationItem(validation=validation, response=response, case=case, weight=item.weight))
+        items.append(ValidationItem(validation=validation, response_id=item.pk, case=case, weight=item.weight))
     ValidationItem.objects.bulk_create(items)

@@ -19,7 +19,7 @@ from generation.models import Release
 from generation.releases import queries as releases_queries
 from review.common.api import validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.rules.permissions import Can
 
 
@@ -53,15 +53,13 @@ class EntrySerializer(DataclassSerializer):
     )
 
 
-class PublicationSerializer(serializers.ModelSerializer[Publication]):
+class PublicationSerializer(ModelRowSerializer):
     """The publication of results: its address and dates."""
 
-    address = serializers.SerializerMethodField()
-    published_by = serializers.CharField(source="published_by.username", allow_null=True, default=None)
+    row = Publication
+    shows = "address published_by.username published_at withdrawn_at"
 
-    class Meta:
-        model = Publication
-        fields = ["address", "published_by", "published_at", "withdrawn_at"]
+    address = serializers.SerializerMethodField()
 
     def get_address(self, publication: Publication) -> str:
         release = publication.release

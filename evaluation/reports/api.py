@@ -25,6 +25,7 @@ from evaluation.reports.serializers import (
     ContrastSerializer,
     DatasetSerializer,
     FrozenPlanSerializer,
+    HeldOutSerializer,
     ModelsComparedSerializer,
     OutcomeSerializer,
     RankSerializer,
@@ -39,6 +40,7 @@ from generation.jobs.serializers import ModelAskedSerializer
 from generation.models import Sample
 from generation.models.work import Work
 from review.common.api import OldestFirst, paginated_response, validated_query
+from review.common.serializers import ModelRowSerializer
 from review.rules.permissions import Can
 
 
@@ -103,6 +105,7 @@ class ReportSerializer(JudgesSerializer):
     contrasts = ContrastSerializer(many=True)
     changes = ChangeSerializer(many=True)
     bottlenecks = BottleneckSerializer(many=True)
+    held_out = HeldOutSerializer(many=True, help_text="Empty unless the release holds samples out.")
     averages = AverageSerializer(many=True)
     score_rules = ScoreRuleSerializer(
         many=True, help_text="Scores computed in addition to verdicts; empty if the benchmark has none."
@@ -114,18 +117,11 @@ class ReportSerializer(JudgesSerializer):
     estimated = serializers.IntegerField(help_text="Calls of which the cost is an upper estimate.")
 
 
-class ResponseSerializer(serializers.ModelSerializer[Response]):
+class ResponseSerializer(ModelRowSerializer):
     """A model's response to one sample."""
 
-    endpoint = serializers.CharField(source="endpoint.name")
-    sample = serializers.CharField(source="sample.key")
-
-    class Meta:
-        model = Response
-        fields = [
-            *("id", "endpoint", "sample", "variant", "repeat", "about", "status", "outcome"),
-            *("text", "reasoning", "like_reasoning", "error", "detail"),
-        ]
+    row = Response
+    shows = "id endpoint.name sample.key variant repeat about status outcome text reasoning like_reasoning error detail"
 
 
 class ResponseQuery(serializers.Serializer[Any]):
@@ -136,40 +132,23 @@ class ResponseQuery(serializers.Serializer[Any]):
     outcome = serializers.ChoiceField(choices=Response.Outcome.choices, required=False)
 
 
-class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
+class JudgmentSerializer(ModelRowSerializer):
     """The verdict on one rubric for one response.
 
     An empty verdict means unjudged, and `error` says why.
     """
 
-    endpoint = serializers.CharField(source="response.endpoint.name")
-    sample = serializers.CharField(source="rubric.sample.key")
+    row = Judgment
+    shows = (
+        "id response endpoint=response.endpoint.name sample=rubric.sample.key dataset variant rubric.key "
+        "criterion=rubric.criterion traps status verdict explanation error detail"
+    )
+
     dataset = serializers.CharField(source="rubric.sample.task", help_text="The task of the sample.")
     variant = serializers.CharField(
         source="response.variant", help_text="Variant of the question; most benchmarks have one."
     )
-    rubric = serializers.CharField(source="rubric.key")
-    criterion = serializers.CharField(source="rubric.criterion")
     traps = serializers.ListField(source="rubric.traps", child=serializers.CharField())
-
-    class Meta:
-        model = Judgment
-        fields = [
-            "id",
-            "response",
-            "endpoint",
-            "sample",
-            "dataset",
-            "variant",
-            "rubric",
-            "criterion",
-            "traps",
-            "status",
-            "verdict",
-            "explanation",
-            "error",
-            "detail",
-        ]
 
 
 class JudgmentQuery(serializers.Serializer[Any]):

@@ -7,7 +7,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation.models import Response
-from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNPARSED, Protocol, Rate
+from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNDECIDED, UNPARSED, Protocol, Rate
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.queries import Report
 from evaluation.verdicts.selection import PENDING
@@ -18,6 +18,7 @@ KIND_LABELS = {
     JUDGED: _("answered and judged"),
     UNPARSED: _("answered, judge's reply unreadable"),
     JUDGE_FAILED: _("answered, judge failed"),
+    UNDECIDED: _("answered, judges without a majority"),
     PENDING: _("not judged yet"),
 }
 
@@ -39,7 +40,7 @@ class ComparisonLine:
     significant: bool
     failed_by_one: str  # samples that only the first failed / only the second
     clusters: int
-    planned: bool
+    role: str
     mark: DifferenceMark | None
 
 
@@ -51,6 +52,19 @@ class RankLine:
     endpoint: str
     place: int
     possible: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutLine:
+    """A model's rate on public samples and on held-out ones, formatted."""
+
+    dataset: str
+    endpoint: str
+    public: str
+    held_out: str
+    difference: str
+    interval: str  # '' if there are too few
+    clusters: str  # public / held out
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +113,28 @@ def comparison_lines(
             if comparison.only_first is None
             else f"{comparison.only_first} / {comparison.only_second}",
             clusters=comparison.clusters,
-            planned=comparison.planned,
+            role=comparison.role,
             mark=difference_mark(comparison.difference, comparison.low, comparison.high, reach=reach),
         )
         for comparison in comparisons
+    )
+
+
+def held_out_lines(report: Report, rate: Rate) -> tuple[HeldOutLine, ...]:
+    """The lines of a rate's gaps between public and held-out samples."""
+    labels = {name: gettext(label) for name, label in report.datasets}
+    return tuple(
+        HeldOutLine(
+            labels[gap.dataset],
+            gap.endpoint,
+            format_share(gap.public, percent=rate.percent),
+            format_share(gap.held_out, percent=rate.percent),
+            format_difference(gap.difference, rate),
+            format_interval(gap.low, gap.high, rate),
+            f"{gap.public_clusters} / {gap.held_out_clusters}",
+        )
+        for gap in report.numbers.held_out
+        if gap.rate == rate.name
     )
 
 

@@ -9,18 +9,25 @@ from evaluation.judges import summary
 from evaluation.labels import value_name
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
-from evaluation.protocol import Rate
+from evaluation.protocol import UNDECIDED, Rate
 from evaluation.reports import change_tables, score_lines
-from evaluation.reports.comparison_lines import KIND_LABELS, format_difference, format_interval, format_p, rule_label
+from evaluation.reports.comparison_lines import (
+    KIND_LABELS,
+    format_difference,
+    format_interval,
+    format_p,
+    held_out_lines,
+    rule_label,
+)
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import judges_of, models_asked
+from evaluation.verdicts.plans import SECONDARY
 from review.charts.text_measure import format_share
 
 SIMULATED = "Simulated models: not evidence."
 SIMULATED_REVIEWERS = "Simulated reviewers: not evidence."
-EXPLORATORY = "exploratory"
 BOUNDS = "Best case", "Worst case"  # with all exclusions counted for, or against, the model
 PARTIAL = "a data set has no verdicts"
 
@@ -52,6 +59,7 @@ def as_markdown(report: Report) -> str:
         *_table(report, report.overall, facet=""),
         *_endings(report),
         *_comparisons(report),
+        *_held_out(report),
         *_contrasts(report),
         *change_tables.changes_as_markdown(report),
         *change_tables.averages_as_markdown(report),
@@ -175,8 +183,9 @@ def _plan(report: Report) -> list[str]:
     if plan.frozen:
         rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
         preset = f"counting rules '{_cell(plan.preset)}'; " if plan.preset else ""
+        dataset = f"primary data set {dict(report.datasets).get(plan.dataset, plan.dataset)}; " if plan.dataset else ""
         lines += [
-            f"Analysis plan, frozen at launch: {preset}primary metric {_label(report, plan.metric)}; "
+            f"Analysis plan, frozen at launch: {preset}primary metric {_label(report, plan.metric)}; {dataset}"
             f"{len(plan.comparisons)} comparisons of models; no interval below {plan.minimum} samples. {rules}. "
             "Everything else is exploratory.",
             "",
@@ -277,7 +286,7 @@ def _comparisons(report: Report) -> list[str]:
             format_p(comparison.p) or "–",
             format_p(comparison.p_adjusted) or "–",
             str(comparison.clusters),
-            "planned" if comparison.planned else EXPLORATORY,
+            comparison.role,
         ]
         lines.append("| " + " | ".join(cells) + " |")
     if report.run.judge:
@@ -288,6 +297,35 @@ def _comparisons(report: Report) -> list[str]:
 def _difference(comparison: Comparison, rate: Rate) -> tuple[str, str]:
     interval = format_interval(comparison.low, comparison.high, rate) or ("too few" if comparison.clusters else "–")
     return format_difference(comparison.difference, rate) or "–", interval
+
+
+HELD_OUT_COLUMNS = ("Data set", "Model", "Public", "Held out", "Difference", "95 % interval", "Samples")
+
+
+def _held_out(report: Report) -> list[str]:
+    rate = _primary_rate(report)
+    rows = _held_out_rows(report, rate)
+    if not rows:
+        return []
+    lines = ["", f"## {rate.label}: public and held-out samples", ""]
+    lines += ["| " + " | ".join(HELD_OUT_COLUMNS) + " |", "|" + "---|" * len(HELD_OUT_COLUMNS)]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return [*lines, "", "A model that does better on public samples may have seen them. Exploratory."]
+
+
+def _held_out_rows(report: Report, rate: Rate) -> list[tuple[str, ...]]:
+    return [
+        (
+            line.dataset,
+            line.endpoint,
+            line.public,
+            line.held_out,
+            line.difference,
+            line.interval or "too few",
+            line.clusters,
+        )
+        for line in held_out_lines(report, rate)
+    ]
 
 
 def _contrasts(report: Report) -> list[str]:
@@ -328,6 +366,9 @@ def as_latex(report: Report) -> str:
         notes.append("Results so far.")
     if not report.is_planned(rate):
         notes.append("Exploratory.")
+    if undecided := sum(ending.criteria for ending in report.numbers.endings if ending.kind == UNDECIDED):
+        rule = rule_label(report.plan.outcomes[UNDECIDED], report.protocol)
+        notes.append(_tex(f"{undecided} criteria without a majority of the judges: {rule}."))
     lines = [
         "% needs \\usepackage{booktabs}",
         f"% release SHA-256 {run.release.sha256}",
@@ -373,8 +414,9 @@ def as_latex(report: Report) -> str:
             r"\midrule",
         ]
         for comparison in comparisons:
+            secondary = f" ({SECONDARY})" if comparison.role == SECONDARY else ""
             texts = [
-                datasets[comparison.dataset],
+                f"{datasets[comparison.dataset]}{secondary}",
                 f"{comparison.first} – {comparison.second}",
                 *_difference(comparison, rate),
             ]
@@ -383,6 +425,16 @@ def as_latex(report: Report) -> str:
                 " & ".join([*map(_tex, texts), f"${p}$" if comparison.p_adjusted is not None else "--"]) + r" \\"
             )
         lines += _LATEX_END
+    if gaps := _held_out_rows(report, rate):
+        caption = f"{_tex(rate.label)} on public and on held-out samples. Exploratory."
+        lines += [
+            "",
+            *_latex_head(caption, "l" * len(HELD_OUT_COLUMNS)),
+            " & ".join(map(_tex, HELD_OUT_COLUMNS)) + r" \\",
+            r"\midrule",
+            *(" & ".join(map(_tex, row)) + r" \\" for row in gaps),
+            *_LATEX_END,
+        ]
     changes = [comparison for comparison in report.numbers.changes if comparison.rate == rate.name]
     if changes:
         caption = f"Gains in {_tex(rate.label)}, paired by {cluster}, with Fix and Break rates."

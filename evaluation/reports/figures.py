@@ -11,10 +11,12 @@ from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.comparison_lines import (
     ComparisonLine,
     EndingLine,
+    HeldOutLine,
     RankLine,
     comparison_lines,
     ending_lines,
     format_difference,
+    held_out_lines,
     ranking_lines,
 )
 from evaluation.reports.numbers.comparing import Comparison
@@ -119,6 +121,7 @@ class Figures:
     endings: tuple[EndingLine, ...]
     sections: tuple[Section, ...]
     scores: ScoreFigures | None = None
+    held_out: tuple[HeldOutLine, ...] = ()
 
     @property
     def is_uneven(self) -> bool:
@@ -159,6 +162,7 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Fi
         ),
         sections=tuple(_section(report, rate, view, link) for view in report.views if report.facets[view.name]),
         scores=score_figures(report),
+        held_out=held_out_lines(report, shown_rate),
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from evaluation.judges import summary
@@ -11,6 +11,7 @@ from evaluation.reports.documents import SIMULATED, as_latex
 from evaluation.reports.documents import as_markdown as as_markdown
 from evaluation.reports.numbers import values
 from evaluation.reports.numbers.changes import MOVES
+from evaluation.reports.numbers.held_out import HeldOutGap
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import models_asked
 from review.common import csv_text
@@ -72,7 +73,7 @@ RATE_COLUMNS = {
 }
 COMPARISON_COLUMNS = (
     "facet", "value", "dataset", "rate", "first", "second", "first_rate", "second_rate", "difference", "low", "high", "p",
-    "p_adjusted", "odds_ratio", "cohens_h", "only_first", "only_second", "p_samples", "clusters", "n", "planned",
+    "p_adjusted", "odds_ratio", "cohens_h", "only_first", "only_second", "p_samples", "clusters", "n", "planned", "role",
     "corrected_difference", "corrected_low", "corrected_high", "corrected_p", "corrected_p_adjusted",
 )  # fmt: skip
 ENDING_COLUMNS = ("endpoint", "dataset", "kind", "responses", "criteria", "counted", "rule")
@@ -80,7 +81,7 @@ CHANGE_COLUMNS = (
     "label", "rate", "first", "second", "endpoint", "first_rate", "second_rate", "gain", "low", "high", "p", "p_adjusted",
     "clusters", *MOVES, "fix_rate", "break_rate",
 )  # fmt: skip
-CHANGES = "changes"
+CHANGES, PUBLIC = "changes", "held-out"
 # CSV tables besides the breakdowns.
 COMPARISONS, OUTCOMES, OVERALL = "comparisons", "outcomes", "overall"
 
@@ -89,7 +90,8 @@ def as_csv(report: Report, table: str = "") -> str:
     """The rates of the report, a line for each rate of each row; undefined values are empty.
 
     `facet` and `value` are empty for rates over all criteria. `table`: only 'overall' or one
-    breakdown; or 'comparisons', 'outcomes', 'changes' or 'scores', which have other columns.
+    breakdown; or 'comparisons', 'outcomes', 'changes', 'held-out' or 'scores', which have other
+    columns.
     """
     return csv_text.table(_csv_rows(report, table))
 
@@ -120,6 +122,9 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
         yield from (
             [values.as_change(item).get(column) for column in CHANGE_COLUMNS] for item in report.numbers.changes
         )
+    elif table == PUBLIC:
+        yield [column.name for column in fields(HeldOutGap)]
+        yield from (list(asdict(gap).values()) for gap in report.numbers.held_out)
     elif table == OUTCOMES:
         yield ENDING_COLUMNS
         yield from ([getattr(item, column) for column in ENDING_COLUMNS] for item in report.numbers.endings)
@@ -133,15 +138,15 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
                 for name, measured in row.rates.items():
                     if measured.is_empty:
                         continue
-                    fields = values.as_measured(measured)
-                    shares = (fields[column] for column in RATE_COLUMNS.values() if column)
+                    of_rate = values.as_measured(measured)
+                    shares = (of_rate[column] for column in RATE_COLUMNS.values() if column)
                     yield [facet, row.value, row.endpoint, row.dataset, name, *shares]
 
 
 def tables(report: Report) -> list[str]:
     """The names of tables that `as_csv` can write separately."""
     scores = [score_lines.SCORES] if report.protocol.scores else []
-    return [OVERALL, COMPARISONS, OUTCOMES, CHANGES, *scores, *report.facets]
+    return [OVERALL, COMPARISONS, OUTCOMES, CHANGES, PUBLIC, *scores, *report.facets]
 
 
 def as_json(report: Report) -> str:

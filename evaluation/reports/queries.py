@@ -11,7 +11,8 @@ from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunEndpoint
-from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNPARSED, DataSet, FacetView, Protocol, Rate
+from evaluation.panel import NO_MAJORITY
+from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNDECIDED, UNPARSED, DataSet, FacetView, Protocol, Rate
 from evaluation.reports.numbers import scoring
 from evaluation.reports.numbers.averages import Contrast, MetricAverages, averages_of, contrasts_of
 from evaluation.reports.numbers.counting import COMBINED as COMBINED
@@ -252,10 +253,12 @@ def _counts_as(run: Run, verdicts: Iterable[str]) -> Q:
     """Judgments that count as one of these verdicts, including failures by the rules of the run."""
     rules = outcomes_of(run, registry.protocol(run.release.benchmark))
     failed = Q(verdict="", status=Status.FAILED) & ~Q(error__in=[NO_RESPONSE, NOT_JUDGED])
-    of_failures = {UNPARSED: failed & Q(error=BROKEN), JUDGE_FAILED: failed & ~Q(error=BROKEN)}
+    by_error = {UNPARSED: BROKEN, UNDECIDED: NO_MAJORITY}
+    of_failures = {failure: failed & Q(error=error) for failure, error in by_error.items()}
+    of_failures[JUDGE_FAILED] = failed & ~Q(error__in=by_error.values())
     matches, unjudged = Q(verdict__in=set(verdicts) - {UNJUDGED}), Q(verdict="")
     for failure, failure_q in of_failures.items():
-        if (rule := rules.get(failure, EXCLUDED)) != EXCLUDED:
+        if (rule := rules[failure]) != EXCLUDED:
             unjudged &= ~failure_q
             matches |= failure_q if rule in verdicts else Q()
     return matches | unjudged if UNJUDGED in verdicts else matches

@@ -7,9 +7,11 @@ from rest_framework import serializers
 from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.changes import Bottleneck
 from evaluation.reports.numbers.counting import Ending
+from evaluation.reports.numbers.held_out import HeldOutGap
 from evaluation.runs.api import PlanSerializer
 from evaluation.statistics.intervals import Method
 from evaluation.statistics.multiplicity import Rank
+from evaluation.verdicts.plans import ROLES
 from review.common.serializers import DataclassSerializer
 
 
@@ -128,6 +130,15 @@ class BottleneckSerializer(DataclassSerializer):
     mirrors = Bottleneck
 
 
+class HeldOutSerializer(DataclassSerializer):
+    """A model's rate on public samples, and on held-out ones: the first minus the second.
+
+    A model that does better on public samples may have seen them.
+    """
+
+    mirrors = HeldOutGap
+
+
 class AverageSerializer(serializers.Serializer[Any]):
     """Unweighted means of a rate in one variant: of each data set over models, of each model over data sets."""
 
@@ -162,7 +173,7 @@ class OutcomeSerializer(DataclassSerializer):
 
     mirrors = Ending
     kind = serializers.CharField(
-        help_text="judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, pending"
+        help_text="judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, no_majority, pending"
     )
     counted = serializers.IntegerField(help_text="Rubrics with a verdict.")
     rule = serializers.CharField(help_text="judged, excluded, or the verdict that is counted.")
@@ -195,6 +206,9 @@ class ModelsComparedSerializer(serializers.Serializer[Any]):
     only_second = serializers.IntegerField(allow_null=True)
     p_samples = serializers.FloatField(allow_null=True, help_text="McNemar's exact test on these.")
     planned = serializers.BooleanField()
+    role = serializers.ChoiceField(
+        choices=ROLES, help_text="`secondary`: by the primary metric, but not on the primary data set of the plan."
+    )
 
 
 class PlaceSerializer(DataclassSerializer):

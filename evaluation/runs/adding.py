@@ -10,6 +10,7 @@ from evaluation.runs import queries
 from evaluation.runs.rows import filling
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle, services
+from generation.jobs.settings import stored_values
 from generation.models import Endpoint
 
 
@@ -33,16 +34,11 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
         judge=run.judge,
         further_judges=judges[1:],
         panel=run.panel or Run.Panel.MAJORITY,
-        answers=run.answers_each,
-        judgments=run.judgments_each,
         judge_temperature=run.judge_temperature,
-        judging=run.judging,
-        seed=run.seed,
-        variants=run.variants,
-        transport=Run.Transport.LIVE if live else run.transport,
-        sampling=run.sampling,
+        datasets=run.variants,
         prompts=run.prompts,
         fresh=run.fresh,
+        **stored_values(RunSettings, run) | ({"transport": Run.Transport.LIVE} if live else {}),
     )
 
 

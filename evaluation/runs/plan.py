@@ -1,17 +1,16 @@
 """The analysis plan of a run: what its report will answer, frozen at launch before any result."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from evaluation import errors
 from evaluation.models import Response, Run
-from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, CountingPreset, Protocol
-from evaluation.runs.settings import RunSettings
+from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, UNDECIDED, CountingPreset, DataSet, Protocol
+from evaluation.runs.settings import MAX_MINIMUM, RunSettings
 from evaluation.statistics.intervals import MINIMUM
 from evaluation.verdicts.plans import Pair, Plan
-
-MAX_MINIMUM = 10_000  # the largest sensible minimum of samples
+from evaluation.verdicts.selection import COMBINED, failure_rule
 
 
 def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:
@@ -21,13 +20,14 @@ def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:
         pairs = tuple(combinations(endpoints, 2))
         return Plan(protocol.rates[0].name, pairs, default_rules(protocol), MINIMUM, frozen=False)
     pairs = tuple((first, second) for first, second in stored["comparisons"])
-    return Plan(stored["metric"], pairs, stored["outcomes"], stored["minimum"], preset=stored.get("preset", ""))
+    rules = {**stored["outcomes"], UNDECIDED: failure_rule(stored["outcomes"], UNDECIDED)}
+    chosen = {name: stored.get(name, "") for name in ("preset", "dataset")}
+    return Plan(stored["metric"], pairs, rules, stored["minimum"], **chosen)
 
 
 def outcomes_of(run: Run, protocol: Protocol) -> Mapping[str, str]:
     """The rule for each outcome of a run's responses and each failure of its judge."""
-    rules: Mapping[str, str] = run.plan.get("outcomes") or default_rules(protocol)
-    return rules
+    return plan_of(run, protocol, ()).outcomes
 
 
 def default_rules(protocol: Protocol) -> dict[str, str]:
@@ -45,8 +45,8 @@ def _preset(name: str, protocol: Protocol) -> tuple[str, CountingPreset]:
     return name, protocol.presets.get(name, CountingPreset(""))
 
 
-def make_plan(settings: RunSettings, protocol: Protocol) -> Plan:
-    """The plan for a run with these settings. Raises InvalidPlan."""
+def make_plan(settings: RunSettings, protocol: Protocol, datasets: Sequence[DataSet]) -> Plan:
+    """The plan for a run with these settings on these data sets. Raises InvalidPlan."""
     names = [endpoint.name for endpoint in settings.tested]
     preset, counting = _preset(settings.preset, protocol)
     metric = settings.metric or counting.metric or protocol.rates[0].name
@@ -64,7 +64,11 @@ def make_plan(settings: RunSettings, protocol: Protocol) -> Plan:
         rules[outcome] = rule
     if not MINIMUM <= settings.minimum <= MAX_MINIMUM:
         raise errors.InvalidPlan(f"The minimum must be a number from {MINIMUM} to {MAX_MINIMUM}.")
-    return Plan(metric, tuple(dict.fromkeys(pairs)), rules, settings.minimum, preset=preset)
+    known = [*(dataset.name for dataset in datasets), *([COMBINED] if protocol.pooled and len(datasets) > 1 else [])]
+    if settings.primary_dataset and settings.primary_dataset not in known:
+        raise errors.InvalidPlan(f"Primary data set {settings.primary_dataset!r}; known: {', '.join(known)}.")
+    unique = tuple(dict.fromkeys(pairs))
+    return Plan(metric, unique, rules, settings.minimum, preset=preset, dataset=settings.primary_dataset)
 
 
 def plan_overrides(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> dict[str, Any]:
@@ -79,6 +83,7 @@ def plan_overrides(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> 
         "comparisons": [":".join(pair) for pair in plan.comparisons] if is_subset else [],
         "outcomes": [f"{name}={rule}" for name, rule in plan.outcomes.items() if usual.get(name) != rule],
         "minimum": plan.minimum,
+        "primary_dataset": plan.dataset,
     }
 
 

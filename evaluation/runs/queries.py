@@ -14,7 +14,7 @@ from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge
 from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
-from evaluation.runs.settings import RunSettings
+from evaluation.runs.settings import MAX_JUDGES, MAX_REPEATS, RunSettings
 from evaluation.verdicts.selection import NOT_JUDGED
 from generation.jobs import live_status
 from generation.jobs import queries as jobs_queries
@@ -27,8 +27,6 @@ from generation.prompts import queries as prompts_queries
 from review.rules.case_spec import UNDETERMINED
 
 Status = Work.Status
-MAX_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
-MAX_JUDGES = 9
 TARGET, JUDGE = "target", "judge"
 ROLES = {TARGET: _("Model under test"), JUDGE: _("Judge")}
 
@@ -75,7 +73,7 @@ def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
     """The data sets that a run with these settings would ask; by default the usual ones."""
     available = data_sets_in(settings.release)
     return tuple(
-        dataset for dataset in available if (dataset.name in settings.variants if settings.variants else dataset.usual)
+        dataset for dataset in available if (dataset.name in settings.datasets if settings.datasets else dataset.usual)
     )
 
 
@@ -85,7 +83,7 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
     Raises NoEndpoints, NotCallable, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet,
     NoBatches, TooManyRepeats, EscalationNeedsThree, NoPanelInBatches, ChainWithoutStart.
     """
-    judge, variants = settings.judge, settings.variants
+    judge, variants = settings.judge, settings.datasets
     if not settings.endpoints:
         raise errors.NoEndpoints
     if not_callable := [endpoint.name for endpoint in settings.asked if not endpoint.url]:
@@ -225,7 +223,13 @@ def trials(run: Run) -> list[Trial]:
     asked = _unlike([(model_request(ask, run.sampling), None) for ask in asks])
     tested = [row.endpoint for row in run.tested.filter(left_out_at=None).select_related("endpoint").order_by("pk")]
     return [
-        Trial(endpoint_as_launched(run, endpoint), role, request, shape)
+        Trial(
+            endpoint_as_launched(run, endpoint),
+            role,
+            request,
+            shape,
+            batched=run.transport == Run.Transport.BATCH and endpoint.batches,
+        )
         for role, endpoints, requests in ((TARGET, tested, asked), (JUDGE, judges_of(run), judged))
         for endpoint in endpoints
         for request, shape in requests

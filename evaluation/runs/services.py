@@ -19,6 +19,7 @@ from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches
 from generation.errors import NotRepeatable
 from generation.jobs import life_cycle
+from generation.jobs.settings import columns, stored_values
 from generation.models import Release
 from generation.models.work import Work
 from review.models import User
@@ -41,7 +42,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     """
     protocol, datasets = queries.protocol_and_data_sets(settings)
     judge = settings.judge
-    planned, prompt_set = make_plan(settings, protocol), settings.prompt_set
+    planned, prompt_set = make_plan(settings, protocol, datasets), settings.prompt_set
     temperatures = (settings.judge_temperature, protocol.judge_temperature, judge.temperature) if judge else ()
 
     def create() -> Run:
@@ -50,20 +51,12 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             judge=judge,
             judge_temperature=next((value for value in temperatures if value is not None), None),
             endpoint_settings={str(endpoint.pk): endpoint.launch_settings for endpoint in settings.asked},
-            judging=settings.judging,
             panel=settings.rule,
-            answers_each=settings.answers,
-            judgments_each=settings.judgments,
-            seed=settings.seed,
             variants=[dataset.name for dataset in datasets],
-            transport=settings.transport,
-            sampling=settings.sampling,
             plan=planned.as_json,
             prompt_set=prompt_set,
-            budget_money=settings.budget_money,
-            budget_calls=settings.budget_calls,
-            fresh=settings.fresh,
-            first_only=settings.first_only and settings.transport == Run.Transport.LIVE,
+            **columns(settings),
+            **{**settings.of_job, "first_only": settings.first_only and settings.transport == Run.Transport.LIVE},
             created_by=actor,
             created_at=timezone.now(),
         )
@@ -71,15 +64,18 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
         filling.add_endpoints(run, settings.tested)
         return run
 
-    return life_cycle.launch_once(Run, key, create, actor=actor, content=settings)
+    run = life_cycle.launch_once(Run, key, create, actor=actor, content=settings)
+    if not run.responses.exists():
+        filling.fill(run)
+    return run
 
 
 def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
     """The given launch settings, completed by those of a run; see `JobKind.repeat_settings`.
 
     Settings of the run that depend on a given one are dropped: planned comparisons on the models,
-    further judges and temperature on the judge, metric and outcomes on the preset. Raises
-    NotRepeatable if the run was imported.
+    further judges and temperature on the judge, metric and outcomes on the preset, the primary data
+    set on the data sets. Raises NotRepeatable if the run was imported.
     """
     if run.origin == Run.Origin.IMPORTED:
         raise NotRepeatable
@@ -100,21 +96,20 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
         "datasets": []
         if len(queries.data_sets_of(run)) == len(queries.data_sets_in(run.release))
         else list(run.variants),
-        "seed": run.seed,
         "judge": judges[0] if judges else None,
         "further_judges": judges[1:],
         "judge_temperature": None if run.judge_temperature == published else run.judge_temperature,
         "panel": run.panel or Run.Panel.MAJORITY.value,
-        "answers": run.answers_each,
-        "judgments": run.judgments_each,
-        "judging": run.judging,
-        "sampling": run.sampling,
-        "transport": run.transport,
         "prompts": run.prompts,
         "preset": run.plan.get("preset", ""),
         **plan_overrides(run, protocol, tested),
+        **stored_values(RunSettings, run),
     }
-    dependents = {"endpoints": ("comparisons",), "judge": ("further_judges", "judge_temperature")}
+    dependents = {
+        "endpoints": ("comparisons",),
+        "judge": ("further_judges", "judge_temperature"),
+        "datasets": ("primary_dataset",),
+    }
     left_out = {setting for name, names in dependents.items() if name in given for setting in names}
     if given.get("preset", stored["preset"]) != stored["preset"]:
         left_out |= {"metric", "outcomes"}
@@ -130,11 +125,7 @@ def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dic
     if last is None:
         return None, {}
     settings = repeat_settings(last, {})
-    return last, {
-        **{name: value for name, value in settings.items() if name != "release"},
-        "comparisons": ", ".join(settings["comparisons"]),
-        "outcomes": ", ".join(settings["outcomes"]),
-    }
+    return last, {name: value for name, value in settings.items() if name != "release"}
 
 
 @transaction.atomic

@@ -2,67 +2,194 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from typing import Annotated
+
+from django.utils.translation import gettext_lazy as _
 
 from evaluation.errors import EscalationNeedsThree
-from evaluation.models import Run
+from evaluation.models import MAX_SEED, Run
 from evaluation.panel import INITIAL_JUDGES, escalation_order
 from evaluation.statistics.intervals import MINIMUM
+from generation.jobs.settings import RECORDS, LaunchSettings, Setting
 from generation.models import Endpoint, PromptSet, Release
 from generation.prompts import queries as prompts_queries
 
+RELEASE_HELP = "NAME for the latest version, or NAME@VERSION."
+MAX_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
+MAX_JUDGES = 9
+MAX_MINIMUM = 10_000  # the largest sensible minimum of samples
+
 
 @dataclass(frozen=True, slots=True)
-class RunSettings:
-    """The settings of a run to estimate or launch.
+class RunSettings(LaunchSettings):
+    """The settings of a run to estimate or launch."""
 
-    Attributes:
-        endpoints: the models under test.
-        judge: None if code reads the benchmark's answers.
-        further_judges: the judges after the first, for a panel.
-        panel: the rule by which votes become one verdict.
-        answers: answers of a model to a question.
-        judgments: judgments of each judge on a criterion.
-        judge_temperature: None for the published setting, or the judge's own if none is published.
-        judging: one call of the judge per rubric, or one per sample with all its rubrics.
-        seed: of what the benchmark leaves to chance, 0 to 2**31 - 1.
-        variants: the names of the data sets to ask; empty: the usual ones.
-        transport: whether requests go into provider batches where an endpoint offers them.
-        sampling: whose temperature, top_p and token limit apply to models under test.
-        preset: named counting rules of the plan; '' for the benchmark's first.
-        metric: the plan's primary metric; '' for the preset's.
-        comparisons: the plan's pairs of models as MODEL:MODEL; empty: all.
-        outcomes: the plan's rules as OUTCOME=RULE, where they differ from the preset.
-        minimum: samples below which no interval is given.
-        prompts: a team's own prompt set, NAME or NAME@VERSION; '' for the benchmark's prompts.
-        budget_money, budget_calls: limits of cost and calls; None: no limit.
-        fresh: ignore cached replies.
-        first_only: pause when the first sample has been judged; not in provider batches.
-    """
-
-    release: Release
-    endpoints: Sequence[Endpoint]
-    judge: Endpoint | None = None
-    further_judges: Sequence[Endpoint] = ()
-    panel: str = Run.Panel.MAJORITY
-    answers: int = 1
-    judgments: int = 1
-    judge_temperature: float | None = None
-    judging: str = Run.Judging.PER_RUBRIC
-    seed: int = 0
-    variants: Sequence[str] = ()
-    transport: str = Run.Transport.LIVE
-    sampling: str = Run.Sampling.PROTOCOL
-    preset: str = ""
-    metric: str = ""
-    comparisons: Sequence[str] = ()
-    outcomes: Sequence[str] = ()
-    minimum: int = MINIMUM
-    prompts: str = ""
-    budget_money: Decimal | None = None
-    budget_calls: int | None = None
-    fresh: bool = False
-    first_only: bool = False
+    # django-stubs reads what stands beside a model in `Annotated` itself.
+    release: Annotated[Release, Setting(_("Release"), RELEASE_HELP, section=RECORDS)]  # type: ignore[valid-type]
+    endpoints: Annotated[Sequence[Endpoint], Setting(_("Models to test"), option="--endpoint")]
+    judge: Annotated[Endpoint | None, Setting(_("Judge"))] = None
+    further_judges: Annotated[
+        Sequence[Endpoint],
+        Setting(
+            _("Further judges"),
+            _("Each judge votes on every criterion. Choose none to let one judge decide."),
+            entries=MAX_JUDGES,
+        ),
+    ] = ()
+    panel: Annotated[
+        str,
+        Setting(
+            _("Panel decision"),
+            _(
+                "Without a majority a criterion stays unjudged, unless a rule says otherwise. Used with several judges or "
+                "several judgments."
+            ),
+            choices=Run.Panel.choices,
+        ),
+    ] = Run.Panel.MAJORITY
+    judgments: Annotated[
+        int,
+        Setting(
+            _("Judgments per criterion"),
+            _("How often each judge judges the same answer. The majority counts."),
+            least=1,
+            most=MAX_REPEATS,
+            column="judgments_each",
+        ),
+    ] = 1
+    judge_temperature: Annotated[
+        float | None, Setting(_("Judge temperature"), _("Leave empty for the published setting."), least=0, most=2)
+    ] = None
+    judging: Annotated[
+        str,
+        Setting(
+            _("Judging"),
+            _("One call per sample is cheaper, but a judge that sees all rubrics at once may decide differently."),
+            choices=Run.Judging.choices,
+            column="judging",
+        ),
+    ] = Run.Judging.PER_RUBRIC
+    sampling: Annotated[
+        str,
+        Setting(
+            _("Sampling (temperature, top_p, token limit)"),
+            _(
+                "Choose endpoint settings for models that refuse the benchmark's settings or need more "
+                "tokens to think than it allows. The numbers then no longer follow the published protocol."
+            ),
+            choices=Run.Sampling.choices,
+            column="sampling",
+        ),
+    ] = Run.Sampling.PROTOCOL
+    transport: Annotated[str, Setting(_("Request mode"), choices=Run.Transport.choices, column="transport")] = (
+        Run.Transport.LIVE
+    )
+    prompts: Annotated[
+        str,
+        Setting(
+            _("Prompts"),
+            _("A prompt set of your own replaces the benchmark's questions and the judge's prompts."),
+            most=64,
+            choices=(),
+        ),
+    ] = ""
+    preset: Annotated[
+        str,
+        Setting(
+            _("Counting rules"),
+            _("How failures are counted. They also set the primary metric if you choose none."),
+            most=40,
+            choices=(),
+        ),
+    ] = ""
+    metric: Annotated[
+        str,
+        Setting(
+            _("Primary metric"),
+            _("The analysis plan is frozen at launch. The report marks everything else as exploratory."),
+            most=40,
+            choices=(),
+        ),
+    ] = ""
+    primary_dataset: Annotated[
+        str,
+        Setting(
+            _("Primary data set"),
+            _(
+                "Planned comparisons are those on this data set; those on others are secondary. With all of them as one family "
+                "of comparisons, each comparison has less power."
+            ),
+            most=40,
+            choices=(),
+        ),
+    ] = ""
+    minimum: Annotated[
+        int,
+        Setting(
+            _("Samples needed for an interval"),
+            _("Rates based on fewer samples are shown without an interval and are not drawn."),
+            least=MINIMUM,
+            most=MAX_MINIMUM,
+        ),
+    ] = MINIMUM
+    comparisons: Annotated[
+        Sequence[str],
+        Setting(
+            _("Planned comparisons"),
+            _("MODEL:MODEL. Leave empty for every pair."),
+            most=210,
+            entries=1000,
+            option="--compare",
+        ),
+    ] = ()
+    outcomes: Annotated[
+        Sequence[str],
+        Setting(
+            _("Rules for responses without an answer or a verdict"),
+            _(
+                "OUTCOME=RULE; for example refused=excluded. Outcomes: refused, empty, filtered, cut_off, failed; of the "
+                "judge: unparsed, judge_failed, no_majority. Rules: judged, excluded, or a verdict. Leave empty for the "
+                "benchmark's rules."
+            ),
+            most=40,
+            entries=20,
+            option="--outcome",
+        ),
+    ] = ()
+    datasets: Annotated[
+        Sequence[str],
+        Setting(
+            _("Data sets"),
+            _(
+                "Each data set asks the question in a different way and costs one call per sample "
+                "and model. Choose none to use all of them."
+            ),
+            section=RECORDS,
+            choices=(),
+        ),
+    ] = ()
+    seed: Annotated[
+        int,
+        Setting(
+            _("Seed"),
+            _("Fixes this benchmark's random choices. The same seed asks the same questions."),
+            section=RECORDS,
+            least=0,
+            most=MAX_SEED,
+            column="seed",
+        ),
+    ] = 0
+    answers: Annotated[
+        int,
+        Setting(
+            _("Answers per question"),
+            _("Several answers show how much a model's answers vary. Each costs a call and its judgments."),
+            section=RECORDS,
+            least=1,
+            most=MAX_REPEATS,
+            column="answers_each",
+        ),
+    ] = 1
 
     @property
     def prompt_set(self) -> PromptSet | None:

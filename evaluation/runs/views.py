@@ -125,7 +125,14 @@ def add_again(request: HttpRequest, pk: int, name: str) -> HttpResponse:
 def power_context(settings: RunSettings) -> dict[str, Any]:
     """The context of the power table: the precision to expect from these settings."""
     models, datasets = len(settings.tested), queries.data_sets_asked(settings)
-    cells = power.release_power(settings.release, models, datasets=datasets, facets=False, minimum=settings.minimum)
+    cells = power.release_power(
+        settings.release,
+        models,
+        datasets=datasets,
+        facets=False,
+        minimum=settings.minimum,
+        primary=settings.primary_dataset,
+    )
     expected = {"rate": power.RATE, "correlation": power.CORRELATION}
     return {"power": [(_(cell.dataset_label), cell) for cell in cells], "compared": models, "expected": expected}
 
@@ -213,6 +220,9 @@ def _plan(report: reports_queries.Report) -> dict[str, object]:
         "frozen": report.plan.frozen,
         "metric": labels.get(report.plan.metric, report.plan.metric),
         "preset": _(preset.label) if (preset := report.protocol.presets.get(report.plan.preset)) else "",
+        "dataset": _(dict(report.datasets).get(report.plan.dataset, report.plan.dataset))
+        if report.plan.dataset
+        else "",
         "comparisons": [f"{first} – {second}" for first, second in report.plan.comparisons],
         "minimum": report.plan.minimum,
         "rules": [

@@ -64,19 +64,20 @@ def _work_on_run(run: Run) -> int:
         protocol.prepare()
     reader = Reader(protocol)
     first = queries.first_sample(run) if run.first_only else None
-    unfilled = queues.unfilled_endpoints(run).values_list("pk", flat=True)
-    to_fill = set[int]() if first is not None else set(unfilled)
+    if first is not None and not run.responses.exists():  # the launch was killed before its first rows
+        filling.fill(run)
+    to_fill = first is None and queues.unfilled_endpoints(run).exists()
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
+        nonlocal to_fill
         rows = take_locked(lane, count)
         # Rows taken under a retried claim are taken once: taking again would return them again.
         while to_fill and len(rows) < count and not (rows and lane.claim.again) and life_cycle.is_running(run.pk):
             if all(lane.is_away(endpoint) for endpoint in endpoints.values()):
                 break
-            if filling.fill(run):
+            to_fill = filling.fill(run)
+            if to_fill:
                 rows += take_locked(lane, count - len(rows))
-            else:
-                to_fill.clear()
         return rows
 
     def take_locked(lane: RunningLane, count: int) -> worker_lane.Rows:

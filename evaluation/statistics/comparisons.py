@@ -211,6 +211,25 @@ def difference_of_differences(first: Floats, second: Floats, *, minimum: int = M
     return DifferenceOfDifferences(values[0], values[1], max(-2.0, centre - t * error), min(2.0, centre + t * error))
 
 
+def independent_difference(
+    first: tuple[float, tuple[float, float] | None], second: tuple[float, tuple[float, float] | None]
+) -> tuple[float, float] | None:
+    """The 95 % interval of the difference of two rates on different samples, first minus second.
+
+    From the interval of each: d - sqrt((r1 - l1)^2 + (u2 - r2)^2) to d + sqrt((u1 - r1)^2 +
+    (r2 - l2)^2), so that it is as good as they are near 0 and 1, and holds for F1 and means too
+    (Newcombe 1998, Stat. Med. 17, method 10; Zou & Donner 2008, Stat. Med. 27). None where either
+    has none.
+    """
+    (one, of_one), (other, of_other) = first, second
+    if of_one is None or of_other is None:
+        return None
+    return (
+        one - other - sqrt((one - of_one[0]) ** 2 + (of_other[1] - other) ** 2),
+        one - other + sqrt((of_one[1] - one) ** 2 + (other - of_other[0]) ** 2),
+    )
+
+
 def _odds_ratio(first: Ratio, second: Ratio, sizes: ClusterSizes, t: float) -> OddsRatio | None:
     """The odds ratio with its 95 % interval; None where a rate is 0 or 1.
 

@@ -1,6 +1,6 @@
 """Multiple comparisons: adjusted p values, and ranks with confidence sets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 ALPHA = 0.05
@@ -16,6 +16,16 @@ def holm(p: Sequence[float]) -> list[float]:
     for rank, index in enumerate(order):
         worst = max(worst, min(1.0, (len(p) - rank) * p[index]))
         adjusted[index] = worst
+    return adjusted
+
+
+def holm_by_family(families: Sequence[Hashable], p: Sequence[float | None]) -> list[float | None]:
+    """`holm` within each family; `families`: that of each p. None stays None."""
+    adjusted: list[float | None] = [None] * len(p)
+    for family in dict.fromkeys(families):
+        tested = [(at, value) for at, value in enumerate(p) if value is not None and families[at] == family]
+        for (at, _p), value in zip(tested, holm([value for _at, value in tested]), strict=True):
+            adjusted[at] = value
     return adjusted
 
 

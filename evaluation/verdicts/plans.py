@@ -7,6 +7,9 @@ from typing import Any
 from evaluation.statistics.intervals import MINIMUM
 
 Pair = tuple[str, str]
+# What a comparison is to a plan: of the one family that it answers; by its metric, but on a data
+# set beside the primary one; or anything else.
+PLANNED, SECONDARY, EXPLORATORY = ROLES = "planned", "secondary", "exploratory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,7 @@ class Plan:
         minimum: samples below which no interval is given.
         frozen: False for a run launched before plans existed; this is then its default plan.
         preset: the chosen counting preset, '' if the benchmark has none.
+        dataset: the primary data set; '' if comparisons on all of them are one family.
     """
 
     metric: str
@@ -28,12 +32,20 @@ class Plan:
     minimum: int = MINIMUM
     frozen: bool = True
     preset: str = ""
+    dataset: str = ""
+
+    def role(self, metric: str, dataset: str) -> str:
+        """What a comparison by this rate on this data set is to the plan: one of `ROLES`."""
+        if not self.frozen or metric != self.metric:
+            return EXPLORATORY
+        return PLANNED if self.dataset in ("", dataset) else SECONDARY
 
     @property
     def as_json(self) -> dict[str, Any]:
         return {
             "preset": self.preset,
             "metric": self.metric,
+            "dataset": self.dataset,
             "comparisons": [list(pair) for pair in self.comparisons],
             "outcomes": dict(self.outcomes),
             "minimum": self.minimum,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluation.panel import NO_MAJORITY
 from evaluation.verdicts.rates import Rate
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 # other rule is the verdict that its criteria count as.
 JUDGED, EXCLUDED = "judged", "excluded"
 # Why a response that should have been judged has no verdict: the judge's reply could not be read,
-# or there was none.
-JUDGE_FAILURES = UNPARSED, JUDGE_FAILED = "unparsed", "judge_failed"
+# there was none, or the judges of a panel voted without a majority.
+JUDGE_FAILURES = UNPARSED, JUDGE_FAILED, UNDECIDED = "unparsed", "judge_failed", "no_majority"
 PENDING = "pending"  # like JUDGE_FAILURES, a reason why an answered response has no verdict
 UNJUDGED = "unjudged"
 ANSWERED = "answered"
 OUTCOMES = (ANSWERED, "refused", "empty", "filtered", "cut_off", "failed", "unknown", "unasked")  # of responses
 TRAP, CONTROL = "trap", "control"
+HELD_OUT = "held-out"  # the part of a release that is not published
 COMBINED = "combined"  # the name of all data sets pooled
 POLARITY = "polarity"  # the breakdown by polarity of rubrics, which is not a stored facet
 RUBRIC = "key"  # membership by rubric key, for rates that count only one key
@@ -40,7 +42,15 @@ Ints = NDArray[np.signedinteger[Any]]
 
 def failure_of(status: str, error: str) -> str:
     """Why a failed judgment has no verdict: one of JUDGE_FAILURES; '' if it has not failed."""
-    return "" if status != "failed" else UNPARSED if error == BROKEN else JUDGE_FAILED
+    return {BROKEN: UNPARSED, NO_MAJORITY: UNDECIDED}.get(error, JUDGE_FAILED) if status == "failed" else ""
+
+
+def failure_rule(rules: Mapping[str, str], failure: str) -> str:
+    """How a failure of the judge counts.
+
+    Plans from before there was a rule for votes without a majority count them as JUDGE_FAILED.
+    """
+    return rules.get(failure, rules.get(JUDGE_FAILED, EXCLUDED) if failure == UNDECIDED else EXCLUDED)
 
 
 def counted_verdict(rules: Mapping[str, str], outcome: str, verdict: str, status: str, error: str) -> str:
@@ -52,7 +62,7 @@ def counted_verdict(rules: Mapping[str, str], outcome: str, verdict: str, status
     rule = rules.get(outcome, JUDGED)
     if rule == JUDGED and not verdict and error not in (NO_RESPONSE, NOT_JUDGED):
         failure = failure_of(status, error)
-        rule = rules.get(failure, EXCLUDED) if failure else JUDGED
+        rule = failure_rule(rules, failure) if failure else JUDGED
     return verdict or UNJUDGED if rule == JUDGED else UNJUDGED if rule == EXCLUDED else rule
 
 

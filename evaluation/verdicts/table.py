@@ -37,6 +37,7 @@ class SampleColumns(NamedTuple):
     tasks: Sequence[str]
     clusters: Ints  # of `selection.cluster_numbers`
     is_control: NDArray[np.bool_]
+    is_held_out: NDArray[np.bool_]
 
 
 class RubricColumns(NamedTuple):
@@ -118,6 +119,7 @@ class VerdictTable:
     unit_dataset: Ints
     unit_cluster: Ints
     unit_is_control: NDArray[np.bool_]
+    unit_is_held_out: NDArray[np.bool_]
     rubrics: int
     # Facet -> value -> which rubrics have it.
     members: Mapping[str, Mapping[str, NDArray[np.bool_]]]
@@ -173,7 +175,8 @@ def build_table(
     Judgments of responses that have not ended, or that belong to none of `datasets`, are left out.
     """
     order = np.argsort(samples.ids)
-    sample_ids, clusters, is_control = samples.ids[order], samples.clusters[order], samples.is_control[order]
+    sample_ids, clusters = samples.ids[order], samples.clusters[order]
+    is_control, is_held_out = samples.is_control[order], samples.is_held_out[order]
     tasks = sorted(set(samples.tasks))
     task = np.array([tasks.index(name) for name in samples.tasks], dtype=INDEX_TYPE)[order]
     dataset_index = {(data.task, data.variant): position for position, data in enumerate(datasets)}
@@ -246,6 +249,7 @@ def build_table(
         unit_dataset=unit_dataset.astype(INDEX_TYPE),
         unit_cluster=clusters[unit_sample],
         unit_is_control=is_control[unit_sample],
+        unit_is_held_out=is_held_out[unit_sample],
         rubrics=len(rubric_ids),
         members={
             name: {value: _marked(rubric_ids, ids) for value, ids in values.items()}

@@ -11,17 +11,14 @@ from rest_framework.views import APIView
 
 from generation import tasks
 from generation.batches import estimate, launch, queries, services
-from generation.batches.draw import MAX_SEED, parse_draw
 from generation.batches.kind import BATCHES
+from generation.batches.serializers import BatchSettingsSerializer, LaunchBatchSerializer, batch_settings
 from generation.jobs import queries as jobs_queries
 from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
-    JOB_FIELDS,
     LAUNCH_KEY,
-    ConfirmSerializer,
     JobSerializer,
     LaunchEstimateSerializer,
-    LikeSerializer,
     LiveSerializer,
     ModelAskedSerializer,
     ProgressSerializer,
@@ -29,14 +26,12 @@ from generation.jobs.serializers import (
     job_values,
     launch_key,
 )
-from generation.models import Batch, Endpoint, Import, Source
-from generation.recipes import registry
-from generation.recipes.serializers import known_benchmark
+from generation.models import Batch, Import
 from generation.sources import queries as sources_queries
 from generation.sources.api import ImportSerializer
-from review.common.api import MAX_ID, NamedRowField, NewestFirst, ShortDictField, ShortListField, validated_body
+from review.common.api import NewestFirst, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import BlockSerializer
+from review.common.serializers import BlockSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
@@ -53,28 +48,16 @@ class CancelImport(GenericAPIView[Import]):
         return Response(ImportSerializer(services.cancel_import(self.get_object().pk)).data)
 
 
-class BatchSerializer(serializers.ModelSerializer[Any]):
+class BatchSerializer(ModelRowSerializer):
     """One launch of a recipe over the records of a source."""
 
-    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
-    prompts_sha256 = serializers.CharField(help_text="The digest of a team's own prompts; empty for released ones.")
-    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
+    row = Batch
+    shows = (
+        "id benchmark source.name status prompts prompts_sha256 preset comparison created_by.username created_at "
+        "finished_at"
+    )
 
-    class Meta:
-        model = Batch
-        fields = [
-            "id",
-            "benchmark",
-            "source",
-            "status",
-            "prompts",
-            "prompts_sha256",
-            "preset",
-            "comparison",
-            "created_by",
-            "created_at",
-            "finished_at",
-        ]
+    prompts_sha256 = serializers.CharField(help_text="The digest of a team's own prompts; empty for released ones.")
 
 
 class CountedBatchSerializer(BatchSerializer):
@@ -83,9 +66,6 @@ class CountedBatchSerializer(BatchSerializer):
     drafts_count = serializers.IntegerField()
     ended_count = serializers.IntegerField()
     failed_count = serializers.IntegerField()
-
-    class Meta(BatchSerializer.Meta):
-        fields = [*BatchSerializer.Meta.fields, "drafts_count", "ended_count", "failed_count"]
 
 
 class WholeBatchSerializer(JobSerializer, BatchSerializer):
@@ -112,83 +92,6 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()
-
-    class Meta(BatchSerializer.Meta):
-        fields = [
-            *BatchSerializer.Meta.fields,
-            "draw",
-            "plan",
-            "settings",
-            "changed",
-            "checks",
-            "roles",
-            "models",
-            "one_model",
-            *JOB_FIELDS,
-            "progress",
-            "totals",
-            "live",
-        ]
-
-
-class BatchAskSerializer(LikeSerializer):
-    """The settings of a batch. Every role that its records need must have an endpoint, unless the role has a default or
-    is optional. Benchmark, source and roles are required without `like`. With it, roles and settings are replaced one by
-    one, and another preset drops the overrides.
-
-    `plan`: a plan's name ("" for the default, "none" for none), or targets by trap code. `checks`:
-    null for all.
-    """
-
-    kind = BATCHES
-    needed = ("benchmark", "source", "roles")
-
-    benchmark = serializers.CharField(max_length=64, validators=[known_benchmark], required=False)
-    source = NamedRowField(queryset=Source.objects.all(), required=False)  # type: ignore[assignment]
-    roles = ShortDictField(child=NamedRowField(queryset=Endpoint.objects.exclude(url="")), required=False)
-    beside = ShortListField(
-        child=NamedRowField(queryset=Endpoint.objects.exclude(url="")),
-        default=list,
-        help_text="Further endpoints for the role that several may play; each record gets one draft per endpoint.",
-    )
-    limit = serializers.IntegerField(
-        min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="Record limit."
-    )
-    draw = serializers.CharField(
-        max_length=200, default="", allow_blank=True, help_text="first (default), random or stratified:FIELD."
-    )
-    seed = serializers.IntegerField(min_value=0, max_value=MAX_SEED, default=0, help_text="The seed of a random draw.")
-    where = ShortDictField(
-        child=serializers.ListField(child=serializers.CharField(max_length=300), min_length=1, max_length=100),
-        default=dict,
-        help_text='Draw only records with one of these values of each field: {"language": ["en"]}.',
-    )
-    plan = serializers.JSONField(required=False, help_text='A name, or targets such as {"A1": 30, "C": 20}.')
-    prompts = serializers.CharField(
-        max_length=64,
-        default="",
-        allow_blank=True,
-        help_text="The prompt set, NAME or NAME@VERSION; empty: the default.",
-    )
-    preset = serializers.CharField(
-        max_length=64, default="", allow_blank=True, help_text="The recipe's preset; empty: its first."
-    )
-    settings = ShortDictField(
-        source="changes", default=dict, help_text='Preset values to override: {"reviewers": "two"}.'
-    )
-    checks = ShortListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
-
-
-class LaunchSerializer(ConfirmSerializer, BatchAskSerializer):
-    """A batch to launch, with a budget or `confirmed`."""
-
-
-def batch_settings(body: dict[str, Any]) -> launch.BatchSettings:
-    """The settings that a request body describes. Raises WrongPlan, WrongDraw."""
-    rest = {name: value for name, value in body.items() if name not in ("seed", "where")}
-    plan = registry.resolve_plan(body["benchmark"], body.get("plan", ""))
-    draw = parse_draw(body["draw"], body["seed"], body["where"])
-    return launch.BatchSettings(**{**rest, "plan": plan, "draw": draw})
 
 
 def estimate_response(settings: launch.BatchSettings) -> Response:
@@ -225,13 +128,13 @@ class Batches(ListAPIView[Batch]):
     pagination_class = NewestFirst
     queryset = queries.batches()
 
-    @extend_schema(parameters=[LAUNCH_KEY], request=LaunchSerializer, responses={202: WholeBatchSerializer})
+    @extend_schema(parameters=[LAUNCH_KEY], request=LaunchBatchSerializer, responses={202: WholeBatchSerializer})
     def post(self, request: Request) -> Response:
         """Launch a recipe over records that have no draft of this benchmark yet.
 
         Workers do the rest.
         """
-        settings = batch_settings(validated_body(LaunchSerializer, request))
+        settings = batch_settings(validated_body(LaunchBatchSerializer, request))
         batch = launch.launch_batch(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, batch.pk)
         return Response(WholeBatchSerializer(_whole_batch(BATCHES.get_with_status(batch.pk))).data, status=202)
@@ -242,9 +145,9 @@ class EstimateBatch(APIView):
 
     can = Can.PRODUCE
 
-    @extend_schema(request=BatchAskSerializer, responses=LaunchEstimateSerializer)
+    @extend_schema(request=BatchSettingsSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
-        return estimate_response(batch_settings(validated_body(BatchAskSerializer, request, beside=LaunchSerializer)))
+        return estimate_response(batch_settings(validated_body(BatchSettingsSerializer, request)))
 
 
 class AnalysisSerializer(serializers.Serializer[Any]):

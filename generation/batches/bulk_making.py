@@ -24,6 +24,7 @@ from django.utils import timezone
 from generation.batches import queries
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import finish_all, requeue, take
+from generation.engine.watchdog import computing_for
 from generation.engine.worker_lane import SHUTTING_DOWN
 from generation.jobs import life_cycle
 from generation.models import Batch, Draft, Job, Rubric, Sample, SampleVersion
@@ -64,12 +65,14 @@ def make_published_samples(batch: Batch) -> int:
     while life_cycle.is_running(batch.pk) and not SHUTTING_DOWN.is_set() and time.monotonic() < deadline:
         rows = take(queued, CHUNK)
         ready, other_rows = [], []
-        for row, value in zip(rows, queries.draft_values(rows, joined=False), strict=True):
-            sample = recipe.finished(value)
-            if sample is None:
-                other_rows.append(row)
-            else:
-                ready.append((row, sample))
+        values = queries.draft_values(rows, joined=False)
+        with computing_for(batch):
+            for row, value in zip(rows, values, strict=True):
+                sample = recipe.finished(value)
+                if sample is None:
+                    other_rows.append(row)
+                else:
+                    ready.append((row, sample))
         for row in other_rows:
             requeue(row)
         if ready:
@@ -108,21 +111,22 @@ def make_waiting_samples(batch: Batch) -> int:
     done = last = 0
     while rows := list(waiting.filter(pk__gt=last)[:CHUNK]):
         last = rows[-1].pk
-        done += _make_waiting(batch, rows, drawn)
+        values = zip(rows, queries.draft_values(rows), strict=True)
+        # Before the transaction:
+        with prompts_queries.using(batch.benchmark, batch.prompt_set), computing_for(batch):
+            made = [(row, registry.recipe(batch.benchmark).sample(value)) for row, value in values]
+        done += _make_waiting(batch, made, drawn)
     return done
 
 
 @recording_events()  # opening a case is an event
-def _make_waiting(batch: Batch, rows: Sequence[Draft], drawn: frozenset[int] | None) -> int:
+def _make_waiting(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> int:
     if life_cycle.lock_job(batch.pk).status == Job.Status.CANCELLED:
         return 0
-    waiting_rows = list(_waiting_drafts(batch).filter(pk__in=[row.pk for row in rows]))
-    sample = registry.recipe(batch.benchmark).sample
-    values = zip(waiting_rows, queries.draft_values(waiting_rows), strict=True)
-    with prompts_queries.using(batch.benchmark, batch.prompt_set):
-        new_samples = [(row, sample(value)) for row, value in values]
-    _make_samples(batch, new_samples, drawn)
-    return len(waiting_rows)
+    still = set(_waiting_drafts(batch).filter(pk__in=[row.pk for row, _sample in made]).values_list("pk", flat=True))
+    still_waiting = [(row, sample) for row, sample in made if row.pk in still]
+    _make_samples(batch, still_waiting, drawn)
+    return len(still_waiting)
 
 
 def has_waiting_drafts(batch: Batch) -> bool:
@@ -174,7 +178,7 @@ def _draw_for_review(batch: Batch, drafts: QuerySet[Draft], json_field: str) -> 
     for pk, external_id, *stratum, place in rows.iterator(chunk_size=STREAMED):
         digest = hashlib.sha256(f"{seed}\x1f{external_id}\x1f{place}".encode(errors="surrogatepass")).digest()
         heap = heaps.setdefault(tuple(stratum), [])
-        room = size - drawn_before[tuple(stratum)]
+        room = size * draw.multiples.get(tuple(stratum), 1) - drawn_before[tuple(stratum)]
         # heapq keeps the smallest entry in front, but the last one by rank must go: negate ranks.
         if room > 0:
             (heapq.heappush if len(heap) < room else heapq.heappushpop)(heap, (-int.from_bytes(digest[:8]), -pk))

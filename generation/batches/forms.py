@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -12,17 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from generation.batches import launch
-from generation.batches.draw import (
-    FIELDS,
-    FIRST,
-    MAX_SEED,
-    RANDOM,
-    STRATIFIED,
-    Draw,
-    draw_fields,
-    parse_draw,
-    parse_where,
-)
+from generation.batches.draw import FIELDS, FIRST, RANDOM, STRATIFIED, draw_fields, parse_where
 from generation.common.fields import ShallowJSON
 from generation.errors import WrongDraw, WrongPlan, WrongSetting
 from generation.jobs.forms import SpendingForm
@@ -51,24 +41,15 @@ UNSTORABLE = _("This JSON contains a character that cannot be stored (NUL, or ha
 class LaunchForm(SpendingForm):
     """The endpoint for each role of a recipe, the record limit, and how to make samples."""
 
-    records = ("limit", "draw", "stratify_by", "seed", "where", "plan", "plan_file", "plan_text")
+    settings_class = launch.BatchSettings
+    omitted = ("benchmark", "source")
+    also_records = ("stratify_by", "where", "plan", "plan_file", "plan_text")
 
-    preset = forms.ChoiceField(
-        label=_("Preset"),
-        required=False,
-        widget=forms.RadioSelect,
-        help_text=_(
-            "The recipe's settings. They are saved with the batch and also used for later versions of its samples."
-        ),
-    )
     changes = ShallowJSON(
         label=_("Overrides"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
         help_text=_('Override preset values, as JSON. For example: {"%(name)s": %(value)s}.'),
-    )
-    limit = forms.IntegerField(
-        label=_("Record limit"), min_value=1, required=False, help_text=_("Leave empty to use all remaining records.")
     )
     draw = forms.ChoiceField(
         label=_("Selection"),
@@ -81,13 +62,6 @@ class LaunchForm(SpendingForm):
     )
     stratify_by = forms.ChoiceField(
         label=_("Field for strata"), required=False, help_text=_("Only used by a draw in proportion to a field.")
-    )
-    seed = forms.IntegerField(
-        label=_("Seed"),
-        min_value=0,
-        max_value=MAX_SEED,
-        required=False,
-        help_text=_("The same seed draws the same records. Leave empty for 0."),
     )
     where = forms.CharField(
         label=_("Only records with"),
@@ -108,7 +82,6 @@ class LaunchForm(SpendingForm):
     )
     # The text of the plan file, carried from the estimate to the launch.
     plan_text = forms.CharField(required=False, max_length=PLAN_BYTES, widget=forms.HiddenInput)
-    prompts = forms.ChoiceField(label=_("Prompts"), required=False)
     compare = forms.ChoiceField(
         label=_("Compare with"),
         required=False,
@@ -151,7 +124,8 @@ class LaunchForm(SpendingForm):
         checks = [(name, gettext(registry.check_label(benchmark, name))) for name in registry.check_names(benchmark)]
         self._offer("preset", presets, is_offered=bool(presets))
         if presets:
-            self.fields["preset"].initial = presets[0][0]
+            preset = cast("forms.ChoiceField", self.fields["preset"])
+            preset.initial, preset.widget = presets[0][0], forms.RadioSelect(choices=presets)
             name, value = next(iter(recipe.presets[0].values.items()), ("…", "…"))
             help_text = self.fields["changes"].help_text % {"name": name, "value": json.dumps(value)}
             self.fields["changes"].help_text = help_text
@@ -180,7 +154,6 @@ class LaunchForm(SpendingForm):
                 "prompts",
                 "compare",
                 "skip",
-                *SpendingForm.base_fields,
             ]
         )
 
@@ -255,19 +228,11 @@ class LaunchForm(SpendingForm):
         return any(field.required for name, field in self.fields.items() if name.startswith("role-"))
 
     @property
-    def _draw(self) -> Draw:
-        data = self.cleaned_data
-        mode = data["draw"] or FIRST
-        draw_text = f"{mode}:{data['stratify_by'] or FIELDS[0]}" if mode == STRATIFIED else mode
-        return parse_draw(draw_text, data["seed"], data["where"])
-
-    @property
     def settings(self) -> launch.BatchSettings:
         """The settings to launch; only for a valid form."""
         data = self.cleaned_data
         plan = data.get("plan_file") or data.get("plan_text") or registry.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in registry.check_names(self._benchmark) if name not in data.get("skip", ())]
-        spending = {name: data[name] for name in SpendingForm.base_fields}
         compare: str = data.get("compare", "")
         endpoints = {
             name.removeprefix("role-"): endpoint
@@ -276,20 +241,21 @@ class LaunchForm(SpendingForm):
         }
         several = registry.recipe(self._benchmark).several
         first, *beside = endpoints.pop(several, None) or [None]
+        draw = f"{STRATIFIED}:{data['stratify_by'] or FIELDS[0]}" if data["draw"] == STRATIFIED else data["draw"]
         return launch.BatchSettings(
-            benchmark=self._benchmark,
-            source=self._source,
-            roles=endpoints if first is None else {**endpoints, several: first},
-            beside=beside,
-            limit=data["limit"],
-            draw=self._draw,
-            plan=plan,
-            prompts=data.get("prompts", ""),
-            compare=compare[1:] if compare else None,
-            preset=data.get("preset", ""),
-            changes=data.get("changes") or {},
-            checks=checks,
-            **spending,
+            **self.values
+            | {
+                "benchmark": self._benchmark,
+                "source": self._source,
+                "roles": endpoints if first is None else {**endpoints, several: first},
+                "beside": beside,
+                "draw": draw,
+                "where": data["where"],
+                "plan": plan,
+                "compare": compare[1:] if compare else None,
+                "changes": data.get("changes") or {},
+                "checks": checks,
+            }
         )
 
 

@@ -3,56 +3,86 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import Count, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from generation import errors
 from generation.batches import queries
-from generation.batches.draw import STRATIFIED, UNKNOWN, Draw, DrawnRecords, draw_records
+from generation.batches.draw import MAX_SEED, STRATIFIED, UNKNOWN, Draw, DrawnRecords, draw_records, parse_draw
 from generation.common.chunks import chunked
 from generation.jobs import life_cycle
+from generation.jobs.settings import RECORDS, LaunchSettings, Setting
 from generation.models import Batch, BatchRole, Comparison, Draft, Endpoint, Source, SourceRecord
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import TrapPlan
 from generation.samples import queries as samples_queries
 from review.common import bulk_rows
+from review.common.api import MAX_ID
 from review.models import User
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSettings:
+class BatchSettings(LaunchSettings):
     """The settings of a batch, or of a comparison of two, to estimate or launch.
 
     `roles`: the endpoint of each role; `beside`: further endpoints of the role that several may
-    play. `limit`: the maximum number of records, selected by `draw`. `plan`: the trap plan.
-    `prompts`: the set of prompt files, released or a team's own (NAME, or NAME@VERSION); `compare`:
-    that of a second batch over the same records, None without a comparison. `preset`: the recipe's
-    preset, "" for the default; `changes`: overrides of its values (`registry.resolve_settings`).
-    `checks`: None for all of them. `budget_money`, `budget_calls`: the maximum cost and number of a
-    batch's calls; None: no limit.
-    `fresh`: ignore cached replies. `first_only`: pause when the first record has ended.
+    play. `where`: field -> values, see `Draw`. `plan`: the trap plan. `compare`: the set of prompt
+    files of a second batch over the same records, None without a comparison. `changes`: overrides
+    of the preset's values (`registry.resolve_settings`). `checks`: None for all of them.
     """
 
-    benchmark: str
-    source: Source
+    benchmark: Annotated[str, Setting(_("Benchmark"), most=64)]
+    source: Annotated[Source, Setting(_("Source"))]  # type: ignore[valid-type]  # as in RunSettings
     roles: Mapping[str, Endpoint]
     beside: Sequence[Endpoint] = ()
-    limit: int | None = None
-    draw: Draw = field(default_factory=Draw)
+    limit: Annotated[
+        int | None,
+        Setting(
+            _("Record limit"), _("Leave empty to use all remaining records."), section=RECORDS, least=1, most=MAX_ID
+        ),
+    ] = None
+    draw: Annotated[
+        str, Setting(_("Selection"), _("first (default), random or stratified:FIELD."), section=RECORDS, most=200)
+    ] = ""
+    seed: Annotated[
+        int,
+        Setting(
+            _("Seed"),
+            _("The same seed draws the same records. Leave empty for 0."),
+            section=RECORDS,
+            least=0,
+            most=MAX_SEED,
+        ),
+    ] = 0
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     plan: TrapPlan | None = None
-    prompts: str = ""
+    prompts: Annotated[
+        str,
+        Setting(
+            _("Prompts"), _("A released prompt set, or one of your own: NAME or NAME@VERSION."), most=64, choices=()
+        ),
+    ] = ""
     compare: str | None = None
-    preset: str = ""
+    preset: Annotated[
+        str,
+        Setting(
+            _("Preset"),
+            _("The recipe's settings. They are saved with the batch and also used for later versions of its samples."),
+            most=64,
+            choices=(),
+        ),
+    ] = ""
     changes: Mapping[str, Any] = field(default_factory=dict)
     checks: Sequence[str] | None = None
-    budget_money: Decimal | None = None
-    budget_calls: int | None = None
-    fresh: bool = False
-    first_only: bool = False
+
+    @property
+    def record_draw(self) -> Draw:
+        """How records are drawn. Raises WrongDraw."""
+        return parse_draw(self.draw, self.seed, self.where)
 
     def players_in(self, bound: Mapping[str, Endpoint]) -> tuple[Endpoint, ...]:
         """The distinct endpoints of the role that several may play; empty if no record needs it.
@@ -139,8 +169,8 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
     records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds)
     if recipe.splits is not None:
         values = registry.resolve_settings(settings.benchmark, settings.preset, settings.changes)
-        _check_splits(records, recipe.splits(values), settings.draw)
-    return draw_records(records, settings.source, settings.draw, settings.limit)
+        _check_splits(records, recipe.splits(values), settings.record_draw)
+    return draw_records(records, settings.source, settings.record_draw, settings.limit)
 
 
 def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[str, ...]], draw: Draw) -> None:
@@ -203,10 +233,7 @@ def _new_batch(
             str(each.pk): each.launch_settings for each in (*roles.values(), *setting.players_in(roles))
         },
         draw=drawn_records.summary,
-        budget_money=setting.budget_money,
-        budget_calls=setting.budget_calls,
-        fresh=setting.fresh,
-        first_only=setting.first_only,
+        **setting.of_job,
         comparison=comparison,
         arm=arm,
         created_by=actor,

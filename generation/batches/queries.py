@@ -330,13 +330,9 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
 
 def sample_of_draft(draft: Draft) -> NewSample:
     """The sample that the recipe makes of a draft which went through all steps."""
-    return sample_of(draft.batch, draft_value(draft))
-
-
-def sample_of(batch: Batch, value: DraftValue) -> NewSample:
-    """The sample that the batch's recipe makes of a draft's value, with its prompts' names."""
+    batch = draft.batch
     with prompts_queries.using(batch.benchmark, batch.prompt_set):
-        return registry.recipe(batch.benchmark).sample(value)
+        return registry.recipe(batch.benchmark).sample(draft_value(draft))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import F, Max, QuerySet
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from generation.batches import queries
@@ -17,7 +17,7 @@ from generation.engine.bound_models import BoundModels
 from generation.engine.task_queue import check_tries, finish
 from generation.jobs import life_cycle
 from generation.llm.errors import LLMError
-from generation.models import BarrierRound, Batch, Draft, MergeEvent, NearMatch
+from generation.models import BarrierRound, Batch, Draft, Job, MergeEvent, NearMatch
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.recipes.recipe import Barrier, DraftGroup, Dropped, NearDraft, Step
@@ -126,11 +126,14 @@ async def work_on_round(row: BarrierRound, batch: Batch, models: BoundModels) ->
 async def _find_near_drafts(
     row: BarrierRound, batch: Batch, barrier: Barrier, models: BoundModels
 ) -> Sequence[NearDraft]:
-    """Find the drafts of a later round that resemble a draft which an earlier round sent on."""
-    if barrier.near is None or row.number == 1:
+    """Find drafts that resemble one which an earlier round sent on, of this batch or of another."""
+    if barrier.near is None:
         return []
-    rounds = {"round__step": row.step, "round__number__lt": row.number}
-    leads = Draft.objects.filter(batch=batch, onward__parent=F("pk"), **rounds)
+    before = Q(batch=batch, round__number__lt=row.number) | Q(batch__lt=batch.pk, batch__benchmark=batch.benchmark)
+    leads = Draft.objects.filter(before, onward__parent=F("pk"), round__step=row.step)
+    leads = leads.exclude(batch__status=Job.Status.CANCELLED)
+    if not await leads.aexists():
+        return []
     return await barrier.near(StoredArrivals(row.drafts.all()), StoredArrivals(leads), models, batch.settings)
 
 

@@ -1,7 +1,8 @@
 """Changes batches and their drafts: the work of a lane, and decisions on stopped drafts."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from generation.drafts import pre_review_checks
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
 from generation.engine.task_queue import check_tries, finish, take
+from generation.engine.watchdog import computing_for
 from generation.engine.worker_lane import RunningLane
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
@@ -37,6 +39,7 @@ from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, text_similarity
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Dropped, NewSample, Step
+from generation.recipes.recipe import Finding as CheckFinding
 from generation.samples.services import make_control, make_version
 from generation.sources import queries as sources_queries
 from review.audit.trail import recording_events
@@ -146,7 +149,29 @@ async def _work_on_draft(row: Draft, batch: Batch, lane: RunningLane, models: Bo
         await sync_to_async(_store_outputs)(row, batch, list(outputs))
 
 
-@recording_events()  # opening a case is an event
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """What the recipe makes of a finished draft. `findings`: of its checks."""
+
+    sample: NewSample
+    control: NewSample | None
+    fingerprint: text_similarity.Fingerprint | None
+    findings: Sequence[CheckFinding]
+
+
+def _finished(row: Draft, batch: Batch, value: DraftValue) -> _Finished:
+    """Make the sample of a finished draft. Stores nothing: call it before the transaction."""
+    recipe = registry.recipe(batch.benchmark)
+    with prompts_queries.using(batch.benchmark, batch.prompt_set), computing_for(row):
+        sample = recipe.sample(value)
+        return _Finished(
+            sample=sample,
+            control=recipe.control(value) if recipe.control is not None and row.sample_id is None else None,
+            fingerprint=pre_review_checks.fingerprint_of(batch, sample),
+            findings=pre_review_checks.findings_of(batch, value),
+        )
+
+
 def _store_outputs(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
     """Store a step's outputs: the same draft at its next step, several as children, or samples."""
     recipe = registry.recipe(batch.benchmark)
@@ -161,30 +186,40 @@ def _store_outputs(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
     at_barrier = rounds.is_barrier(steps, following)
     if following >= len(steps):
         # A recipe that draws samples for review makes them once all drafts of the batch have ended.
-        if finish(row, Status.DONE, data=outputs[0].data) and (recipe.review_draw is None or row.sample_id is not None):
-            for output in outputs:
-                _submit_for_review(row, batch, output)
+        makes_samples = recipe.review_draw is None or row.sample_id is not None
+        finished = [_finished(row, batch, output) for output in outputs] if makes_samples else []
+        with recording_events():  # opening a case is an event
+            if finish(row, Status.DONE, data=outputs[0].data):
+                for made in finished:
+                    _submit_for_review(row, batch, made)
     elif len(outputs) == 1:
         finish(row, Status.QUEUED, data=outputs[0].data, step=following, at_barrier=at_barrier, tries=0)
-    elif finish(row, Status.DONE):
+    else:
+        _split(row, [(output.data, following, at_barrier) for output in outputs])
+
+
+@transaction.atomic
+def _split(row: Draft, children: Sequence[tuple[Mapping[str, Any], int, bool]]) -> None:
+    """End a draft whose step returned several: each goes on as a draft of its own."""
+    if finish(row, Status.DONE):
         Draft.objects.bulk_create(
             Draft(
-                batch=batch,
+                batch_id=row.batch_id,
                 record_id=row.record_id,
                 parent=row,
                 sample_id=row.sample_id,
                 version=row.version,
-                step=following,
-                data=output.data,
+                step=step,
+                data=data,
                 preferred=row.preferred,
                 endpoint_id=row.endpoint_id,
                 at_barrier=at_barrier,
             )
-            for output in outputs
+            for data, step, at_barrier in children
         )
 
 
-def _submit_for_review(row: Draft, batch: Batch, value: DraftValue) -> None:
+def _submit_for_review(row: Draft, batch: Batch, made: _Finished) -> None:
     """Submit a finished draft for review.
 
     Not if a check stops it, or if its sample is no longer being regenerated (the batch was
@@ -196,23 +231,18 @@ def _submit_for_review(row: Draft, batch: Batch, value: DraftValue) -> None:
             ending = {"error": "Dropped", "detail": f"The sample is already {sample.status}."}
             Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **ending)
             return
-    new_sample = registry.recipe(batch.benchmark).sample(value)
-    fingerprint = pre_review_checks.fingerprint_of(batch, new_sample)
-    if pre_review_checks.run_checks(row, batch, value, fingerprint):
+    if pre_review_checks.stops(row, batch, made.findings, made.fingerprint):
         pre_review_checks.stop_draft(row)
     else:
-        _make_sample(row, batch, value, new_sample, fingerprint)
+        _make_sample(row, batch, made)
 
 
-def _make_sample(
-    row: Draft, batch: Batch, value: DraftValue, new_sample: NewSample, fingerprint: text_similarity.Fingerprint | None
-) -> SampleVersion:
+def _make_sample(row: Draft, batch: Batch, made: _Finished) -> SampleVersion:
     """Make the sample, and beside its first version the control if the recipe makes one."""
-    version = make_version(row, batch, new_sample)
-    pre_review_checks.index_text(version, fingerprint)
-    control = registry.recipe(batch.benchmark).control
-    if control is not None and row.sample_id is None and (control_sample := control(value)) is not None:
-        make_control(row, batch, control_sample)
+    version = make_version(row, batch, made.sample)
+    pre_review_checks.index_text(version, made.fingerprint)
+    if made.control is not None:
+        make_control(row, batch, made.control)
     return version
 
 
@@ -235,19 +265,20 @@ def discard_waiting(batch_id: int) -> None:
     Sample.objects.filter(batch=batch_id, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
 
 
-@recording_events()  # opening a case is an event
 def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVersion:
     """Send a stopped draft to review.
 
     Raises NotStopped, ReasonMissing, JobOver (the draft's batch was cancelled).
     """
-    row = pre_review_checks.stopped_draft(draft_id, reason)
-    if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
-        raise errors.JobOver
-    value = queries.draft_value(row)
-    new_sample = queries.sample_of(row.batch, value)
-    pre_review_checks.record_decision(row, Draft.Gate.LET_THROUGH, actor, reason)
-    return _make_sample(row, row.batch, value, new_sample, pre_review_checks.fingerprint_of(row.batch, new_sample))
+    with transaction.atomic():
+        row = pre_review_checks.stopped_draft(draft_id, reason)
+    made = _finished(row, row.batch, queries.draft_value(row))  # a stopped draft does not change
+    with recording_events():  # opening a case is an event
+        row = pre_review_checks.stopped_draft(draft_id, reason)
+        if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
+            raise errors.JobOver
+        pre_review_checks.record_decision(row, Draft.Gate.LET_THROUGH, actor, reason)
+        return _make_sample(row, row.batch, made)
 
 
 @transaction.atomic

@@ -25,9 +25,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from generation.common.formats import FormatError
 
@@ -37,6 +38,7 @@ MAX_OUTPUT = 32 * 2**30  # bytes of all entries
 MAX_UNPACKED_FILE = 4 * 2**30  # bytes of a temporary file
 TOTAL_SECONDS = 4 * 60 * 60  # of computing, for the whole file
 PATIENCE = 4  # times the seconds of computing that may pass until the next entry
+SILENCE = 1.0  # seconds without an entry after which the caller is told
 
 _ROOT = Path(__file__).resolve().parents[2]
 _BUFFER = 16 * 1024  # bytes kept back, while entries follow one another within _DELAY seconds
@@ -82,12 +84,15 @@ def stream(
     *arguments: Any,
     raises: Iterable[type[Exception]] = (),
     limits: Limits | None = None,
+    while_silent: Callable[[], object] = lambda: None,
 ) -> Iterator[Any]:
     """What `reader(*arguments)` yields, in a process of its own, which ends with this iterator.
 
     Args:
         reader: a function at the top of a module; its arguments and what it yields are JSON.
         raises: errors of the reader to raise again here; they are made from one text.
+        while_silent: called every `SILENCE` seconds while the process lives and sends nothing, so
+            that the caller can keep what it holds.
 
     Raises:
         Exhausting: it would need more than `limits` (default: `configured`); the text names which.
@@ -100,9 +105,7 @@ def stream(
     count = size = 0
     task = [reader.__module__, reader.__qualname__, list(arguments), list(known), asdict(limits)]
     with _process(json.dumps(task)) as process:
-        while line := process.stdout.readline(MAX_LINE + 1):  # type: ignore[union-attr]  # it is a pipe
-            if not line.endswith(b"\n"):
-                break
+        for line in _lines(cast(IO[bytes], process.stdout), while_silent):
             word, value = json.loads(line.decode("utf-8", "surrogatepass"))
             match word:
                 case "entry":
@@ -122,6 +125,22 @@ def stream(
                     log.error("the reader %s failed: %s\n%s", reader.__qualname__, *value)
                     raise ReaderFailed(value[0])
         raise Exhausting(_limit_hit(process.wait(), limits, count))
+
+
+def _lines(pipe: IO[bytes], while_silent: Callable[[], object]) -> Iterator[bytes]:
+    """The whole lines that arrive, until the other side ends or a line is longer than allowed."""
+    begun = bytearray()
+    while len(begun) <= MAX_LINE:
+        while not wait([pipe.fileno()], SILENCE):
+            while_silent()
+        part = os.read(pipe.fileno(), 2**18)
+        if not part:
+            return
+        first, *others = part.split(b"\n")
+        begun += first
+        for other in others:
+            yield bytes(begun)
+            begun = bytearray(other)
 
 
 def _limit_hit(status: int, limits: Limits, count: int) -> str:
@@ -151,7 +170,7 @@ def _process(task: str) -> Iterator[Popen[bytes]]:
         }
         command = [sys.executable, "-m", __name__, task]
         with Popen(  # noqa: S603 - our own program
-            command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, cwd=_ROOT, env=environment
+            command, bufsize=0, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, cwd=_ROOT, env=environment
         ) as process:
             try:
                 yield process

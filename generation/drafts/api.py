@@ -17,6 +17,7 @@ from generation.models import Batch, Draft, Finding
 from generation.models.work import Work
 from review.common.api import OldestFirst, paginated_response, validated_body, validated_query
 from review.common.decorators import signed_in_account
+from review.common.serializers import ModelRowSerializer
 from review.rules.permissions import Can
 
 
@@ -27,37 +28,21 @@ class ReasonField(serializers.CharField):
         return gettext(value) if value else ""
 
 
-class DraftSerializer(serializers.ModelSerializer[Draft]):
+class DraftSerializer(ModelRowSerializer):
     """A sample in the making. `step` is its current step of the recipe, `gate` the decision of the pre-review checks.
 
     `endpoint` plays the role that several may play. `at_barrier`: it waits for the others of its
     batch; `onward`: the draft in which it now continues.
     """
 
-    endpoint = serializers.CharField(source="endpoint.name", allow_null=True, default=None)
-    record = serializers.CharField(source="record.external_id")
+    row = Draft
+    shows = (
+        "id record.external_id parent sample version preferred step status gate endpoint.name at_barrier onward tries "
+        "error detail"
+    )
+
     preferred = serializers.ListField(child=serializers.CharField())
     detail = ReasonField(allow_blank=True)
-
-    class Meta:
-        model = Draft
-        fields = [
-            "id",
-            "record",
-            "parent",
-            "sample",
-            "version",
-            "preferred",
-            "step",
-            "status",
-            "gate",
-            "endpoint",
-            "at_barrier",
-            "onward",
-            "tries",
-            "error",
-            "detail",
-        ]
 
 
 class DraftQuery(serializers.Serializer[Any]):
@@ -67,16 +52,13 @@ class DraftQuery(serializers.Serializer[Any]):
     gate = serializers.ChoiceField(choices=Draft.Gate.choices, required=False)
 
 
-class FindingSerializer(serializers.ModelSerializer[Finding]):
+class FindingSerializer(ModelRowSerializer):
     """A finding of a check in a draft. `other`: the similar sample; `likeness`: from 0 to 1."""
 
-    check_name = serializers.CharField()
-    gate = serializers.CharField(source="draft.gate")
-    other = serializers.CharField(source="other.key", allow_null=True, default=None)
+    row = Finding
+    shows = "id draft check_name stops detail other.key likeness gate=draft.gate created_at"
 
-    class Meta:
-        model = Finding
-        fields = ["id", "draft", "check_name", "stops", "detail", "other", "likeness", "gate", "created_at"]
+    check_name = serializers.CharField()
 
 
 class FindingQuery(serializers.Serializer[Any]):

@@ -3,6 +3,7 @@
 Each finding of a check is a row. Part of the services: called by them, within their transactions.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -12,6 +13,7 @@ from generation import errors
 from generation.models import Band, Batch, Draft, Finding, Fingerprint, GateEvent, Sample, SampleVersion, TextIndex
 from generation.recipes import registry, text_similarity
 from generation.recipes.recipe import Draft as DraftValue
+from generation.recipes.recipe import Finding as CheckFinding
 from generation.recipes.recipe import NewSample
 from review.models import User
 
@@ -25,13 +27,18 @@ def fingerprint_of(batch: Batch, new_sample: NewSample) -> text_similarity.Finge
     return None if compared is None else text_similarity.fingerprint(compared(new_sample))
 
 
-def run_checks(row: Draft, batch: Batch, value: DraftValue, fingerprint: text_similarity.Fingerprint | None) -> bool:
-    """Run the batch's checks on a finished draft and store findings; return whether to stop it."""
+def findings_of(batch: Batch, value: DraftValue) -> list[CheckFinding]:
+    """What the batch's checks find in a finished draft."""
     results = [check.run(value) for check in registry.recipe(batch.benchmark).checks if check.name in batch.checks]
+    return [finding for finding in results if finding]
+
+
+def stops(
+    row: Draft, batch: Batch, findings: Sequence[CheckFinding], fingerprint: text_similarity.Fingerprint | None
+) -> bool:
+    """Store findings of a finished draft, with that of a similar sample; whether they stop it."""
     rows: list[dict[str, Any]] = [
-        {"check_name": finding.check, "stops": finding.stops, "detail": finding.detail}
-        for finding in results
-        if finding
+        {"check_name": finding.check, "stops": finding.stops, "detail": finding.detail} for finding in findings
     ]
     if fingerprint is not None and {text_similarity.IDENTICAL, text_similarity.NEARLY_IDENTICAL} & set(batch.checks):
         rows += _find_similar_sample(row, batch, fingerprint)

@@ -41,8 +41,8 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
 
     class Meta:
         model = Endpoint
-        fields = [*ENDPOINT_FIELDS, "batch_discount", "simulated", "created_at"]
-        read_only_fields = ["simulated", "created_at"]
+        fields = [*ENDPOINT_FIELDS, "batch_discount", "context_found", "simulated", "created_at"]
+        read_only_fields = ["context_found", "simulated", "created_at"]
 
 
 class EndpointChangeSerializer(EndpointSerializer):
@@ -52,7 +52,7 @@ class EndpointChangeSerializer(EndpointSerializer):
     """
 
     class Meta(EndpointSerializer.Meta):
-        read_only_fields = ["name", "simulated", "created_at"]
+        read_only_fields = ["name", "context_found", "simulated", "created_at"]
 
 
 class EndpointTestSerializer(serializers.Serializer[Any]):
@@ -75,6 +75,7 @@ class EndpointTestSerializer(serializers.Serializer[Any]):
     error = serializers.CharField(allow_blank=True)
     detail = serializers.CharField(allow_blank=True)
     http_status = serializers.IntegerField(allow_null=True)
+    context_tokens = serializers.IntegerField(allow_null=True, help_text="The length of its context, if it tells it.")
     findings = serializers.ListField(
         child=serializers.DictField(child=serializers.CharField(allow_blank=True)),
         help_text="What it cannot do of what jobs send: `code` and the server's words.",

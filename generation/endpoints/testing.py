@@ -23,7 +23,8 @@ class EndpointTest:
 
     structured: the output format that works: ``json_schema``, ``json_object`` or ``text``;
     ``unusable`` if the reply did not match the schema; "" without a reply. model: as named by the
-    server. cost: at the endpoint's prices. error, detail: why there is no answer.
+    server. cost: at the endpoint's prices. error, detail: why there is no answer. context_tokens:
+    the length of its context, if it tells it.
     """
 
     at: str
@@ -40,6 +41,7 @@ class EndpointTest:
     detail: str
     http_status: int | None
     findings: list[dict[str, str]] = field(default_factory=list)
+    context_tokens: int | None = None
 
 
 def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
@@ -73,13 +75,14 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
         detail=probed.detail,
         http_status=last.http_status if last else None,
         findings=[asdict(finding) for finding in _findings(probed)],
+        context_tokens=probed.context,
     )
     with transaction.atomic():
         ledger.count_without_job(
             [ledger.LedgerLine(attempt, endpoint, "test") for attempt in (*probed.attempts, *probed.beside)]
         )
-        Endpoint.objects.filter(pk=endpoint.pk).update(last_test=asdict(result))
-    endpoint.last_test = asdict(result)
+        endpoint.last_test, endpoint.context_found = asdict(result), probed.context or endpoint.context_found
+        endpoint.save(update_fields=["last_test", "context_found"])
     return result
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
+from generation.engine import watchdog
 from generation.llm.types import Reply, Request
 from generation.models import Endpoint
 from generation.models.work import Work
@@ -33,16 +34,18 @@ class BoundModels:
     async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
         endpoint = self.endpoints[role]
         ledger = self.lane.ledger_for(endpoint, self.row, self.lines)
-        return await self.lane.gateway.ask(endpoint.settings, request, check=check, ledger=ledger)
+        with watchdog.calling():
+            return await self.lane.gateway.ask(endpoint.settings, request, check=check, ledger=ledger)
 
     async def ask_structured(
         self, role: str, request: Request, shape: type[Shape], *, check: Callable[[Shape], None] | None = None
     ) -> Shape:
         endpoint = self.endpoints[role]
         ledger = self.lane.ledger_for(endpoint, self.row, self.lines)
-        _reply, value = await self.lane.gateway.ask_structured(
-            endpoint.settings, request, shape, check=check, ledger=ledger
-        )
+        with watchdog.calling():
+            _reply, value = await self.lane.gateway.ask_structured(
+                endpoint.settings, request, shape, check=check, ledger=ledger
+            )
         return value
 
     def has(self, role: str) -> bool:
@@ -54,4 +57,5 @@ class BoundModels:
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         endpoint = self.endpoints[role]
         ledger = self.lane.ledger_for(endpoint, self.row, self.lines)
-        return await self.lane.gateway.embed(endpoint.settings, texts, ledger=ledger)
+        with watchdog.calling():
+            return await self.lane.gateway.embed(endpoint.settings, texts, ledger=ledger)

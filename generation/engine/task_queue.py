@@ -18,7 +18,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from generation.llm.errors import GivenUp
+from generation.llm.errors import GivenUp, TooSlow
 from generation.models.work import Work
 
 W = TypeVar("W", bound=Work)
@@ -87,10 +87,14 @@ def join(row: Work, others: QuerySet[W]) -> list[W]:
 def check_tries(row: Work, most: int = MAX_TRIES) -> None:
     """Raise GivenUp if a row has been taken more than `most` times without an end.
 
+    Raise TooSlow if code on it did not come back (`watchdog.condemn`).
+
     Otherwise whatever stops the lane each time (a bug of ours, memory) would recur with every lease
     and be paid for again. If it kills the process, rows that were in flight with it each time are
     given up too; retrying failed rows by hand queues them all.
     """
+    if row.error == TooSlow.__name__:
+        raise TooSlow(row.detail)
     if row.tries > most:
         raise GivenUp(f"It was started {most} times.")
 

@@ -1,4 +1,4 @@
-"""Heartbeats of worker processes."""
+"""Heartbeats of worker processes and of the sweeper."""
 
 from datetime import timedelta
 

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
-from generation.engine import ledger
+from generation.engine import ledger, watchdog
 from generation.engine.bound_models import BoundModels
 from generation.engine.group_commit import GroupCommit, run_each, with_database_retries
 from generation.engine.lane_coordination import LaneOrders, LaneReport, exchange
@@ -206,7 +206,10 @@ class RunningLane:
     async def run_row(self, row: Work, work: Callable[[], Awaitable[None]]) -> None:
         """Work on a row; requeue it if it is stopped by an error that is not its own."""
         try:
-            await work()
+            async with watchdog.limit_waiting(row):
+                await work()
+        except TimeoutError:
+            await self.run(partial(watchdog.condemn, type(row), row.pk, row.token, row.tries))
         except REQUEUE_ERRORS as error:
             await self.run(partial(requeue, row, tried=isinstance(error, CutShort)))
             if isinstance(error, BudgetSpent):
@@ -336,6 +339,7 @@ async def _run_lane(
 
     Each of these comes with the time for which it is away (None: down).
     """
+    watchdog.watch_tasks(asyncio.get_running_loop())
     running = RunningLane(job, lane, endpoints)
     async with running.gateway:
 

@@ -26,6 +26,7 @@ from generation.jobs.serializers import (
     requested_budget,
 )
 from generation.models import Call
+from generation.trials import checking
 from review.common.api import NewestFirst, validated_query
 from review.common.waking import wake_after_commit
 
@@ -77,6 +78,15 @@ class JobControls(GenericViewSet[Any]):
         return self._continue(pk)
 
     @action(detail=True, methods=["post"])
+    def adapt(self, request: Request, pk: int) -> Response:
+        """Set its endpoints to what they were found to accept, and resume it.
+
+        409 if no finding of its model check has such a remedy.
+        """
+        checking.adapt(self.kind.get(pk).pk)
+        return self._continue(pk)
+
+    @action(detail=True, methods=["post"])
     def budget(self, request: Request, pk: int) -> Response:
         """Change its budget. If it paused for its budget, it continues. 409 if it is cancelled."""
         life_cycle.set_budget(pk, **requested_budget(request, self.kind.get(pk)))
@@ -120,6 +130,7 @@ def _views(kind: JobKind[Any]) -> tuple[type[JobControls], type[JobFailures]]:
         cancel=changed,
         pause=changed,
         resume=continued,
+        adapt=continued,
         budget=extend_schema(request=BudgetSerializer, responses={202: answer}),
         retry=continued,
     )
@@ -133,7 +144,7 @@ def routes() -> list[URLPattern]:
         (controls, failures), place = _views(kind), f"{kind.plural}/<int:pk>/"
         patterns.append(path(place, controls.as_view({"get": "retrieve"}), name=kind.name))
         patterns.append(path(f"{place}failures/", failures.as_view(), name=f"{kind.name}-failures"))
-        for control in ("pause", "resume", "budget", "cancel", "retry"):
+        for control in ("pause", "resume", "adapt", "budget", "cancel", "retry"):
             address = f"{place}{'retry-failed' if control == 'retry' else control}/"
             patterns.append(path(address, controls.as_view({"post": control}), name=f"{kind.name}-{control}"))
     return patterns

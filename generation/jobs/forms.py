@@ -1,42 +1,87 @@
 """Budget and launch forms for every kind of job."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 from django import forms
+from django.db.models import QuerySet
 from django.http import QueryDict
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from generation.jobs.estimate import Estimate
-from generation.jobs.life_cycle import MAX_CALLS
+from generation.jobs.settings import RECORDS, Budget, Declared, declared
+from generation.models import Endpoint
 from generation.models.jobs import Job
 from review.labels import with_label
 
-BUDGET = ("budget_money", "budget_calls")
+MAX_TEXTS = 2_000  # characters of a field with several texts
 LAUNCH_KEY = "launch_key"  # a hidden field, new on each estimate page, so that a double click launches once
+BUDGET = tuple(each.name for each in declared(Budget))
 
 
-class BudgetForm(forms.Form):
+class TextsField(forms.CharField):
+    """Several texts, separated by commas."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, (list, tuple)) else value
+
+    def clean(self, value: Any) -> Any:
+        return [part for part in (item.strip() for item in super().clean(value).split(",")) if part]
+
+
+def form_field(each: Declared) -> forms.Field:
+    """The form field of a setting."""
+    setting = each.setting
+    common: dict[str, Any] = {"label": setting.label, "help_text": setting.help, "required": each.required}
+    if each.kind is Endpoint:
+        rows: dict[str, Any] = {"queryset": Endpoint.objects.exclude(url="").order_by("name"), "to_field_name": "name"}
+        if each.many:
+            return forms.ModelMultipleChoiceField(widget=forms.CheckboxSelectMultiple, **rows, **common)
+        return forms.ModelChoiceField(**rows, **common)
+    if each.many and setting.choices is not None:
+        return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, choices=setting.choices, **common)
+    if each.many:
+        common["help_text"] = format_lazy("{} {}", _("Separate several by commas."), setting.help)
+        return TextsField(max_length=min((setting.most or 0) * setting.entries, MAX_TEXTS), **common)
+    common["initial"] = None if each.required else each.default
+    if setting.choices is not None:
+        return forms.ChoiceField(choices=setting.choices, **common)
+    if each.kind is bool:
+        return forms.BooleanField(**common)
+    if each.kind is str:
+        return forms.CharField(max_length=setting.most, **common)
+    limits: dict[str, Any] = {"min_value": setting.least, "max_value": setting.most}
+    if each.kind is Decimal:
+        return forms.DecimalField(max_digits=14, decimal_places=4, **limits, **common)
+    return (forms.IntegerField if each.kind is int else forms.FloatField)(**limits, **common)
+
+
+class SettingsForm(forms.Form):
+    """A form with a field for each setting of `settings_class`; fields that differ are declared."""
+
+    settings_class: ClassVar[type]
+    omitted: ClassVar[tuple[str, ...]] = ()  # settings that the form does not ask for
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        asked = [each for each in declared(self.settings_class) if each.name not in self.omitted]
+        fields = {each.name: self.fields.get(each.name) or form_field(each) for each in asked}
+        self.fields = {**fields, **self.fields}
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The settings that a valid form gives; the others have their defaults."""
+        data = {each.name: self.cleaned_data.get(each.name) for each in declared(self.settings_class)}
+        given = {name: value for name, value in data.items() if value is not None and value != ""}
+        return {name: list(value) if isinstance(value, QuerySet) else value for name, value in given.items()}
+
+
+class BudgetForm(SettingsForm):
     """The budget of a job: its cost and its number of calls."""
 
-    budget_money = forms.DecimalField(
-        label=_("Cost budget"),
-        required=False,
-        min_value=0,
-        max_digits=14,
-        decimal_places=4,
-        help_text=_(
-            "In the currency of the endpoint prices. No new calls start once this amount is "
-            "spent. Leave empty for no limit."
-        ),
-    )
-    budget_calls = forms.IntegerField(
-        label=_("Call budget"),
-        required=False,
-        min_value=0,
-        max_value=MAX_CALLS,
-        help_text=_("Retries and repairs count. Leave empty for no limit."),
-    )
+    settings_class: ClassVar[type] = Budget
 
     @property
     def error_text(self) -> str:
@@ -60,25 +105,9 @@ class BudgetForm(forms.Form):
 
 
 class SpendingForm(BudgetForm):
-    """A launch form, in three steps: records, models, and limits beside the estimate.
+    """A launch form, in three steps: records, models, and limits beside the estimate."""
 
-    `records`: the fields of the first step in order; the second step has all others.
-    """
-
-    records: ClassVar[tuple[str, ...]] = ()
-
-    first_only = forms.BooleanField(
-        label=_("One record first"),
-        required=False,
-        help_text=_(
-            "Pauses when the first record has ended, so that you can look at its result before the rest is paid for."
-        ),
-    )
-    fresh = forms.BooleanField(
-        label=_("Ignore cached replies"),
-        required=False,
-        help_text=_("If this is off, a request that the same model has already answered is not sent again."),
-    )
+    also_records: ClassVar[tuple[str, ...]] = ()  # fields of the first step that are no settings by themselves
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -86,12 +115,17 @@ class SpendingForm(BudgetForm):
             self.fields[name].help_text = _("If you leave both empty, the estimate on the next page suggests a budget.")
 
     @property
+    def _records(self) -> set[str]:
+        of_settings = {each.name for each in declared(self.settings_class) if each.setting.section == RECORDS}
+        return of_settings | set(self.also_records)
+
+    @property
     def step_records(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.records if name in self.fields]
+        return [self[name] for name in self.fields if name in self._records]
 
     @property
     def step_models(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name not in (*self.records, *BUDGET)]
+        return [self[name] for name in self.fields if name not in (*self._records, *BUDGET)]
 
     @property
     def step_limits(self) -> list[forms.BoundField]:
@@ -104,5 +138,5 @@ class SpendingForm(BudgetForm):
         """The submitted values without the budget, which the estimate page submits again."""
         if not isinstance(self.data, QueryDict):
             return []
-        names = [name for name in self.fields if name not in BudgetForm.base_fields]
+        names = [name for name in self.fields if name not in BUDGET]
         return [(name, value) for name in names for value in self.data.getlist(name)]

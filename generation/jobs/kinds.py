@@ -54,13 +54,15 @@ class Tile:
 class Trial:
     """A request like those that a job will send to an endpoint, to be tried once before it begins.
 
-    `shape`: of the reply that is asked for; None for plain text.
+    `shape`: of the reply that is asked for; None for plain text. `batched`: the job will send such
+    requests in provider batches.
     """
 
     endpoint: Endpoint
     role: str
     request: Request
     shape: type[BaseModel] | None = None
+    batched: bool = False
 
 
 class JobKind(Generic[J]):

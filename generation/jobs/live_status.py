@@ -219,7 +219,7 @@ def lanes_listed() -> Subquery:
 
 def live_workers() -> QuerySet[WorkerBeat]:
     """The workers with a recent heartbeat."""
-    return WorkerBeat.objects.filter(seen_at__gte=_Moment(BEAT_VALID))
+    return WorkerBeat.objects.filter(seen_at__gte=_Moment(BEAT_VALID)).exclude(name=WorkerBeat.SWEEPER)
 
 
 def with_live_status(

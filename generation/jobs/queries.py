@@ -51,7 +51,8 @@ def models_asked(
     for endpoint, names_of_roles in by_endpoint.items():
         reported, prompts = calls_by_endpoint.get(endpoint.pk, (set(), set()))
         values = launched.get(str(endpoint.pk), {})
-        settings = {name: values[name] for name in LAUNCH_SETTINGS if values.get(name) not in (None, "", {})}
+        named = ((name, values.get(name)) for name in LAUNCH_SETTINGS)
+        settings = {name: value for name, value in named if value is not False and value not in (None, "", {})}
         roles_of = tuple(dict.fromkeys(names_of_roles))
         named_prompts = tuple(sorted(prompts - {""}))
         models.append(

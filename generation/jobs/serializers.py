@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from django.conf import settings
+from django.db.models import Model
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
@@ -12,13 +13,15 @@ from rest_framework.request import Request
 
 from generation.jobs.estimate import EstimateLine
 from generation.jobs.kinds import JobKind
-from generation.jobs.life_cycle import MAX_CALLS, advice
+from generation.jobs.life_cycle import advice
 from generation.jobs.live_status import EndpointLane, Progress
 from generation.jobs.queries import ModelAsked
+from generation.jobs.settings import Budget, Declared, declared, required_settings
 from generation.models import Call
 from generation.models.jobs import Job
-from review.common.api import MAX_ID, validated_body
-from review.common.serializers import DataclassSerializer
+from review.common.api import MAX_ID, NamedRowField, ShortListField, validated_body
+from review.common.serializers import DataclassSerializer, Field, ModelRowSerializer
+from review.rules import limits
 
 
 class ProgressSerializer(DataclassSerializer):
@@ -154,13 +157,50 @@ def any_job_values(kind: JobKind[Any], job: Job) -> dict[str, Any]:
     return {**job_values(job), "job": job, "progress": kind.progress(job), "live": kind.live(job)}
 
 
-class BudgetSerializer(serializers.Serializer[Any]):
+def api_field(each: Declared) -> Field:
+    """The API's field of a setting."""
+    setting, common = each.setting, dict[str, Any](help_text=each.description, required=False)
+    if each.default is None:
+        common["allow_null"] = True
+    elif not each.required:
+        common["default"] = list if each.many else each.default
+    if each.many:
+        return ShortListField(
+            child=_plain_field(each), max_length=setting.entries, allow_empty=not each.required, **common
+        )
+    return _plain_field(each, **common)
+
+
+def _plain_field(each: Declared, **common: Any) -> Field:
+    setting = each.setting
+    bounds: dict[str, Any] = {"min_value": setting.least, "max_value": setting.most}
+    if issubclass(each.kind, Model):
+        return NamedRowField(queryset=each.kind._default_manager.all(), **common)
+    if setting.choices and not each.many:
+        return serializers.ChoiceField(choices=setting.choices, **common)
+    if each.kind is str:
+        return serializers.CharField(max_length=setting.most or limits.NAME, allow_blank=not each.many, **common)
+    if each.kind is bool:
+        return serializers.BooleanField(**common)
+    if each.kind is Decimal:
+        return serializers.DecimalField(max_digits=14, decimal_places=4, **bounds, **common)
+    return (serializers.IntegerField if each.kind is int else serializers.FloatField)(**bounds, **common)
+
+
+class SettingsSerializer(serializers.Serializer[Any]):
+    """Has a field for each setting of `settings_class`; fields that differ are declared."""
+
+    settings_class: ClassVar[type]
+
+    def get_fields(self) -> dict[str, Field]:
+        fields = super().get_fields()
+        return {each.name: api_field(each) for each in declared(self.settings_class)} | fields
+
+
+class BudgetSerializer(SettingsSerializer):
     """A budget. A field left out keeps its value; null means no limit."""
 
-    budget_money = serializers.DecimalField(
-        max_digits=14, decimal_places=4, min_value=Decimal(0), allow_null=True, required=False
-    )
-    budget_calls = serializers.IntegerField(min_value=0, max_value=MAX_CALLS, allow_null=True, required=False)
+    settings_class = Budget
 
 
 def requested_budget(request: Request, job: Job) -> dict[str, Any]:
@@ -187,12 +227,27 @@ def launch_key(request: Request) -> str:
     return str(request.headers.get("Idempotency-Key", ""))
 
 
-class LikeSerializer(serializers.Serializer[Any]):
-    """What to launch; `like` provides the values that are left out."""
+class ConfirmSerializer(SettingsSerializer):
+    """Confirms a launch by a budget, or by `confirmed` for none; an estimate needs neither."""
 
+    is_launch: ClassVar[bool] = True
+
+    confirmed = serializers.BooleanField(default=False, help_text="Launch without a budget: there is no limit.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        confirmed = attrs.pop("confirmed") or any(attrs.get(each.name) is not None for each in declared(Budget))
+        if self.is_launch and not confirmed:
+            raise serializers.ValidationError(
+                {"confirmed": _("Give budget_money or budget_calls, or confirm that there is no limit.")}
+            )
+        return attrs
+
+
+class LikeSerializer(ConfirmSerializer):
+    """What to estimate or launch; `like` provides the values that are left out."""
+
+    is_launch = False
     kind: ClassVar[JobKind[Any]]  # of the launched jobs
-    # Fields that the request or the earlier job must provide.
-    needed: ClassVar[tuple[str, ...]] = ()
 
     like = serializers.IntegerField(
         min_value=1,
@@ -208,7 +263,7 @@ class LikeSerializer(serializers.Serializer[Any]):
             data = dict(data)
             if (like := data.pop("like", None)) is not None:
                 data = self.kind.repeat_settings(self._job(like), data)
-            if missing := [name for name in self.needed if name not in data]:
+            if missing := [name for name in required_settings(self.settings_class) if name not in data]:
                 raise serializers.ValidationError({name: [_("This field is required.")] for name in missing})
         return super().to_internal_value(data)
 
@@ -222,25 +277,6 @@ class LikeSerializer(serializers.Serializer[Any]):
         if job is None:
             raise serializers.ValidationError({"like": [str(self.kind.unknown())]})
         return job
-
-
-class ConfirmSerializer(BudgetSerializer):
-    """Confirms a launch: a budget, or `confirmed` for none."""
-
-    fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
-    first_only = serializers.BooleanField(
-        default=False, help_text="Pause (`FirstRecord`) when the first record has ended; resume for the rest."
-    )
-    confirmed = serializers.BooleanField(default=False, help_text="Launch without a budget: there is no limit.")
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        confirmed = attrs.pop("confirmed")
-        attrs = {"budget_money": None, "budget_calls": None, **attrs}
-        if attrs["budget_money"] is None and attrs["budget_calls"] is None and not confirmed:
-            raise serializers.ValidationError(
-                {"confirmed": _("Give budget_money or budget_calls, or confirm that there is no limit.")}
-            )
-        return attrs
 
 
 class LineSerializer(DataclassSerializer):
@@ -288,60 +324,23 @@ class LaunchEstimateSerializer(serializers.Serializer[Any]):
         return str(settings.MHB_CURRENCY)
 
 
-class CallSerializer(serializers.ModelSerializer[Call]):
+class CallSerializer(ModelRowSerializer):
     """One HTTP attempt at a model, exactly as sent and answered, without keys."""
 
-    endpoint = serializers.CharField(source="endpoint.name")
+    row = Call
+    shows = (
+        "id endpoint.name model prompt sent text reasoning finish_reason tokens_in tokens_out tokens_cached "
+        "tokens_reasoning estimated cost seconds attempt error detail http_status simulated started_at"
+    )
+
     sent = serializers.DictField()
 
-    class Meta:
-        model = Call
-        fields = [
-            "id",
-            "endpoint",
-            "model",
-            "prompt",
-            "sent",
-            "text",
-            "reasoning",
-            "finish_reason",
-            "tokens_in",
-            "tokens_out",
-            "tokens_cached",
-            "tokens_reasoning",
-            "estimated",
-            "cost",
-            "seconds",
-            "attempt",
-            "error",
-            "detail",
-            "http_status",
-            "simulated",
-            "started_at",
-        ]
 
-
-class FailedCallSerializer(serializers.ModelSerializer[Call]):
+class FailedCallSerializer(ModelRowSerializer):
     """A failed call with what came back. `subject` is the row it was made for (``draft:12``)."""
 
-    endpoint = serializers.CharField(source="endpoint.name")
-
-    class Meta:
-        model = Call
-        fields = [
-            "id",
-            "subject",
-            "endpoint",
-            "model",
-            "prompt",
-            "text",
-            "reasoning",
-            "attempt",
-            "error",
-            "detail",
-            "http_status",
-            "started_at",
-        ]
+    row = Call
+    shows = "id subject endpoint.name model prompt text reasoning attempt error detail http_status started_at"
 
 
 class FailureQuery(serializers.Serializer[Any]):

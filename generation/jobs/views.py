@@ -19,6 +19,7 @@ from generation.jobs import kinds, life_cycle, queries, services
 from generation.jobs.forms import BudgetForm
 from generation.jobs.kinds import JobKind
 from generation.models import Job
+from generation.trials import checking
 from review.common.decorators import requires
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
@@ -85,6 +86,8 @@ def job_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str,
         "advice": life_cycle.advice(job),
         "first_result": kind.first_result(job) if job.paused_because == life_cycle.FIRST_RECORD else "",
         "model_checks": list(job.model_checks.values()),
+        "adaptable": job.paused_because == checking.MODEL_CHECK
+        and {entry["endpoint"]: remedy for entry in job.model_checks.values() if (remedy := checking.remedy_of(entry))},
         "failing_endpoints": queries.endpoints_behind_pause(job, kind.endpoints(job)),
         "budget": BudgetForm.for_job(job),
         "failures": queries.failed_calls(job)[:CALLS_SHOWN],
@@ -158,6 +161,14 @@ def resume(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 
 @require_POST
 @_for_kind("control")
+def adapt(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
+    """Set a job's endpoints to what they were found to accept, and resume it."""
+    checking.adapt(kind.get(pk).pk)
+    return _continue(request, kind, pk, _("The endpoints are changed. Resumed."))
+
+
+@require_POST
+@_for_kind("control")
 def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Change a job's budget. If it paused for its budget, it continues."""
     job, form = kind.get(pk), BudgetForm(request.POST)
@@ -190,6 +201,7 @@ _PAGES: dict[str, View] = {
     "cancel": cancel,
     "pause": pause,
     "resume": resume,
+    "adapt": adapt,
     "budget": budget,
     "retry": retry,
 }

@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from generation.llm.errors import (
+    STOPPING_ERRORS,
     AuthFailed,
     Away,
     BadRequest,
     ConnectionCut,
     EndpointDown,
     LLMError,
+    NobodyListens,
     NoCredit,
     NotReached,
     NotThere,
@@ -215,7 +217,11 @@ class AdmissionControl:
             self._bad = 0
         elif isinstance(error, BadRequest):
             self._bad += 1
-        if not isinstance(error, ENDPOINT_ERRORS) and self._bad < BAD_AFTER:
+        is_untried = not (self.answered or self.openings)  # a server that has answered may be starting again
+        if isinstance(error, STOPPING_ERRORS) or (isinstance(error, NobodyListens) and is_untried):
+            self.mark_down(error.kind, error.detail)
+            self.on_news()
+        elif not isinstance(error, ENDPOINT_ERRORS) and self._bad < BAD_AFTER:
             self.answered += 1
             self._failures = self._refused = self.openings = 0
             self.because = self.because if self.blocked_for else ""

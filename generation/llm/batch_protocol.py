@@ -4,13 +4,14 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
-from generation.llm.errors import BrokenReply, LLMError, ServerError
+from generation.llm.errors import BrokenReply, LLMError, ServerError, TimedOut
 from generation.llm.gateway import Gateway
 from generation.llm.http.failures import clean, client_failures, file_error, named_error, status_error
 from generation.llm.parsing import storable
@@ -87,6 +88,20 @@ class BatchClient:
             lambda client: client.files.create(file=file, purpose="batch", timeout=TRANSFER_SECONDS), TRANSFER_SECONDS
         )
         return _id_of(file_object)
+
+    async def rehearse(self, line: Mapping[str, Any], seconds: float) -> None:
+        """Upload a file of one request, look for batches and delete the file: nothing is billed."""
+        entry = {"custom_id": "test", "method": "POST", "url": PATH, "body": line}
+        try:
+            async with asyncio.timeout(seconds):
+                file = await self.upload("mhb-test", json.dumps(entry).encode())
+                try:
+                    await self.look_up("mhb-test", datetime.now(UTC))
+                finally:
+                    with suppress(LLMError):
+                        await self._call(lambda client: client.files.delete(file, timeout=seconds))
+        except TimeoutError:
+            raise TimedOut(f"No answer within {seconds:g} s.") from None
 
     async def create(self, file: str, mark: str) -> ProviderState:
         """Submit an uploaded file. `mark`: our own name, by which `look_up` finds it."""

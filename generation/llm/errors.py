@@ -52,6 +52,10 @@ class HostNotFound(NotReached):
     """The endpoint's host is not known. Nothing was sent."""
 
 
+class NobodyListens(NotReached):
+    """Nothing listens at the endpoint's address: it refuses connections. Nothing was sent."""
+
+
 class TLSFailed(NotReached):
     """No secure connection to the endpoint: its certificate or its protocol is not accepted. Nothing was sent."""
 

@@ -38,9 +38,9 @@ from generation.llm.http.failures import (
     completion_error,
     may_be_the_format,
     named_error,
-    room_in_context,
     unexpected_error,
 )
+from generation.llm.http.limits import KnownLimits
 from generation.llm.http.provider_words import NO_ENDING, Ending
 from generation.llm.ledger_interface import Ledger, no_paid_replies
 from generation.llm.parsing import parse_vectors, storable
@@ -57,10 +57,11 @@ from generation.llm.reply_reading import (
 from generation.llm.request_body import (
     FORMAT_NAMES,
     MAX_REPLY,
-    REPLY_TOKENS,
+    MOST_TOKENS,
     Format,
     build_body,
     count_tokens,
+    effective,
     excerpt,
     identity,
     no_stored_images,
@@ -99,15 +100,18 @@ def answered(reply: Reply) -> Reply:
     return reply
 
 
-def _repair(request: Request, settings: ModelSettings, reply: Reply, reason: str) -> Request | None:
-    """The request that asks for a better reply; None if there is no room for one."""
+def _repair(request: Request, settings: ModelSettings, reply: Reply, reason: str, most: int | None) -> Request | None:
+    """The request that asks for a better reply; None if there is no room for one.
+
+    `most`: the longest reply that the endpoint allows, if it is known.
+    """
     if reply.ending != Ending.CUT_OFF:
         refused = Message("assistant", excerpt(reply.text) or "(empty)"), Message("user", ASK_AGAIN % reason)
         return replace(request, messages=request.messages + refused)
-    limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
-    used = limit or reply.usage.tokens_out or REPLY_TOKENS
+    used = effective(settings, request).max_tokens or MOST_TOKENS
     left = settings.context_tokens - reply.usage.tokens_in if settings.context_tokens else 2 * used
-    return replace(request, max_tokens=min(2 * used, left)) if left > used else None
+    more = min(2 * used, left, most or 2 * used)
+    return replace(request, max_tokens=more) if more > used else None
 
 
 class Gateway:
@@ -144,6 +148,7 @@ class Gateway:
         self._clients: dict[tuple[str, str], Client] = {}
         self._admissions: dict[tuple[str, str], AdmissionControl] = {}
         self._formats: dict[tuple[str, str], Format] = {}
+        self._limits = KnownLimits()
         self._in_progress: dict[str, asyncio.Future[None]] = {}  # identity -> call in progress
 
     async def __aenter__(self) -> Self:
@@ -250,14 +255,15 @@ class Gateway:
             known = await ledger.last_format(request.prompt)
             self._formats.setdefault(endpoint, known)
         number = out_of_reach = broken_replies = time_outs = 0
-        lowered, remember, room = Format.JSON_SCHEMA, False, None
+        lowered, remember, lowered_limit = Format.JSON_SCHEMA, False, False
+        room = self._limits.longest_reply(settings)
         # Leave at least one attempt: earlier ones may have been probes, which count against nobody.
         failures_before = failures = min(await ledger.failures(name), self._attempts - 1)
         while True:
             number += 1
             learnt = self._formats.get(endpoint, Format.JSON_SCHEMA) if pinned is None else pinned
             output_format = max(learnt, lowered)
-            sent = build_body(settings, request, output_format, room=room)
+            sent = build_body(self._limits.applied(settings), request, output_format, room=room)
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
             try:
                 outcome, counts = await self._attempt(admission, draft, api_key, ledger)
@@ -265,15 +271,12 @@ class Gateway:
                     if remember:  # without that format it succeeds, so the format was at fault
                         self._formats[endpoint] = max(output_format, self._formats.get(endpoint, output_format))
                     return outcome
+                if not lowered_limit and (left := self._limits.learn(outcome, draft)) is not None:
+                    room, lowered_limit = left, True
+                    continue
                 if may_be_the_format(outcome, sent, settings):
                     lowered, remember = Format(output_format + 1), True
                     continue
-                if isinstance(outcome, STOPPING_ERRORS):  # of no row: those that wait return to the queue
-                    admission.mark_down(outcome.kind, outcome.detail)
-                if isinstance(outcome, ContextTooLong) and room is None:
-                    room = room_in_context(outcome.detail, sent)
-                    if room is not None:
-                        continue
                 failures += counts
                 # An endpoint out of reach is retried until the breaker opens; then the row is
                 # requeued unharmed.
@@ -340,7 +343,8 @@ class Gateway:
                 error.reply = reply
                 if first is None or first.reply is None or first.reply.ending != Ending.CUT_OFF:
                     first = error
-            repair = _repair(request, settings, reply, first.detail) if left else None
+            known, longest = self._limits.applied(settings), self._limits.longest_reply(settings)
+            repair = _repair(request, known, reply, first.detail, longest) if left else None
             if repair is None:
                 raise first
             request = repair

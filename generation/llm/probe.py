@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,6 +10,7 @@ from generation.llm.batch_protocol import BatchClient
 from generation.llm.errors import AuthFailed, BadRequest, BrokenReply, LaneOver, LLMError
 from generation.llm.gateway import Gateway
 from generation.llm.http.access import Access
+from generation.llm.http.limits import context_length
 from generation.llm.ledger_interface import Ledger
 from generation.llm.request_body import MAX_REPLY
 from generation.llm.types import Attempt, Image, Message, ModelSettings, Request, Text
@@ -54,7 +54,7 @@ class Probe:
 
     `attempts`: all HTTP attempts at the question. `error` and `detail` are empty if the model
     answered. `usable`: the answer has the requested shape. `refused`: what it refused on the way.
-    `beside`: the attempts with an image.
+    `beside`: the attempts with an image. `context`: the length of its context, if it tells it.
     """
 
     attempts: tuple[Attempt, ...]
@@ -63,6 +63,7 @@ class Probe:
     usable: bool = False
     refused: tuple[Declined, ...] = ()
     beside: tuple[Attempt, ...] = ()
+    context: int | None = None
 
     @property
     def output_format(self) -> str:
@@ -115,12 +116,13 @@ async def probe(
                 refused.append(Declined("image", str(failure), attempts[-1].sent))
         if batches and reachable:
             try:
-                await BatchClient(gateway, test_settings).look_up(PROMPT, datetime.now(UTC), "")
+                await BatchClient(gateway, test_settings).rehearse(done[-1].sent, SECONDS)
             except LLMError as failure:
                 refused.append(Declined("batches", str(failure), {}))
-    beside = tuple(attempts[len(done) :])
+        context = await context_length(gateway, test_settings) if reachable else None
+    known: dict[str, Any] = {"refused": tuple(refused), "beside": tuple(attempts[len(done) :]), "context": context}
     if error is None:
-        return Probe(done, usable=True, refused=tuple(refused), beside=beside)
+        return Probe(done, usable=True, **known)
     if (
         isinstance(error, BrokenReply)
         and done
@@ -128,6 +130,6 @@ async def probe(
         and done[-1].reply
         and done[-1].reply.text.strip()
     ):
-        return Probe(done, refused=tuple(refused), beside=beside)  # it answered, though not in the shape
+        return Probe(done, **known)  # it answered, though not in the shape
     last = (done[-1].error, done[-1].detail) if done and done[-1].error else (error.kind, str(error))
-    return Probe(done, *last, refused=tuple(refused), beside=beside)
+    return Probe(done, *last, **known)

@@ -16,6 +16,7 @@ from generation.llm.types import DIGEST_PREFIX, Attempt, Message, ModelSettings,
 
 CHARS_PER_TOKEN = 4  # estimate for the prompt, before the endpoint has counted
 MIN_ROOM = 256  # tokens for a reply, below which it is not worth asking
+MOST_TOKENS = 16_384  # of a reply for which nobody set a limit
 PROMPT_MARGIN = 12  # tenths of the estimate of a prompt that are kept free for it
 REPLY_TOKENS = 500  # estimate for the reply, if no limit is set
 IMAGE_TOKENS = 1_000  # estimate per image
@@ -37,6 +38,15 @@ class Format(IntEnum):
     TEXT = 2
 
 
+def effective(settings: ModelSettings, request: Request) -> Request:
+    """The request with the sampling settings and limit that apply: its own, else its endpoint's."""
+    own = {name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens")}
+    applied = {name: getattr(settings, name) if value is None else value for name, value in own.items()}
+    if settings.default_sampling:
+        applied |= {"temperature": None, "top_p": None}
+    return replace(request, **applied)
+
+
 def identity(settings: ModelSettings, request: Request | Texts) -> str:
     """The content hash of a request to an endpoint: SHA-256 of canonical JSON.
 
@@ -46,18 +56,22 @@ def identity(settings: ModelSettings, request: Request | Texts) -> str:
     """
     if isinstance(request, Texts):
         return _digest({"url": settings.url, "model": settings.model, "input": list(request.texts)})
+    request = effective(settings, request)
     content: dict[str, Any] = {
         "url": settings.url,
         "model": settings.model,
-        "temperature": settings.temperature if request.temperature is None else request.temperature,
-        "max_tokens": settings.max_tokens if request.max_tokens is None else request.max_tokens,
+        "temperature": request.temperature,
+        "max_tokens": request.max_tokens,
         "messages": [asdict(message) for message in request.messages],
         "schema": None if request.schema is None else dict(request.schema),
         "repeat": request.repeat,
     }
     # Left out if not set, so that replies paid for before these settings existed are still found.
-    top_p = settings.top_p if request.top_p is None else request.top_p
-    optional = {"top_p": top_p, "reasoning_effort": settings.reasoning_effort, "extra_body": dict(settings.extra_body)}
+    optional = {
+        "top_p": request.top_p,
+        "reasoning_effort": settings.reasoning_effort,
+        "extra_body": dict(settings.extra_body),
+    }
     content |= {name: value for name, value in optional.items() if value not in (None, "", {})}
     return _digest(content)
 
@@ -80,6 +94,7 @@ def _strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
     return dict(pydantic_function_tool(shape)["function"].get("parameters", {}))
 
 
+LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 FORMAT_NAMES = {"json_schema": Format.JSON_SCHEMA, "json_object": Format.JSON_OBJECT, "text": Format.TEXT}
 
 
@@ -93,7 +108,7 @@ def estimate(settings: ModelSettings, request: Request | Texts) -> Usage:
     """Estimate the usage of a request."""
     if isinstance(request, Texts):
         return Usage(sum(map(len, request.texts)) // CHARS_PER_TOKEN)
-    limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
+    limit = effective(settings, request).max_tokens
     sent = sum(len(message.text) for message in request.messages) // CHARS_PER_TOKEN
     images = sum(len(message.images) for message in request.messages)
     return Usage(sent + images * IMAGE_TOKENS, min(limit or REPLY_TOKENS, REPLY_TOKENS))
@@ -149,7 +164,8 @@ def build_body(
 ) -> dict[str, Any]:
     """The JSON body of a request; `output_format`: how its schema, if any, is requested.
 
-    `room`: the tokens that the context was found to leave for the reply.
+    A reply for which nobody set a limit gets what the context leaves, `MOST_TOKENS` at most.
+    `room`: the most that the endpoint was found to allow; 0 if it takes no limit.
     """
     if isinstance(request, Texts):
         return {"model": settings.model, "input": list(request.texts), "encoding_format": "float"}
@@ -157,20 +173,15 @@ def build_body(
         "model": settings.model,
         "messages": [{"role": message.role, "content": _content(message)} for message in request.messages],
     }
-    temperature = settings.temperature if request.temperature is None else request.temperature
-    if temperature is not None:
-        body["temperature"] = temperature
-    top_p = settings.top_p if request.top_p is None else request.top_p
-    if top_p is not None:
-        body["top_p"] = top_p
-    max_tokens = settings.max_tokens if request.max_tokens is None else request.max_tokens
-    if max_tokens is None and settings.context_tokens is not None:
-        max_tokens = max(
-            MIN_ROOM, settings.context_tokens - PROMPT_MARGIN * estimate(settings, request).tokens_in // 10
-        )
-    max_tokens = room if max_tokens is None or (room is not None and room < max_tokens) else max_tokens
-    if max_tokens is not None:
-        body["max_completion_tokens" if settings.completion_tokens else "max_tokens"] = max_tokens
+    applied = effective(settings, request)
+    body |= {name: value for name in ("temperature", "top_p") if (value := getattr(applied, name)) is not None}
+    limits = [MOST_TOKENS] if applied.max_tokens is None else [applied.max_tokens]
+    if applied.max_tokens is None and settings.context_tokens is not None:
+        prompt = PROMPT_MARGIN * estimate(settings, request).tokens_in // 10
+        limits.append(max(MIN_ROOM, settings.context_tokens - prompt))
+    limit = min(limits if room is None else [*limits, room])
+    if limit:
+        body[LIMIT_FIELDS[settings.completion_tokens]] = limit
     if settings.reasoning_effort:
         body["reasoning_effort"] = settings.reasoning_effort
     body |= settings.extra_body
@@ -229,7 +240,7 @@ def reply_limit(settings: ModelSettings, request: Request | Texts, max_reply: in
     """
     if isinstance(request, Texts):
         return min(MAX_VECTORS, MIN_REPLY_LIMIT + VECTOR_BYTES * len(request.texts))
-    tokens = settings.max_tokens if request.max_tokens is None else request.max_tokens
+    tokens = effective(settings, request).max_tokens
     return max_reply if tokens is None else min(max_reply, MIN_REPLY_LIMIT + TOKEN_BYTES * tokens)
 
 

@@ -121,14 +121,13 @@ class ModelSettings:
     top_p: float | None = None
     max_tokens: int | None = None
     completion_tokens: bool = False  # the limit is sent as `max_completion_tokens`
+    default_sampling: bool = False  # it refuses them: neither temperature nor top_p is ever sent
     reasoning_effort: str = ""
     extra_body: Mapping[str, Any] = field(default_factory=dict)  # additional fields of chat requests
     price_in: Decimal = Decimal(0)  # money per million prompt tokens
     price_out: Decimal = Decimal(0)  # money per million completion tokens
     price_cached: Decimal | None = None  # money per million prompt tokens from the endpoint's cache; None: `price_in`
-    context_tokens: int | None = (
-        None  # of its context, prompt and reply together; a call without a limit gets what is left
-    )
+    context_tokens: int | None = None  # of its context, prompt and reply together
     output_format: str = ""  # pins the format of structured replies; "": the strictest that it accepts
     reasoning_start: str = ""  # its own marks around reasoning, beside the known ones
     reasoning_end: str = ""

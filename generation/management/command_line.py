@@ -4,23 +4,28 @@ import json
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Container, Mapping
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
+from rest_framework.exceptions import ValidationError as InvalidBody
 
 from generation.engine.sweeping import sweep
 from generation.jobs.estimate import Estimate
 from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import MAX_CALLS
 from generation.jobs.live_status import live_workers
+from generation.jobs.serializers import LikeSerializer, api_field
+from generation.jobs.settings import Budget, Declared, declared, required_settings
 from generation.models.jobs import Job
 from generation.tasks import work_on_job
 from generation.trials import checking
+from review.common.serializers import field_errors
 from review.common.waking import wake
 from review.errors import ShownError
 
@@ -96,21 +101,39 @@ def parse_call_count(text: str) -> int:
     return int(text)
 
 
-def add_launch_options(parser: ArgumentParser, *, fresh: bool = True) -> None:
+def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str] = ()) -> None:
+    """Add an option for each setting of a settings class."""
+    for each in declared(settings):
+        if each.name in omit:
+            continue
+        options: dict[str, Any] = {"dest": each.name, "help": str(each.description).replace("%", "%%")}
+        if each.kind is bool:
+            options |= {"action": "store_true", "default": None}
+        elif each.many:
+            options |= {"action": "extend", "type": _texts, "help": f"{options['help']} Repeat it for several."}
+        elif each.setting.choices:
+            options |= {"choices": [value for value, _label in each.setting.choices]}
+        elif each.kind in (int, float, Decimal):
+            options |= {"type": partial(_number, each)}
+        parser.add_argument(each.option, **options)
+
+
+def _texts(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _number(each: Declared, text: str) -> Any:
+    try:
+        return api_field(each).run_validation(text)
+    except InvalidBody as error:
+        raise ArgumentTypeError(f"{text!r}: {' '.join(map(str, error.args[0]))}") from None
+
+
+def add_launch_options(parser: ArgumentParser, settings: type = Budget, *, omit: Container[str] = ()) -> None:
     """Add the options of a command that launches a job."""
-    parser.add_argument(
-        "--budget", type=parse_amount, metavar="MONEY", help="start no more calls once this much is spent"
-    )
-    parser.add_argument("--budget-calls", type=parse_call_count, metavar="N", help="make at most N calls")
+    add_settings(parser, settings, omit=omit)
     parser.add_argument("--yes", action="store_true", help="launch without a budget")
     parser.add_argument("--wait", action="store_true", help="wait until the job ends, and show its progress")
-    if fresh:
-        parser.add_argument(
-            "--one-first",
-            action="store_true",
-            help="pause when the first record has ended; 'job resume' continues with the rest",
-        )
-        parser.add_argument("--fresh", action="store_true", help="ignore cached replies")
 
 
 def add_like_option(parser: ArgumentParser, kind: JobKind[Any]) -> None:
@@ -123,25 +146,31 @@ def add_like_option(parser: ArgumentParser, kind: JobKind[Any]) -> None:
     )
 
 
-def complete_launch_values(
-    kind: JobKind[Any], like: int | None, given: dict[str, Any], needed: Sequence[str]
+def launch_body(
+    serializer: type[LikeSerializer], options: Mapping[str, Any], given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The values of a launch, by the names of the API. None in `given` means not given.
+    """The options of a launch, completed by --like and validated as a request to the API is.
 
-    With `like`, the settings of that job complete them. Raises the kind's `unknown`, and
-    CommandError if something `needed` is missing.
+    `given`: values that no option has by itself; None means not given. Raises CommandError.
     """
-    values = {name: value for name, value in given.items() if value is not None}
-    if like is not None:
-        values = kind.repeat_settings(kind.get(like), values)
-    if missing := [f"--{name.removesuffix('s')}" for name in needed if not values.get(name)]:
-        raise CommandError(f"Give {' and '.join(missing)}, or --like {kind.name.upper()}.")
-    return values
+    flags = {each.name: each.option for each in declared(serializer.settings_class)}
+    body = {name: options.get(name) for name in flags} | dict(given or {})
+    body = {name: value for name, value in body.items() if value is not None}
+    missing = [
+        flags[name] for name in required_settings(serializer.settings_class) if name in flags and name not in body
+    ]
+    if missing and options["like"] is None:
+        raise CommandError(f"Give {' and '.join(missing)}, or --like {serializer.kind.name.upper()}.")
+    request = serializer(data={**body, "like": options["like"]})
+    if not request.is_valid():
+        faults = field_errors(request.errors)
+        raise CommandError("; ".join(f"{fault['field']}: {fault['detail']}".removeprefix(": ") for fault in faults))
+    return dict(request.validated_data)
 
 
 def unconfirmed_estimate(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:
     """The estimate, as the result of a launch without budget and --yes; None if it may proceed."""
-    if options["yes"] or options["budget"] is not None or options["budget_calls"] is not None:
+    if options["yes"] or options["budget_money"] is not None or options["budget_calls"] is not None:
         return None
     step.stderr.write("Nothing was launched. Give --budget or --budget-calls, or --yes for no limit.")
     return {

@@ -61,12 +61,13 @@ class MergeEventSerializer(serializers.Serializer[Any]):
 
 
 class NearSerializer(serializers.Serializer[Any]):
-    """A draft of a later round and a similar draft of an earlier round that nobody has merged yet."""
+    """A draft and a similar one of an earlier round or batch that nobody has merged yet."""
 
     draft = serializers.IntegerField(source="draft.pk")
     title = serializers.CharField()
     earlier = serializers.IntegerField(source="earlier.pk")
     earlier_title = serializers.CharField()
+    earlier_batch = serializers.IntegerField(source="earlier.batch_id")
     distance = serializers.FloatField()
 
 

@@ -117,7 +117,7 @@ class NearRow:
 
 
 def near_matches(batch: Batch) -> QuerySet[NearMatch]:
-    """Drafts of later rounds that resemble earlier ones and have not been merged with them."""
+    """Drafts that resemble those of earlier rounds and batches, and are not merged with them."""
     matches = NearMatch.objects.filter(draft__batch=batch, draft__onward__isnull=False, earlier__onward__isnull=False)
     matches = matches.exclude(draft__onward=F("earlier__onward")).select_related("draft__record", "earlier__record")
     record_fields = [f"{name}__record__{field}" for name in ("draft", "earlier") for field in ("content", "private")]

@@ -3,12 +3,14 @@
 The decision is recorded as an event.
 
 A draft past a barrier is made from one of the drafts that arrived, its lead; the others merged into
-it are only named in its data. So taking one of them out changes nothing that was made, and gives it
-a draft of its own from there on. Merging two drafts ends the second one: its unfinished drafts are
+it are named in its data. Taking one of them out gives it a draft of its own from there on, and the
+sample of the group says so: its content no longer names it, and `made` says that a person changed
+merges. Merging two drafts ends the second one: its unfinished drafts are
 dropped, and samples made from it are withdrawn.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from django.db.models import Q
 from django.utils import timezone
@@ -20,6 +22,7 @@ from generation.jobs import life_cycle
 from generation.merges import queries
 from generation.models import Draft, Job, MergeEvent, Sample, SampleVersion
 from generation.models.work import Work
+from generation.recipes import registry
 from generation.samples import errata, merge_trail
 from review.audit.trail import recording_events
 from review.cases import services as cases_services
@@ -134,10 +137,32 @@ def _update_merged_data(onward: Draft) -> None:
     value, *other_values = batches_queries.draft_values([lead, *others])
     barrier = queries.barrier_of(lead.batch, lead.step)
     row = Draft.objects.select_for_update(of=("self",), no_key=True).get(pk=onward.pk)
+    before = row.data
     row.data = {**row.data, **barrier.join(value, other_values)}
     if row.status == Status.RUNNING:
         row.status, row.token, row.lease_until = Status.QUEUED, None, None
     row.save(update_fields=["data", "status", "token", "lease_until"])
+    _update_samples(row, before)
+
+
+def _update_samples(row: Draft, before: Mapping[str, Any]) -> None:
+    """Let the samples of a draft say what is merged in them, and that a person changed it.
+
+    Released samples stay as they are; the next release has the change.
+    """
+    changed = {name: value for name, value in row.data.items() if before.get(name) != value}
+    if not changed:
+        return
+    [value] = batches_queries.draft_values([row])
+    samples = Sample.objects.filter(versions__draft=row)
+    for version in SampleVersion.objects.filter(sample__in=samples):
+        update = {name: new for name, new in changed.items() if version.content.get(name) == before.get(name)}
+        version.content = {**version.content, **update}
+        if version.draft_id == row.pk:
+            made = registry.recipe(row.batch.benchmark).sample(value).made
+            version.made = {**version.made, **{name: made[name] for name in version.made if name in made}}
+        version.made = {**version.made, "merges": "changed by a person"}
+        version.save(update_fields=["content", "made"])
 
 
 def _lock_descendants(onward: Draft) -> tuple[set[int], list[Sample]]:

@@ -23,6 +23,8 @@ class BarrierRound(Work):
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
 
+    seconds_allowed = 60  # it compares all drafts
+
     class Meta:
         constraints = [
             *work_constraints("barrier_round"),

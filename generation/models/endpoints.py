@@ -31,14 +31,14 @@ ENDPOINT_FIELDS = (
     *("name", "url", "model", "key_env", "temperature", "top_p", "max_tokens", "completion_tokens"),
     *("reasoning_effort", "extra_body", "family", "price_in", "price_out", "price_cached"),
     *("concurrency", "rpm", "tpm", "timeout", "batches"),
-    *("context_tokens", "output_format", "reasoning_start", "reasoning_end", "endings"),
+    *("default_sampling", "context_tokens", "output_format", "reasoning_start", "reasoning_end", "endings"),
 )
 
 EFFORT_PATTERN = r"[a-z][a-z_-]*"
 
 # The settings that decide how a model answers; a launch keeps them for its job. Address, key,
 # limits and prices are not among them, so that they can be corrected while a job is paused.
-LAUNCH_SETTINGS = ("temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body")
+LAUNCH_SETTINGS = ("temperature", "top_p", "default_sampling", "max_tokens", "reasoning_effort", "extra_body")
 
 # Request fields that have a setting of their own or that the gateway depends on.
 RESERVED_FIELDS = frozenset(
@@ -74,6 +74,7 @@ class Endpoint(models.Model):
     top_p = models.FloatField(null=True, blank=True)
     max_tokens = models.PositiveIntegerField(null=True, blank=True)
     completion_tokens = models.BooleanField(default=False)  # the limit is sent as `max_completion_tokens`
+    default_sampling = models.BooleanField(default=False, db_default=False)  # no temperature, no top_p
     reasoning_effort = models.CharField(max_length=20, blank=True)
     extra_body = models.JSONField(default=dict, blank=True)  # further fields of each chat request
     family = models.CharField(max_length=40, blank=True)  # set if the model's name does not tell: `model_family`
@@ -82,6 +83,7 @@ class Endpoint(models.Model):
     # Of prompt tokens that the endpoint had in its cache; null: as other prompt tokens.
     price_cached = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True)
     context_tokens = models.PositiveIntegerField(null=True, blank=True)  # prompt and reply together
+    context_found = models.PositiveIntegerField(null=True, editable=False)  # the same, as the endpoint tells it
     output_format = models.CharField(max_length=11, blank=True, choices=OutputFormat)  # "": learnt from its answers
     reasoning_start = models.CharField(max_length=100, blank=True)  # its own marks around reasoning
     reasoning_end = models.CharField(max_length=100, blank=True)
@@ -191,7 +193,8 @@ class Endpoint(models.Model):
     @property
     def settings(self) -> ModelSettings:
         """The settings that the gateway needs."""
-        return ModelSettings(**{field.name: getattr(self, field.name) for field in fields(ModelSettings)})
+        values = {field.name: getattr(self, field.name) for field in fields(ModelSettings)}
+        return ModelSettings(**{**values, "context_tokens": self.context_tokens or self.context_found})
 
 
 _PATHS_OF_CALLS = ("/chat/completions", "/completions", "/responses", "/embeddings")

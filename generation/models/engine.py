@@ -185,7 +185,9 @@ class ProviderLine(models.Model):
 
 
 class WorkerBeat(models.Model):
-    """The latest heartbeat of a worker process, written every few seconds."""
+    """The latest heartbeat of a worker process or the sweeper, written every few seconds."""
+
+    SWEEPER = "sweeper"  # the name of its beat
 
     name = models.CharField(max_length=200, unique=True)
     seen_at = models.DateTimeField()

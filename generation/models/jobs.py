@@ -52,6 +52,7 @@ class Job(models.Model):
         FINISHED = "finished", _("finished")
         CANCELLED = "cancelled", _("cancelled")
 
+    seconds_allowed = 60  # of computing for many rows at once (`generation.engine.watchdog`)
     kind = KindField(max_length=40, editable=False)
     status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
     paused_because = models.CharField(max_length=64, blank=True, default="")

@@ -26,6 +26,7 @@ class Work(models.Model):
     error = models.CharField(max_length=64, blank=True)  # the name of the error class
     detail = models.TextField(blank=True)
 
+    seconds_allowed = 10  # of computing for it without a break (`generation.engine.watchdog`)
     asks: int | None = None  # of a row that was taken: the endpoint that its work calls, if it is a single one
 
     class Meta:

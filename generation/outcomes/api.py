@@ -13,25 +13,29 @@ from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from generation import tasks
 from generation.batches import launch
-from generation.batches.api import BatchAskSerializer, batch_settings, estimate_response
-from generation.jobs.serializers import LAUNCH_KEY, ConfirmSerializer, LaunchEstimateSerializer, launch_key
+from generation.batches.api import estimate_response
+from generation.batches.serializers import BatchSettingsSerializer, batch_settings
+from generation.jobs.serializers import LAUNCH_KEY, LaunchEstimateSerializer, launch_key
 from generation.models import Comparison
 from generation.outcomes import attempts, comparisons
 from generation.recipes.serializers import known_benchmark
 from review.common.api import NewestFirst, OldestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
+from review.common.serializers import ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 
-class CompareAskSerializer(BatchAskSerializer):
+class ComparisonSettingsSerializer(BatchSettingsSerializer):
     """The settings of a comparison: the same records with the prompt sets `prompts` and `compare`."""
 
     compare = serializers.CharField(max_length=64, allow_blank=True)
 
 
-class CompareSerializer(ConfirmSerializer, CompareAskSerializer):
+class LaunchComparisonSerializer(ComparisonSettingsSerializer):
     """A comparison to launch, with a budget for each of its batches, or `confirmed`."""
+
+    is_launch = True
 
 
 class AttemptsSerializer(serializers.Serializer[Any]):
@@ -54,15 +58,13 @@ class AttemptsQuery(serializers.Serializer[Any]):
     by = serializers.MultipleChoiceField(choices=attempts.GROUPINGS, required=False)
 
 
-class ComparisonSerializer(serializers.ModelSerializer[Comparison]):
+class ComparisonSerializer(ModelRowSerializer):
     """Two batches over the same records with different prompt sets."""
 
-    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
-    records_count = serializers.IntegerField()
+    row = Comparison
+    shows = "id benchmark source.name records_count created_at"
 
-    class Meta:
-        model = Comparison
-        fields = ["id", "benchmark", "source", "records_count", "created_at"]
+    records_count = serializers.IntegerField()
 
 
 class ArmSerializer(serializers.Serializer[Any]):
@@ -92,9 +94,6 @@ class ComparedSerializer(ComparisonSerializer):
     chance = serializers.FloatField(
         allow_null=True, help_text="Probability of a split at least as uneven if both were equally good."
     )
-
-    class Meta(ComparisonSerializer.Meta):
-        fields = [*ComparisonSerializer.Meta.fields, "arms", "only_a", "only_b", "chance"]
 
 
 class SideSerializer(serializers.Serializer[Any]):
@@ -145,22 +144,20 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
     pagination_class = NewestFirst
     queryset = comparisons.comparisons()
 
-    @extend_schema(parameters=[LAUNCH_KEY], request=CompareSerializer, responses={202: ComparedSerializer})
+    @extend_schema(parameters=[LAUNCH_KEY], request=LaunchComparisonSerializer, responses={202: ComparedSerializer})
     def create(self, request: Request) -> Response:
         """Launch two batches over the same records. Workers do the rest."""
-        settings = batch_settings(validated_body(CompareSerializer, request))
+        settings = batch_settings(validated_body(LaunchComparisonSerializer, request))
         comparison = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
         for pk in comparison.batches.order_by("arm").values_list("pk", flat=True):
             wake_after_commit(tasks.work_on_job, pk)
         return Response(_comparison_data(self.get_queryset().get(pk=comparison.pk)), status=202)
 
-    @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)
+    @extend_schema(request=ComparisonSettingsSerializer, responses=LaunchEstimateSerializer)
     @action(detail=False, methods=["post"])
     def estimate(self, request: Request) -> Response:
         """Estimate a comparison before launch, both batches together."""
-        return estimate_response(
-            batch_settings(validated_body(CompareAskSerializer, request, beside=CompareSerializer))
-        )
+        return estimate_response(batch_settings(validated_body(ComparisonSettingsSerializer, request)))
 
     @extend_schema(responses=ComparedSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:

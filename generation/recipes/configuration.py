@@ -22,7 +22,8 @@ class Configuration:
     groups that are cut to the size of the smallest, and to `max_group_size` samples (0: no limit).
     What is left out is drawn by the release's seed, record by record, so that samples of one record
     stay together. `group_field`: the field of a sample's content that names its group; "": the
-    sample's task. `made`: take samples made in this way (name -> value of `NewSample.made`).
+    sample's task. `even_field`: the field whose values each group, balanced or not, has equally
+    many samples of. `made`: take samples made in this way (name -> value of `NewSample.made`).
     """
 
     name: str
@@ -32,6 +33,7 @@ class Configuration:
     texts: tuple[str, ...] = ()
     balanced: tuple[str, ...] = ()
     group_field: str = ""
+    even_field: str = ""
     max_group_size: int = 0
     made: Mapping[str, str] = field(default_factory=dict)
 

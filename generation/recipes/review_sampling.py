@@ -1,7 +1,8 @@
 """Which samples of a batch physicians review, where they do not review all of them."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import floor
 
 # The values of `NewSample.made["review"]`.
@@ -35,13 +36,15 @@ class ReviewDraw:
 
     `size`, `seed`: the names of the settings with the number for each stratum and with the seed.
     `strata`: the keys whose values make up the stratum. `place`: the key that tells apart the
-    samples of one record; samples with the same place in several strata are drawn together. The
-    keys are read from a draft's data, and from the content of a `finished` record. The result is in
-    `made["review"]`, on which the benchmark's policy decides. Samples are made once all drafts of
-    the batch have ended, and no checks are run on them.
+    samples of one record; samples with the same place in several strata are drawn together.
+    `multiples`: by how much the number is multiplied in some strata. The keys are read from a
+    draft's data, and from the content of a `finished` record. The result is in `made["review"]`, on
+    which the benchmark's policy decides. Samples are made once all drafts of the batch have ended,
+    and no checks are run on them.
     """
 
     size: str
     seed: str
     strata: tuple[str, ...]
     place: str
+    multiples: Mapping[tuple[str, ...], int] = field(default_factory=dict)

@@ -34,7 +34,7 @@ from review.common.api import (
     validated_query,
 )
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can, allowed, require
 
@@ -75,27 +75,14 @@ class ValiditySerializer(serializers.Serializer[Any]):
     interval = serializers.ListField(child=serializers.FloatField(), allow_null=True, help_text="Wilson, 95 %.")
 
 
-class ReleaseSerializer(serializers.ModelSerializer[Release]):
+class ReleaseSerializer(ModelRowSerializer):
     """A frozen, versioned, checksummed set of approved samples.
 
     `sha256` is that of its JSON Lines export.
     """
 
-    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
-
-    class Meta:
-        model = Release
-        fields = [
-            "name",
-            "version",
-            "benchmark",
-            "samples_count",
-            "rubrics_count",
-            "simulated",
-            "sha256",
-            "created_by",
-            "created_at",
-        ]
+    row = Release
+    shows = "name version benchmark samples_count rubrics_count simulated sha256 created_by.username created_at"
 
 
 class WholeReleaseSerializer(ReleaseSerializer):
@@ -105,6 +92,8 @@ class WholeReleaseSerializer(ReleaseSerializer):
     `approved`, and how many are
     `not-sampled`: no physician saw them. `grounds`: why samples were approved.
     """
+
+    shows = "held_out_count held_out_sha256"
 
     counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
     sources = ReleasedSourceSerializer(many=True)
@@ -129,14 +118,6 @@ class WholeReleaseSerializer(ReleaseSerializer):
     withheld = serializers.SerializerMethodField(
         help_text="Sources whose text must not be published: share exports by reference."
     )
-
-    class Meta(ReleaseSerializer.Meta):
-        fields = [
-            *ReleaseSerializer.Meta.fields,
-            *("counts", "sources", "generators", "made", "grounds", "statuses", "unreviewed", "reviewers"),
-            *("composition", "shares", "excluded", "marker", "held_out_count", "held_out_sha256", "errata", "withheld"),
-            "judgments",
-        ]
 
     @extend_schema_field(ErratumSerializer(many=True))
     def get_errata(self, release: Release) -> Any:
@@ -197,49 +178,45 @@ class FreezePreviewSerializer(DataclassSerializer):
     mirrors = services.FreezePreview
 
 
-class FreezeStatusSerializer(serializers.ModelSerializer[Freeze]):
+class FreezeStatusSerializer(ModelRowSerializer):
     """A release being frozen.
 
     `read` of `total` samples are read; `release` is there once it is `done`.
     """
 
-    release = serializers.CharField(allow_null=True, default=None, help_text="NAME@VERSION")
-    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
+    row = Freeze
+    shows = (
+        "id name benchmark composition status total read release error detail created_by.username created_at "
+        "finished_at"
+    )
 
-    class Meta:
-        model = Freeze
-        fields = [
-            *("id", "name", "benchmark", "composition", "status", "total", "read", "release", "error", "detail"),
-            *("created_by", "created_at", "finished_at"),
-        ]
+    release = serializers.CharField(allow_null=True, default=None, help_text="NAME@VERSION")
 
     def to_representation(self, instance: Freeze) -> dict[str, Any]:
         made = instance.release
         return {**super().to_representation(instance), "release": f"{made.name}@{made.version}" if made else None}
 
 
-class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
+class ReleasedRubricSerializer(ModelRowSerializer):
     """A rubric as approved by physicians, with the harm they expect; if nobody reviewed it, as generated."""
+
+    row = ReleasedRubric
+    shows = "key criterion traps severity polarity"
 
     traps = serializers.ListField(child=serializers.CharField())
 
-    class Meta:
-        model = ReleasedRubric
-        fields = ["key", "criterion", "traps", "severity", "polarity"]
 
-
-class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
+class ReleasedSampleSerializer(ModelRowSerializer):
     """A sample as released.
 
     `exported` is its object in the export; `rubrics` are listed beside it.
     """
 
+    row = ReleasedSample
+    shows = "position key task split"
+
     exported = serializers.DictField()
     rubrics = ReleasedRubricSerializer(many=True)
-
-    class Meta:
-        model = ReleasedSample
-        fields = ["position", "key", "task", "split", "exported", "rubrics"]
 
 
 class SplitQuery(serializers.Serializer[Any]):

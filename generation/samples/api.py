@@ -17,65 +17,55 @@ from generation.samples import errata, queries
 from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
 from review.common.api import MAX_ID, NewestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
+from review.common.serializers import ModelRowSerializer
 from review.rules.permissions import Can
 from review.rules.state_machine import NOT_SAMPLED, shown_status
 
 
-class SampleSerializer(serializers.ModelSerializer[Sample]):
+class SampleSerializer(ModelRowSerializer):
     """One test case, in all its versions.
 
     `key` is its name in releases. A sample outside the share that is reviewed has the status
     `not-sampled`, and is `unreviewed`: no physician has seen it.
     """
 
+    row = Sample
+    shows = (
+        "id key benchmark task arm status unreviewed batch record.external_id title=record.title created_at "
+        "versions_count"
+    )
+
     key = serializers.CharField()
-    record = serializers.CharField(source="record.external_id")
-    title = serializers.CharField(source="record.title")
     versions_count = serializers.IntegerField()
     status = serializers.SerializerMethodField()
     unreviewed = serializers.BooleanField()
-
-    class Meta:
-        model = Sample
-        fields = [
-            "id",
-            "key",
-            "benchmark",
-            "task",
-            "arm",
-            "status",
-            "unreviewed",
-            "batch",
-            "record",
-            "title",
-            "created_at",
-            "versions_count",
-        ]
 
     @extend_schema_field(serializers.ChoiceField(choices=SAMPLE_STATUSES))
     def get_status(self, sample: Any) -> str:
         return NOT_SAMPLED if sample.unreviewed else str(sample.status)
 
 
-class RubricSerializer(serializers.ModelSerializer[Rubric]):
+class RubricSerializer(ModelRowSerializer):
     """One criterion as generated and as approved by physicians (empty until then), with the harm they expect.
 
     `polarity`: `must`, `must not`, or empty. `removed`: physicians removed it. `added`: physicians
     wrote it.
     """
 
+    row = Rubric
+    shows = "key criterion polarity approved traps severity severities removed added"
+
     traps = serializers.ListField(child=serializers.CharField())
 
-    class Meta:
-        model = Rubric
-        fields = ["key", "criterion", "polarity", "approved", "traps", "severity", "severities", "removed", "added"]
 
-
-class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
+class VersionSerializer(ModelRowSerializer):
     """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of the approving physicians.
 
     `made`: how it was made, by name, in the recipe's words.
     """
+
+    row = SampleVersion
+    shows = "number status case title content rubrics reasons citations prompt generator made simulated created_at"
 
     status = serializers.SerializerMethodField()
     made = serializers.DictField(child=serializers.CharField())
@@ -83,24 +73,6 @@ class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
     citations = serializers.ListField(child=serializers.DictField())
     reasons = serializers.ListField(child=serializers.CharField())
     rubrics = RubricSerializer(many=True)
-
-    class Meta:
-        model = SampleVersion
-        fields = [
-            "number",
-            "status",
-            "case",
-            "title",
-            "content",
-            "rubrics",
-            "reasons",
-            "citations",
-            "prompt",
-            "generator",
-            "made",
-            "simulated",
-            "created_at",
-        ]
 
     @extend_schema_field(serializers.ChoiceField(choices=VERSION_STATUSES))
     def get_status(self, version: SampleVersion) -> str:
@@ -112,18 +84,12 @@ class WholeSampleSerializer(SampleSerializer):
 
     versions = VersionSerializer(many=True)
 
-    class Meta(SampleSerializer.Meta):
-        fields = [*SampleSerializer.Meta.fields, "versions"]
 
-
-class ErratumSerializer(serializers.ModelSerializer[Erratum]):
+class ErratumSerializer(ModelRowSerializer):
     """An erratum recorded after a sample's approval: it was reported, the report was dismissed, or it was withdrawn."""
 
-    sample = serializers.CharField(source="sample.key")
-
-    class Meta:
-        model = Erratum
-        fields = ["sample", "kind", "reason", "at"]
+    row = Erratum
+    shows = "sample.key kind reason at"
 
 
 class ErratumReasonSerializer(serializers.Serializer[Any]):

@@ -18,68 +18,49 @@ from generation.sources import importers, own_tables, queries, uploads
 from generation.sources.own_tables import OwnTable
 from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
+from review.common.serializers import ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 MAX_MAPPING = 50_000  # characters
 
 
-class SourceSerializer(serializers.ModelSerializer[Source]):
+class SourceSerializer(ModelRowSerializer):
     """An imported data set, with its licence and citation."""
+
+    row = Source
+    shows = "name format label licence citation restrictions created_at"
 
     records_count = serializers.IntegerField()
 
-    class Meta:
-        model = Source
-        fields = ["name", "format", "label", "licence", "citation", "restrictions", "created_at", "records_count"]
 
-
-class RecordSerializer(serializers.ModelSerializer[SourceRecord]):
+class RecordSerializer(ModelRowSerializer):
     """One record, without its private fields."""
+
+    row = SourceRecord
+    shows = "id external_id revision title language language_confidence"
 
     content = serializers.DictField()
 
-    class Meta:
-        model = SourceRecord
-        fields = ["id", "external_id", "revision", "title", "language", "language_confidence", "content"]
 
-
-class ImportSerializer(serializers.ModelSerializer[Import]):
+class ImportSerializer(ModelRowSerializer):
     """The import of one file into a source, with its progress and results."""
 
-    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
+    row = Import
+    shows = (
+        "id source.name file_name layout status rows added same differs updates refused facets joined error detail "
+        "created_at finished_at"
+    )
+
     facets = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
     joined = serializers.DictField(child=serializers.IntegerField())
 
-    class Meta:
-        model = Import
-        fields = [
-            "id",
-            "source",
-            "file_name",
-            "layout",
-            "status",
-            "rows",
-            "added",
-            "same",
-            "differs",
-            "updates",
-            "refused",
-            "facets",
-            "joined",
-            "error",
-            "detail",
-            "created_at",
-            "finished_at",
-        ]
 
-
-class RefusalSerializer(serializers.ModelSerializer[ImportRefusal]):
+class RefusalSerializer(ModelRowSerializer):
     """One bad row, or one that differs from the record with its id: its place and the reason."""
 
-    class Meta:
-        model = ImportRefusal
-        fields = ["where", "reason", "differs"]
+    row = ImportRefusal
+    shows = "where reason differs"
 
 
 class UploadSerializer(serializers.Serializer[Any]):

@@ -7,7 +7,7 @@ reads the whole file, with its images, in a process with limits (`generation.com
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -167,16 +167,23 @@ def _has_a_record(beginning: Path) -> bool:
 
 
 def open_file(
-    path: Path, format_name: str, file_name: str, mapping: Mapping[str, Any] | None = None
+    path: Path,
+    format_name: str,
+    file_name: str,
+    mapping: Mapping[str, Any] | None = None,
+    while_silent: Callable[[], object] = lambda: None,
 ) -> tuple[Layout, Iterator[CleanImage | Row | Refusal]]:
     """The layout of a file, and its rows and refusals, read in a process of its own.
 
     The images of a row come before it, checked and without metadata, each once; the row's content
     names their digests. A row has its content and private part only as `encoded`.
 
+    `while_silent`: see `limited.stream`.
+
     Raises WrongFormat, Exhausting and OSError, the latter two also while the rows are read.
     """
-    messages = limited.stream(read, str(path.resolve()), format_name, file_name, mapping or {}, raises=[WrongFormat])
+    arguments = str(path.resolve()), format_name, file_name, mapping or {}
+    messages = limited.stream(read, *arguments, raises=[WrongFormat], while_silent=while_silent)
     _word, layout = next(messages)
     return Layout(layout, file_name), map(_entry, messages)
 

@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.utils.translation import gettext
 
 from generation import errors
 from generation.common import chunks, formats
-from generation.engine.task_queue import check_tries, finish, lease, requeue_expired, take
+from generation.engine.task_queue import check_tries, finish, lease, renew, requeue_expired, take
 from generation.images.checks import CleanImage
 from generation.images.services import store_clean_image
 from generation.llm.errors import GivenUp
@@ -148,9 +149,10 @@ def _read_file(run: Import) -> None:
     unread = ""
     try:
         check_tries(run, IMPORT_TRIES)
-        # The lease is renewed once a chunk, and rows may be slow.
+        # The lease is renewed once a chunk, and while the reader is silent.
         seconds = lease().total_seconds() / 3
-        layout, entries = reading.open_file(path, run.source.format, run.file_name, run.mapping)
+        keep = partial(renew, Import, [run.token])
+        layout, entries = reading.open_file(path, run.source.format, run.file_name, run.mapping, keep)
         for chunk, good_rows in _import_chunks(_store_images(entries), seconds):
             refusals = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():

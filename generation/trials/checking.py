@@ -9,10 +9,11 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from generation.jobs import life_cycle
+from generation import errors
+from generation.jobs import life_cycle, services
 from generation.jobs.kinds import Trial, kind_of
 from generation.llm.errors import UnexpectedError
-from generation.models import Job
+from generation.models import LAUNCH_SETTINGS, Endpoint, Job
 from generation.trials import findings
 from generation.trials.sending import send_once
 
@@ -78,7 +79,17 @@ def _try_all(pk: int, trials: list[Trial]) -> list[tuple[Trial, dict[str, Any]]]
 def _try(pk: int, trial: Trial) -> dict[str, Any]:
     subject = f"check:{pk}"
     try:
-        sent = send_once(trial.endpoint, trial.request, trial.shape, subject=subject, seconds=SECONDS)
+        sent = send_once(
+            trial.endpoint,
+            trial.request,
+            trial.shape,
+            subject=subject,
+            seconds=SECONDS,
+            looks=trial.endpoint.context_tokens is None,
+            batched=trial.batched,
+        )
+        if sent.context:
+            Endpoint.objects.filter(pk=trial.endpoint.pk).update(context_found=sent.context)
         found = findings.findings(sent)
         cost, seconds, answered = sent.cost, sent.seconds, sent.error is None
     except Exception as failure:  # a bug of ours must not hold up the job: what is wrong will show in its rows
@@ -108,6 +119,36 @@ def _store(pk: int, results: dict[str, dict[str, Any]]) -> None:
     ]
     if lines and job.status == Job.Status.RUNNING:
         life_cycle.pause(pk, because=MODEL_CHECK, detail=" ".join(dict.fromkeys(lines)))
+
+
+@transaction.atomic
+def adapt(pk: int) -> Job:
+    """Set the endpoints of a job to what they were found to accept, and resume it.
+
+    A model that refuses a temperature is sent none, one that refuses `max_tokens` gets
+    `max_completion_tokens`, one without provider batches is asked live. Raises JobOver,
+    BudgetTooSmall; NothingToAdapt if no finding has such a remedy.
+    """
+    job = life_cycle.lock_job(pk)
+    kind = kind_of(job)
+    launched = dict(kind.get(pk).endpoint_settings)
+    remedies = {key: remedy for key, entry in job.model_checks.items() if (remedy := remedy_of(entry))}
+    if not remedies:
+        raise errors.NothingToAdapt
+    for endpoint in Endpoint.objects.select_for_update(no_key=True).filter(pk__in=remedies).order_by("pk"):
+        remedy = remedies[str(endpoint.pk)]
+        for name, value in remedy.items():
+            setattr(endpoint, name, value)
+        endpoint.save(update_fields=list(remedy))
+        kept = {name: value for name, value in remedy.items() if name in LAUNCH_SETTINGS}
+        launched[str(endpoint.pk)] = {**launched.get(str(endpoint.pk), {}), **kept}
+    kind.model._default_manager.filter(pk=pk).update(endpoint_settings=launched)
+    return services.resume(pk)
+
+
+def remedy_of(entry: dict[str, Any]) -> dict[str, Any]:
+    """The settings with which a model may accept what it refused."""
+    return {name: value for found in blocking(entry) for name, value in findings.REMEDIES.get(found.code, {}).items()}
 
 
 def blocking(entry: dict[str, Any]) -> list[findings.Finding]:

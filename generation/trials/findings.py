@@ -28,15 +28,12 @@ LONG_PROMPT = 2_000  # characters; the count of a shorter prompt says little
 
 WORDS: dict[str, str | Promise] = {
     "temperature": _(
-        "It refuses the temperature that would be sent. Launch with the endpoints' own sampling settings, or leave the "
-        "model out."
+        "It refuses the temperature that would be sent. Set the endpoint to send none, or leave the model out."
     ),
-    "top_p": _(
-        "It refuses the top_p that would be sent. Launch with the endpoints' own sampling settings, or leave the model out."
-    ),
+    "top_p": _("It refuses the top_p that would be sent. Set the endpoint to send none, or leave the model out."),
     "max_tokens": _(
         "It refuses the token limit as it would be sent. Set 'Send the limit as max_completion_tokens' on the endpoint, or "
-        "launch with the endpoints' own sampling settings."
+        "leave the model out."
     ),
     "images": _("It takes no images, and the benchmark has some. Leave the model out."),
     "stream": _("It answers only as a stream, which is not supported here."),
@@ -48,11 +45,21 @@ WORDS: dict[str, str | Promise] = {
     "no_schema": _("It takes no JSON schema: the form of its replies is only described in the prompt."),
     "filtered": _("Its content filter stopped the reply."),
     "ending": _("Its reply ended in a way that is not known. Decide on the endpoint's page what that means."),
-    "no_batches": _("It does not answer requests for provider batches, which the endpoint says it supports."),
+    "no_batches": _("It takes no provider batches, which the endpoint says it supports."),
     "silent": _("It did not answer."),
 }
 # Every request would be refused: the job does not begin before a person has decided.
-BLOCKING = frozenset({"temperature", "top_p", "max_tokens", "images", "stream", "context", "refused", "ending"})
+BLOCKING = frozenset(
+    {"temperature", "top_p", "max_tokens", "images", "stream", "context", "refused", "ending", "no_batches"}
+)
+
+# Settings of the endpoint with which it may accept what it refused.
+REMEDIES: Mapping[str, Mapping[str, bool]] = {
+    "temperature": {"default_sampling": True},
+    "top_p": {"default_sampling": True},
+    "max_tokens": {"completion_tokens": True},
+    "no_batches": {"batches": False},
+}
 
 _OF_REFUSAL = {
     "stream": r"\bstream\b.{0,40}\b(true|required|must|only)|only support\w*.{0,20}stream",
@@ -96,6 +103,8 @@ def _all(sent: Sent) -> Iterator[Finding]:
         yield Finding("truncated", f"{counted} tokens for {len(text)} characters")
     if any(not attempt.error for attempt in sent.attempts) and _schema_refused(sent):
         yield Finding("no_schema")
+    if sent.no_batches is not None and sent.no_batches.permanent:
+        yield Finding("no_batches", sent.no_batches.detail[:500])
 
 
 def _schema_refused(sent: Sent) -> bool:

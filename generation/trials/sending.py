@@ -11,8 +11,10 @@ from pydantic import BaseModel
 
 from generation.engine import ledger
 from generation.images.files import open_image
-from generation.llm.errors import BrokenReply, LaneOver, LLMError
+from generation.llm.batch_protocol import BatchClient
+from generation.llm.errors import BrokenReply, ContextTooLong, LaneOver, LLMError
 from generation.llm.gateway import Gateway
+from generation.llm.http.limits import context_in, context_length
 from generation.llm.ledger_interface import Ledger
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Call, Endpoint
@@ -23,7 +25,9 @@ class Sent:
     """One request and what became of it.
 
     `value`: what the parser made of the reply, if a shape was asked for. `error`: None if the reply
-    can be used. `calls`: the lines of the ledger.
+    can be used. `calls`: the lines of the ledger. `context`: the length of the context, if the
+    endpoint was asked for it and tells it. `no_batches`: why it takes no provider batches, if they
+    were tried.
     """
 
     request: Request
@@ -31,7 +35,9 @@ class Sent:
     reply: Reply | None
     value: BaseModel | None
     error: LLMError | None
-    calls: tuple[Call, ...]
+    calls: tuple[Call, ...] = ()
+    context: int | None = None
+    no_batches: LLMError | None = None
 
     @property
     def cost(self) -> Decimal:
@@ -43,8 +49,8 @@ class Sent:
 
 
 async def _send(
-    endpoint: Endpoint, request: Request, shape: type[BaseModel] | None, seconds: float
-) -> tuple[list[Attempt], Reply | None, BaseModel | None, LLMError | None]:
+    endpoint: Endpoint, request: Request, shape: type[BaseModel] | None, seconds: float, *, looks: bool, batched: bool
+) -> Sent:
     attempts: list[Attempt] = []
 
     async def write(attempt: Attempt) -> None:
@@ -55,6 +61,7 @@ async def _send(
             raise LaneOver
 
     target = replace(endpoint.settings, timeout=min(endpoint.timeout, seconds))
+    reply, value, error, context, no_batches = None, None, None, None, None
     gateway = Gateway(
         Ledger(write, check),
         attempts=1,
@@ -65,11 +72,21 @@ async def _send(
     async with gateway:
         try:
             if shape is None:
-                return attempts, await gateway.ask(target, request), None, None
-            reply, value = await gateway.ask_structured(target, request, shape, tries=1)
+                reply = await gateway.ask(target, request)
+            else:
+                reply, value = await gateway.ask_structured(target, request, shape, tries=1)
         except LLMError as failure:
-            return attempts, failure.reply or (attempts[-1].reply if attempts else None), None, failure
-        return attempts, reply, value, None
+            error, reply = failure, failure.reply or (attempts[-1].reply if attempts else None)
+        is_reached = bool(attempts) and attempts[-1].http_status is not None
+        if looks and is_reached:
+            told = context_in(error.detail) if isinstance(error, ContextTooLong) else None
+            context = told or await context_length(gateway, target)
+        if batched and is_reached:
+            try:
+                await BatchClient(gateway, target).rehearse(attempts[-1].sent, seconds)
+            except LLMError as failure:
+                no_batches = failure
+    return Sent(request, tuple(attempts), reply, value, error, context=context, no_batches=no_batches)
 
 
 def send_once(
@@ -80,22 +97,25 @@ def send_once(
     subject: str,
     seconds: float = 60.0,
     check: Callable[[Reply], object] | None = None,
+    looks: bool = False,
+    batched: bool = False,
 ) -> Sent:
-    """Send a request once; only a refused output format is retried, with the next one.
+    """Send a request once; only a refused output format or limit is changed and sent again.
 
     Every attempt is a line of the ledger without a job, under `subject`. `seconds`: the longest
-    wait. `check` may refuse the reply by raising BrokenReply.
+    wait. `check` may refuse the reply by raising BrokenReply. `looks`: whether to ask for the
+    length of the context; `batched`: whether to try provider batches.
     """
-    attempts, reply, value, error = async_to_sync(_send)(endpoint, request, shape, seconds)
-    if error is not None and attempts and attempts[-1].error and isinstance(error, LaneOver):
-        error = LLMError(f"{attempts[-1].error}: {attempts[-1].detail}")
-    if error is None and check is not None and reply is not None:
+    sent = async_to_sync(_send)(endpoint, request, shape, seconds, looks=looks, batched=batched)
+    error = sent.error
+    if isinstance(error, LaneOver) and sent.attempts and sent.attempts[-1].error:
+        error = LLMError(f"{sent.attempts[-1].error}: {sent.attempts[-1].detail}")
+    if error is None and check is not None and sent.reply is not None:
         try:
-            check(reply)
+            check(sent.reply)
         except BrokenReply as refusal:
             error = refusal
-    calls = record(endpoint, attempts, subject)
-    return Sent(request, tuple(attempts), reply, value, error, tuple(calls))
+    return replace(sent, error=error, calls=tuple(record(endpoint, sent.attempts, subject)))
 
 
 @transaction.atomic

@@ -2,14 +2,14 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http import HTTPStatus
 from inspect import unwrap
 from typing import Any
 
 import psycopg
 from axes.helpers import get_cool_off
-from django.core.exceptions import NON_FIELD_ERRORS, RequestDataTooBig
+from django.core.exceptions import RequestDataTooBig
 from django.core.exceptions import ValidationError as InvalidModel
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -21,9 +21,9 @@ from django.views import defaults
 from rest_framework.exceptions import ValidationError
 from rest_framework.fields import get_error_detail
 from rest_framework.response import Response
-from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler, set_rollback
 
+from review.common.serializers import field_errors
 from review.errors import DatabaseBusy, FormFaulty, Incomplete, ShownError
 from review.rules import limits
 
@@ -116,7 +116,7 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
         return None
     if isinstance(exc, ValidationError):
         body = _problem(response.status_code, "Invalid", _("The request is not valid."))
-        body |= _first("errors", list(_field_errors(exc.detail)))
+        body |= _first("errors", list(field_errors(exc.detail)))
     else:
         body = _problem(response.status_code, "", "", str(response.data["detail"]))
     response.data, response.content_type = body, PROBLEM
@@ -139,22 +139,6 @@ def _first(name: str, faults: list[dict[str, str]]) -> dict[str, Any]:
         return {name: faults}
     sentence = ngettext("And %(n)s more.", "And %(n)s more.", more) % {"n": more}
     return {name: faults[: limits.PROBLEMS], "more": more, "detail": sentence}
-
-
-def _field_errors(detail: Any, field: str = "") -> Iterator[dict[str, str]]:
-    """DRF's nested errors as a flat list.
-
-    `field` is a dotted path (`answers.rubrics.R1.value`), or '' for errors of the whole.
-    """
-    if isinstance(detail, dict):
-        for key, inner in detail.items():
-            is_whole = key in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS)
-            yield from _field_errors(inner, field if is_whole else f"{field}.{key}".lstrip("."))
-    elif isinstance(detail, list):
-        for number, inner in enumerate(detail):
-            yield from _field_errors(inner, f"{field}.{number}".lstrip(".") if isinstance(inner, dict) else field)
-    else:
-        yield {"field": field, "code": detail.code, "detail": str(detail)}
 
 
 def _plain_problem(status: int, detail: str = "") -> JsonResponse:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from review.answers.side_by_side import ReviewColumn
@@ -11,6 +11,7 @@ from review.rules.blocks import Highlight, passage_texts
 from review.rules.case_spec import CaseSpec
 from review.rules.diffing import Op, Span
 from review.rules.questions import Form
+from review.rules.text import character_edges, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +96,49 @@ def pieces(
         source: offsets refer to the text before the change instead of the one after it.
     """
     skipped_op: Op = "insert" if source else "delete"
+    if marks or traps:  # no mark begins inside a character
+        edges = character_edges("".join(_text(span, source) for span in spans if span.op != skipped_op))
+        marks = [_widened(mark, edges) for mark in marks]
+        traps = [(widened(edges, at, at)[0], number) for at, number in traps]
     cuts = sorted({*(mark.start for mark in marks), *(mark.end for mark in marks), *(at for at, _number in traps)})
     result: list[Piece] = []
     offset = 0
     remaining_traps = list(traps)
     for span in spans:
+        shown = _text(span, source)
         if span.op == skipped_op:
-            result.append(Piece(span.op, span.text))
+            result.append(Piece(span.op, shown))
             continue
-        span_end = offset + len(span.text)
-        edges = [offset, *(cut for cut in cuts if offset < cut < span_end), span_end]
-        for start, end in pairwise(edges):
+        span_end = offset + len(shown)
+        places = [offset, *(cut for cut in cuts if offset < cut < span_end), span_end]
+        for start, end in pairwise(places):
             starting_traps = tuple(number for at, number in remaining_traps if at <= start)
             remaining_traps = [(at, number) for at, number in remaining_traps if at > start]
             covering = tuple(mark for mark in marks if mark.start <= start and end <= mark.end)
-            text = span.text[start - offset : end - offset]
+            text = shown[start - offset : end - offset]
             result.append(Piece(span.op, text, covering, start, starting_traps))
         offset = span_end
     return result
+
+
+def _text(span: Span, source: bool) -> str:
+    return span.source or span.text if source else span.text
+
+
+def _widened(mark: TextMark, edges: Sequence[int]) -> TextMark:
+    start, end = widened(edges, mark.start, mark.end)
+    return replace(mark, start=start, end=end)
 
 
 _QUOTED = re.compile("[\"“「『‘'](.{2,80}?)[\"”」』’']")
 _SENTENCE = re.compile(r"\S(?:[^.!?。！？]|[.!?](?!\s))*[.!?。！？]*")
 MAX_QUOTES = 20  # of a description of a trap that are looked for
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]{3,}")
+
+
+def _folded(text: str) -> str:
+    """`text` in lower case, with as many characters as before."""
+    return "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
 
 
 def trap_offset(spans: Sequence[Span], descriptions: Iterable[str]) -> int:
@@ -137,11 +157,11 @@ def trap_offset(spans: Sequence[Span], descriptions: Iterable[str]) -> int:
         if span.op == "insert":
             inserted += [(offset + match.start(), match[0]) for match in _SENTENCE.finditer(span.text)]
         offset += len(span.text) if span.op != "delete" else 0
-    folded = [(at, sentence.casefold()) for at, sentence in inserted]
+    folded = [(at, _folded(sentence)) for at, sentence in inserted]
     for text in texts:
         for quote in _QUOTED.findall(text)[:MAX_QUOTES]:
             for at, sentence in folded:
-                if (position := sentence.find(quote.casefold())) >= 0:
+                if (position := sentence.find(_folded(quote))) >= 0:
                     return at + position
     words = set(_WORD.findall(" ".join(texts).casefold()))
     overlaps = [(len(words & set(_WORD.findall(sentence.casefold()))), at) for at, sentence in inserted]

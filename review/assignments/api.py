@@ -14,7 +14,7 @@ from review.answers import signatures
 from review.assignments import claims, first_look, queries, retraction, services
 from review.common.api import NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import AnswersSerializer, ShownSpecSerializer, TokenSerializer
+from review.common.serializers import AnswersSerializer, ModelRowSerializer, ShownSpecSerializer, TokenSerializer
 from review.models import Assignment, Case, Declined, Draft, Review, User
 from review.models.public_ids import AssignmentId
 from review.rules.case_spec import answers_from_json, spec_to_json
@@ -54,14 +54,13 @@ class SaveSerializer(TokenSerializer):
     revision = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
 
 
-class ReviewDraftSerializer(serializers.ModelSerializer[Draft]):
+class ReviewDraftSerializer(ModelRowSerializer):
     """The physician's draft for the current phase."""
 
-    answers = AnswersSerializer()
+    row = Draft
+    shows = "revision answers saved_at"
 
-    class Meta:
-        model = Draft
-        fields = ["revision", "answers", "saved_at"]
+    answers = AnswersSerializer()
 
 
 class ShownReviewSerializer(serializers.Serializer[Any]):
@@ -75,14 +74,13 @@ class ShownReviewSerializer(serializers.Serializer[Any]):
     submitted_at = serializers.DateTimeField()
 
 
-class HoldSerializer(serializers.ModelSerializer[Any]):
+class HoldSerializer(ModelRowSerializer):
     """The state of an assignment: what to submit next (`phase`), under which token, until when."""
 
-    id = serializers.CharField(source="public_id", read_only=True)
+    row = Assignment
+    shows = "id role phase hold token lease_until"
 
-    class Meta:
-        model = Assignment
-        fields = ["id", "role", "phase", "hold", "token", "lease_until"]
+    id = serializers.CharField(source="public_id", read_only=True)
 
 
 class WorkSerializer(HoldSerializer):
@@ -100,9 +98,6 @@ class WorkSerializer(HoldSerializer):
         allow_blank=True, help_text="For adjudicators: the first reviewer's objection to the second's wording, if any."
     )
 
-    class Meta(HoldSerializer.Meta):
-        fields = [*HoldSerializer.Meta.fields, "revealed", "case", "draft", "reviews", "objection"]
-
 
 class LeaseSerializer(serializers.Serializer[Any]):
     """When the claim ends unless it is renewed."""
@@ -110,12 +105,11 @@ class LeaseSerializer(serializers.Serializer[Any]):
     lease_until = serializers.DateTimeField()
 
 
-class SavedSerializer(serializers.ModelSerializer[Draft]):
+class SavedSerializer(ModelRowSerializer):
     """A saved draft. Send its revision with the next save."""
 
-    class Meta:
-        model = Draft
-        fields = ["revision", "saved_at"]
+    row = Draft
+    shows = "revision saved_at"
 
 
 class SubmittedSerializer(serializers.Serializer[Any]):
@@ -131,38 +125,25 @@ class SubmittedSerializer(serializers.Serializer[Any]):
     assignment = HoldSerializer()
 
 
-class CaseNameSerializer(serializers.ModelSerializer[Case]):
+class CaseNameSerializer(ModelRowSerializer):
     """A case's id and title. Its state is not shown while it is open."""
+
+    row = Case
+    shows = "id benchmark title version"
 
     id = serializers.CharField(source="public_id", read_only=True)
 
-    class Meta:
-        model = Case
-        fields = ["id", "benchmark", "title", "version"]
 
-
-class MyReviewSerializer(serializers.ModelSerializer[Review]):
+class MyReviewSerializer(ModelRowSerializer):
     """One of your reviews. `outcome` is empty while the case is open."""
+
+    row = Review
+    shows = "id assignment case role phase verdict answers submitted_at meaning outcome"
 
     assignment = serializers.SerializerMethodField()
     case = CaseNameSerializer()
     outcome = serializers.SerializerMethodField()
     answers = AnswersSerializer()
-
-    class Meta:
-        model = Review
-        fields = [
-            "id",
-            "assignment",
-            "case",
-            "role",
-            "phase",
-            "verdict",
-            "answers",
-            "submitted_at",
-            "meaning",
-            "outcome",
-        ]
 
     def get_assignment(self, review: Review) -> str:
         return AssignmentId().to_url(review.assignment_id)

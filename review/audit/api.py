@@ -14,7 +14,7 @@ from review.audit import exports, verification
 from review.cases.api import EventSerializer
 from review.common.api import MAX_ID, NewestFirst, paginated_response, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.models import Audit, Event
 from review.rules.permissions import Can
@@ -30,21 +30,16 @@ class FaultSerializer(DataclassSerializer):
     text = serializers.CharField(source="__str__")
 
 
-class CheckSerializer(serializers.ModelSerializer[Audit]):
+class CheckSerializer(ModelRowSerializer):
     """One check of the trail: its progress and its result.
 
     `faults` are the first of `faults_count`.
     """
 
-    asked_by = serializers.CharField(source="asked_by.username", allow_null=True, default=None)
-    faults = serializers.SerializerMethodField()
+    row = Audit
+    shows = "id asked_by.username asked_at seen_at ended_at total checked reviews unsealed sequence hash faults_count"
 
-    class Meta:
-        model = Audit
-        fields = [
-            "id", "asked_by", "asked_at", "seen_at", "ended_at", "total", "checked", "reviews", "unsealed", "sequence", "hash",
-            "faults_count", "faults",
-        ]  # fmt: skip
+    faults = serializers.SerializerMethodField()
 
     @extend_schema_field(FaultSerializer(many=True))
     def get_faults(self, audit: Audit) -> Any:
@@ -61,8 +56,7 @@ class AuditSerializer(serializers.Serializer[Any]):
 class AuditEventSerializer(EventSerializer):
     """One entry of the trail of all cases."""
 
-    class Meta(EventSerializer.Meta):
-        fields = ["case", *EventSerializer.Meta.fields]
+    shows = "case"
 
 
 class EventQuery(serializers.Serializer[Any]):

@@ -17,7 +17,7 @@ from review.cases import queries, services
 from review.cases.forms import LANGUAGE_CODE
 from review.common.api import NewestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import AnswersSerializer, SpecSerializer
+from review.common.serializers import AnswersSerializer, ModelRowSerializer, SpecSerializer
 from review.models import Assignment, Case, Event, Review, User
 from review.rules.permissions import Can, UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
@@ -25,50 +25,34 @@ from review.rules.state_machine import NOT_SAMPLED, Role, State
 STATUSES = [*(state.value for state in State), NOT_SAMPLED]
 
 
-class CaseSerializer(serializers.ModelSerializer[Any]):
+class CaseSerializer(ModelRowSerializer):
     """A case with its state.
 
     `status`: the state, or `not-sampled` for a case not sampled for review.
     """
 
+    row = Case
+    shows = (
+        "id benchmark kind lineage version title language specialty simulated priority state status ground opened_at "
+        "closed_at"
+    )
+
     status = serializers.ChoiceField(choices=STATUSES, read_only=True)
 
-    class Meta:
-        model = Case
-        fields = [
-            "id",
-            "benchmark",
-            "kind",
-            "lineage",
-            "version",
-            "title",
-            "language",
-            "specialty",
-            "simulated",
-            "priority",
-            "state",
-            "status",
-            "ground",
-            "opened_at",
-            "closed_at",
-        ]
 
-
-class HolderSerializer(serializers.ModelSerializer[Assignment]):
+class HolderSerializer(ModelRowSerializer):
     """Who holds which role. The token is known only to the holder."""
 
-    physician = serializers.CharField(source="physician.username", allow_null=True, default=None)
-    reserved_for = serializers.CharField(source="reserved_for.username", allow_null=True, default=None)
-
-    class Meta:
-        model = Assignment
-        fields = ["id", "role", "phase", "hold", "physician", "reserved_for", "lease_until"]
+    row = Assignment
+    shows = "id role phase hold physician.username reserved_for.username lease_until"
 
 
-class ReviewSerializer(serializers.ModelSerializer[Review]):
+class ReviewSerializer(ModelRowSerializer):
     """What a physician submitted."""
 
-    physician = serializers.CharField(source="physician.username")
+    row = Review
+    shows = "id role phase physician.username verdict inadequate answers submitted_at signed_as meaning guideline"
+
     guideline = serializers.IntegerField(
         source="guideline.version",
         allow_null=True,
@@ -77,36 +61,26 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
     )
     answers = AnswersSerializer()
 
-    class Meta:
-        model = Review
-        fields = [
-            *("id", "role", "phase", "physician", "verdict", "inadequate", "answers", "submitted_at"),
-            *("signed_as", "meaning", "guideline"),
-        ]
 
-
-class EventSerializer(serializers.ModelSerializer[Event]):
+class EventSerializer(ModelRowSerializer):
     """One audit event.
 
     `data` holds what changed, by kind of event; `sequence` and `hash` link it into the chain.
     """
 
-    actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
+    row = Event
+    shows = "sequence kind actor.username at data hash"
+
     data = serializers.DictField()  # type: ignore[assignment]
 
-    class Meta:
-        model = Event
-        fields = ["sequence", "kind", "actor", "at", "data", "hash"]
 
-
-class CaseVersionSerializer(serializers.ModelSerializer[Case]):
+class CaseVersionSerializer(ModelRowSerializer):
     """One version of the same sample."""
 
-    status = serializers.ChoiceField(choices=STATUSES, read_only=True)
+    row = Case
+    shows = "id version state"
 
-    class Meta:
-        model = Case
-        fields = ["id", "version", "state", "status"]
+    status = serializers.ChoiceField(choices=STATUSES, read_only=True)
 
 
 class WholeCaseSerializer(CaseSerializer):
@@ -117,9 +91,6 @@ class WholeCaseSerializer(CaseSerializer):
     reviews = ReviewSerializer(many=True)
     trail = EventSerializer(many=True)
     versions = CaseVersionSerializer(many=True)
-
-    class Meta(CaseSerializer.Meta):
-        fields = [*CaseSerializer.Meta.fields, "spec", "assignments", "reviews", "trail", "versions"]
 
 
 class CaseQuery(serializers.Serializer[Any]):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sized
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
@@ -164,6 +164,8 @@ def _check_entries(data: Sized, most: int) -> None:
 class NamedRowField(SlugRelatedField[Model]):
     """A row referred to by its name; unknown or impossible names are errors of this field (400)."""
 
+    default_error_messages = {"does_not_exist": _("There is no {what} with this name: {value}")}
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(slug_field="name", **kwargs)
 
@@ -171,6 +173,10 @@ class NamedRowField(SlugRelatedField[Model]):
         if not isinstance(data, str) or "\0" in data or len(data) > limits.NAME:
             self.fail("invalid")
         return super().to_internal_value(data)
+
+    def fail(self, key: str, **values: Any) -> NoReturn:
+        model: type[Model] = self.get_queryset().model  # type: ignore[union-attr]
+        super().fail(key, what=model._meta.verbose_name, **values)
 
 
 def validated_query(serializer_class: type[Serializer[Any]], request: Request) -> dict[str, Any]:
@@ -185,15 +191,12 @@ def validated_body(
     request: Request,
     *,
     changed: Model | None = None,
-    beside: type[Serializer[Any]] | None = None,
 ) -> dict[str, Any]:
     """The validated body of a request; only the fields to change of the row `changed`, if given.
-
-    `beside`: may have these fields as well, so that the body of a launch can be estimated.
 
     Raises DRF's ValidationError, also for fields that do not exist, ParseError, UnsupportedMediaType.
     """
     serializer = serializer_class(changed, data=request.data, partial=changed is not None)
-    refuse_unknown_fields(serializer if beside is None else beside(), request.data)
+    refuse_unknown_fields(serializer, request.data)
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)

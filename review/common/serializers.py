@@ -1,14 +1,17 @@
 """Frozen cases and answers as JSON, shared by the apps' APIs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from datetime import date, datetime
 from enum import Enum
 from types import NoneType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
+from django.core.exceptions import NON_FIELD_ERRORS
+from django.db.models import IntegerField, Model
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
+from rest_framework.settings import api_settings
 
 from review.rules import limits
 from review.rules.blocks import Highlight, Point, Turn
@@ -56,6 +59,43 @@ class DataclassSerializer(serializers.Serializer[Any]):
         return derived | declared
 
 
+class ModelRowSerializer(serializers.ModelSerializer[Any]):
+    """Serializes a row of the model `row`: the fields that `shows` names, then the declared ones.
+
+    `shows`: names, separated by spaces. `author.username` is that text of the related row, by the
+    name `author`; with another name: `by=author.username`. A subclass adds to what its base shows.
+    """
+
+    row: ClassVar[type[Model]]
+    shows: ClassVar[str] = ""
+    Meta: ClassVar[Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        declared: dict[str, Field] = cls.__dict__["_declared_fields"]
+        names = list(cls.Meta.fields) if hasattr(cls, "Meta") else []
+        for entry in cls.__dict__.get("shows", "").split():
+            name, _equals, path = entry.rpartition("=")
+            name = name or path.partition(".")[0]
+            if name != path:
+                declared.setdefault(name, _related_field(cls.row, path))
+            names.append(name)
+        cls.Meta = type("Meta", (), {"model": cls.row, "fields": list(dict.fromkeys([*names, *declared]))})
+
+
+def _related_field(model: type[Model], path: str) -> Field:
+    """The field for a value of a related row; null if there may be no such row."""
+    options: dict[str, Any] = {"source": path}
+    *relations, last = path.split(".")
+    for relation in relations:
+        foreign_key: Any = model._meta.get_field(relation)
+        if foreign_key.null:
+            options |= {"allow_null": True, "default": None}
+        model = foreign_key.related_model
+    is_number = isinstance(getattr(getattr(model, last), "field", None), IntegerField)
+    return (serializers.IntegerField if is_number else serializers.CharField)(**options)
+
+
 def refuse_unknown_fields(serializer: serializers.Serializer[Any], data: Any) -> None:
     """Raise DRF's ValidationError if `data` has fields that the serializer does not have."""
     unknown = sorted(set(data) - set(serializer.fields) - {FORM_TOKEN}) if isinstance(data, Mapping) else []
@@ -71,6 +111,22 @@ class StrictSerializer(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         refuse_unknown_fields(self, data)
         return super().to_internal_value(data)
+
+
+def field_errors(detail: Any, field: str = "") -> Iterator[dict[str, str]]:
+    """DRF's nested errors as a flat list.
+
+    `field` is a dotted path (`answers.rubrics.R1.value`), or '' for errors of the whole.
+    """
+    if isinstance(detail, dict):
+        for key, inner in detail.items():
+            is_whole = key in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS)
+            yield from field_errors(inner, field if is_whole else f"{field}.{key}".lstrip("."))
+    elif isinstance(detail, list):
+        for number, inner in enumerate(detail):
+            yield from field_errors(inner, f"{field}.{number}".lstrip(".") if isinstance(inner, dict) else field)
+    else:
+        yield {"field": field, "code": detail.code, "detail": str(detail)}
 
 
 def _text(most: int, **options: Any) -> serializers.CharField:

@@ -15,6 +15,7 @@ from review.assignments.queries import assignment_of
 from review.cases import queries
 from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
+from review.common.serializers import ModelRowSerializer
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
 from review.rules import limits
@@ -34,14 +35,11 @@ class GuidelineInForceSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(allow_null=True, default=None)
 
 
-class GuidelineVersionSerializer(serializers.ModelSerializer[Guideline]):
+class GuidelineVersionSerializer(ModelRowSerializer):
     """One version of a guideline."""
 
-    author = serializers.CharField(source="author.username", allow_null=True, default=None)
-
-    class Meta:
-        model = Guideline
-        fields = ["version", "text", "author", "at"]
+    row = Guideline
+    shows = "version text author.username at"
 
 
 class WriteGuidelineSerializer(serializers.Serializer[Any]):
@@ -114,15 +112,13 @@ class AnchorSerializer(serializers.Serializer[Any]):
     source = serializers.BooleanField(default=False)  # type: ignore[assignment]
 
 
-class RemarkSerializer(serializers.ModelSerializer[Remark]):
+class RemarkSerializer(ModelRowSerializer):
     """A line of the discussion, perhaps about a passage."""
 
-    author = serializers.CharField(source="author.username")
-    anchor = AnchorSerializer(allow_null=True)
+    row = Remark
+    shows = "id author.username text anchor at"
 
-    class Meta:
-        model = Remark
-        fields = ["id", "author", "text", "anchor", "at"]
+    anchor = AnchorSerializer(allow_null=True)
 
 
 class SayRemarkSerializer(serializers.Serializer[Any]):

@@ -13,6 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 from review import errors
 from review.common.api import HasRight, NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
+from review.common.serializers import ModelRowSerializer
 from review.forms import queries, services
 from review.forms.design import Design, design_from_json, design_to_json, unknown_names
 from review.models import ReviewForm
@@ -30,14 +31,11 @@ class FormInForceSerializer(serializers.Serializer[Any]):
     locked = serializers.DictField(child=serializers.CharField())
 
 
-class FormVersionSerializer(serializers.ModelSerializer[ReviewForm]):
+class FormVersionSerializer(ModelRowSerializer):
     """One version of a review form. `design` null: back to the form of the benchmark's folder."""
 
-    author = serializers.CharField(source="author.username")
-
-    class Meta:
-        model = ReviewForm
-        fields = ["version", "design", "note", "author", "at"]
+    row = ReviewForm
+    shows = "version design note author.username at"
 
 
 class PublishFormSerializer(serializers.Serializer[Any]):

@@ -19,7 +19,7 @@ from review.assignments import eligibility
 from review.calibration import queries
 from review.common.api import OldestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.models import PersonEvent, User
 from review.people import accounts, invitations, roster
 from review.people.roster import Refusal
@@ -27,15 +27,14 @@ from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
 
-class MeSerializer(serializers.ModelSerializer[Any]):
+class MeSerializer(ModelRowSerializer):
     """Your account. `can`: what its role allows."""
+
+    row = User
+    shows = "username name role can institution hospital specialty languages"
 
     name = serializers.CharField()
     can = serializers.ListField(child=serializers.ChoiceField(choices=[can.value for can in Can]))
-
-    class Meta:
-        model = User
-        fields = ["username", "name", "role", "can", "institution", "hospital", "specialty", "languages"]
 
 
 class Me(APIView):
@@ -161,15 +160,13 @@ class ActiveSerializer(serializers.Serializer[Any]):
     active = serializers.BooleanField()
 
 
-class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
+class PersonEventSerializer(ModelRowSerializer):
     """A change to an account."""
 
-    actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
-    data = serializers.DictField()  # type: ignore[assignment]
+    row = PersonEvent
+    shows = "kind actor.username at"
 
-    class Meta:
-        model = PersonEvent
-        fields = ["kind", "actor", "at", "data"]
+    data = serializers.DictField()  # type: ignore[assignment]
 
 
 class StandingSerializer(serializers.Serializer[Any]):

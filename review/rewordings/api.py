@@ -11,6 +11,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from review.common.api import OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
+from review.common.serializers import ModelRowSerializer
 from review.models import Rewording
 from review.models.public_ids import CaseId
 from review.rewordings import queries, services
@@ -29,18 +30,16 @@ class RewordedRubricSerializer(serializers.Serializer[Any]):
     note = serializers.CharField()
 
 
-class RewordingSerializer(serializers.ModelSerializer[Rewording]):
+class RewordingSerializer(ModelRowSerializer):
     """Rubrics that the second reviewer approves in another wording. You may object until `due_at`;
     then it is approved.
     """
 
-    case = serializers.SerializerMethodField()
-    title = serializers.CharField(source="case.title")
-    rubrics = serializers.SerializerMethodField()
+    row = Rewording
+    shows = "id case title=case.title asked_at due_at rubrics"
 
-    class Meta:
-        model = Rewording
-        fields = ["id", "case", "title", "asked_at", "due_at", "rubrics"]
+    case = serializers.SerializerMethodField()
+    rubrics = serializers.SerializerMethodField()
 
     def get_case(self, rewording: Rewording) -> str:
         return CaseId().to_url(rewording.case_id)

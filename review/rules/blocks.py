@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from review.rules import limits
+from review.rules.text import character_edges, find_words, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,18 +239,20 @@ def passage_texts(blocks: Iterable[Block]) -> dict[str, str]:
 
 
 def locate_highlight(highlight: Highlight, texts: Mapping[str, str]) -> Highlight:
-    """Locate a highlight's words in `texts` (by passage key).
+    """Locate a highlight's words in `texts` (by passage key), widened to whole characters.
 
     Tries the given position, then the same passage, then all passages. Without a match the location
     is cleared.
     """
-    words = highlight.quote
-    if words and texts.get(highlight.passage, "")[highlight.start : highlight.end] == words:
-        return highlight
-    for key in [highlight.passage, *texts] if words.strip() else ():
+    words, place = highlight.quote, highlight.passage
+    if words and texts.get(place, "")[highlight.start : highlight.end] == words:
+        start, end = widened(character_edges(texts[place]), highlight.start, highlight.end)
+        return replace(highlight, quote=texts[place][start:end], start=start, end=end)
+    for key in [place, *texts] if words.strip() else ():
         for quote in dict.fromkeys((words, words.strip())):
-            if (start := texts.get(key, "").find(quote)) >= 0:
-                return replace(highlight, quote=quote, passage=key, start=start, end=start + len(quote))
+            if found := find_words(texts.get(key, ""), quote):
+                start, end = found
+                return replace(highlight, quote=texts[key][start:end], passage=key, start=start, end=end)
     return replace(highlight, passage="", start=0, end=0)
 
 

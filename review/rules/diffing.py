@@ -1,35 +1,36 @@
-"""Diffs of conversations: turns aligned by similarity, words (Chinese: characters) marked."""
+"""Diffs of conversations: turns aligned by similarity, words marked.
 
-import re
+The result depends on the texts alone. Texts are compared in Unicode's form NFC and shown as they
+came.
+"""
+
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import Literal
-
-from diff_match_patch import diff_match_patch
+from unicodedata import normalize
 
 from review.rules.blocks import Turn
+from review.rules.text import words
 
 Op = Literal["equal", "insert", "delete"]
 
-_OPS: dict[int, Op] = {0: "equal", 1: "insert", -1: "delete"}
-# Scripts without spaces are split by character; a number keeps its decimals, so that "2.5" to "25"
-# is one change.
-_TOKEN = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\d+(?:[.,]\d+)*|[^\W\d\u3040-\u30ff\u3400-\u9fff]+|\s+|.", re.S
-)
-_FIRST_CODE = 0xE000  # beyond the surrogates; room for about a million different words
+_MAX_CELLS = 400_000_000  # words before times words after: 50 MB of bits, half a second
 _MAX_PAIRS = 40_000  # turns before times turns after, between equal beginnings and ends
 _MIN_SIMILARITY = 0.2  # below this share of common word pairs a turn was replaced, not edited
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A run of text that is unchanged, inserted or deleted."""
+    """A run of text that is unchanged, inserted or deleted.
+
+    source: the unchanged text as it was before, where only its Unicode form differs.
+    """
 
     op: Op
     text: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +51,84 @@ class TurnPair:
             return "added"
         if self.after is None:
             return "removed"
-        return "same" if self.before.text == self.after.text else "edited"
+        return "same" if _same_text(self.before, self.after) else "edited"
 
 
 def diff_words(before: str, after: str) -> tuple[Span, ...]:
-    """The word-level differences between two texts."""
+    """The word-level differences between two texts. None begins inside a character."""
     if before == after:
         return (Span("equal", before),) if before else ()
-    codes: dict[str, str] = {}
+    olds, news = words(before), words(after)
+    edits = [_Edit(0, 0, 0)]
+    i = j = 0
+    pairs = _matches([normalize("NFC", word) for word in olds], [normalize("NFC", word) for word in news])
+    for old, new in [*pairs, (len(olds), len(news))]:
+        if (old, new) != (i, j):
+            edits.append(_Edit(old - i, new - j, 0))
+            while len(edits) > 1 and edits[-2].is_incidental(edits[-1]):
+                edits[-2:] = [edits[-2].joined(edits[-1])]
+        edits[-1].kept += 1
+        i, j = old + 1, new + 1
+    edits[-1].kept -= 1  # the end of both texts
+    spans = []
+    i = j = 0
+    for edit in edits:
+        removed = "".join(olds[i : (i := i + edit.removed)])
+        added = "".join(news[j : (j := j + edit.added)])
+        was = "".join(olds[i : (i := i + edit.kept)])
+        now = "".join(news[j : (j := j + edit.kept)])
+        spans += [Span("delete", removed), Span("insert", added), Span("equal", now, was if was != now else "")]
+    return tuple(span for span in spans if span.text)
 
-    def encode(text: str) -> str:
-        return "".join(codes.setdefault(token, chr(_FIRST_CODE + len(codes))) for token in _TOKEN.findall(text))
 
-    differ = diff_match_patch()
-    runs = differ.diff_main(encode(before), encode(after), False)
-    differ.diff_cleanupSemantic(runs)
-    tokens = {code: token for token, code in codes.items()}
-    return tuple(Span(_OPS[op], "".join(tokens[code] for code in run)) for op, run in runs)
+@dataclass(slots=True)
+class _Edit:
+    """Numbers of words that are removed, added, and then kept."""
+
+    removed: int
+    added: int
+    kept: int
+
+    def is_incidental(self, following: "_Edit") -> bool:
+        """Whether the words kept are no more than the changes on either side of them."""
+        return self.kept <= min(max(self.removed, self.added), max(following.removed, following.added))
+
+    def joined(self, following: "_Edit") -> "_Edit":
+        return _Edit(
+            self.removed + self.kept + following.removed, self.added + self.kept + following.added, following.kept
+        )
+
+
+def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """The places (in `old`, in `new`) of a longest common subsequence.
+
+    Equal beginnings and ends alone, where the middle has more than `_MAX_CELLS`.
+    """
+    start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    ends = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
+    end = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+    i, j = len(old) - end, len(new) - end
+    result = [(len(old) - n, len(new) - n) for n in range(1, end + 1)]
+    if (i - start) * (j - start) <= _MAX_CELLS:
+        # Bit-parallel (Hyyrö 2004): bit i of row j is 0 where the length grows at old[i].
+        bits: dict[str, int] = {}
+        for at in range(start, i):
+            bits[old[at]] = bits.get(old[at], 0) | 1 << at
+        row = full = (1 << i) - 1
+        rows = []
+        for item in new[start:j]:
+            equal = row & bits.get(item, 0)
+            row = (row + equal | row - equal) & full
+            rows.append(row)
+        while i > start and j > start:
+            if rows[j - start - 1] >> i - 1 & 1:
+                i -= 1
+            elif j - start > 1 and not rows[j - start - 2] >> i - 1 & 1:
+                j -= 1
+            else:
+                i, j = i - 1, j - 1
+                result.append((i, j))
+    return [*((n, n) for n in range(start)), *reversed(result)]
 
 
 def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
@@ -89,7 +151,11 @@ def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]
 
 def _equal_prefix_length(before: Sequence[Turn], after: Sequence[Turn]) -> int:
     pairs = zip(before, after, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return sum(1 for _ in takewhile(lambda pair: pair[0].speaker == pair[1].speaker and _same_text(*pair), pairs))
+
+
+def _same_text(old: Turn, new: Turn) -> bool:
+    return normalize("NFC", old.text) == normalize("NFC", new.text)
 
 
 def _turn_pair(old: Turn, new: Turn) -> TurnPair:
@@ -133,8 +199,9 @@ class _TurnFeatures:
 
 def _turn_features(turn: Turn) -> _TurnFeatures:
     # Single words ("the", "of") make any two long texts look similar; pairs of neighbours do not.
-    tokens = [token.casefold() for token in _TOKEN.findall(turn.text) if token[0].isalnum()]
-    return _TurnFeatures(turn.speaker, turn.text, Counter(pairwise(["", *tokens, ""])))
+    text = normalize("NFC", turn.text)
+    tokens = [word.casefold() for word in words(text) if word[0].isalnum()]
+    return _TurnFeatures(turn.speaker, text, Counter(pairwise(["", *tokens, ""])))
 
 
 def _similarity(old: _TurnFeatures, new: _TurnFeatures) -> float:

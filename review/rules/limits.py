@@ -15,7 +15,7 @@ PASSAGE = 30  # the key of a passage
 DAY = 10
 COMMENT = 4_000  # also the passage it quotes, and an objection to a wording
 REMARK = 2_000  # why a case is declined, taken from somebody, withdrawn or reported
-GUIDELINE = 100_000
+GUIDELINE = 40_000
 NAME = 300  # of a field, or of a row that a request refers to
 PROMPT = 50_000  # a prompt file
 

@@ -1,8 +1,13 @@
-"""Checks of external text for characters that PostgreSQL or UTF-8 cannot represent."""
+"""External text: characters that can be stored, and its words and characters in any script."""
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
+from unicodedata import normalize
+
+import regex
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -34,3 +39,39 @@ def is_storable(value: Any) -> bool:
         elif isinstance(part, (list, tuple)):
             remaining += part
     return True
+
+
+# Words by Unicode's rules (UAX 29), which keep a number with its decimals and Katakana together and
+# cut Chinese, Hiragana and Thai by character; a word is never cut inside a character that is made
+# of several code points. Flags by themselves, as `regex` looks back over all of them each time.
+_FLAG = r"[\U0001F1E6-\U0001F1FF]{2}(?![\p{M}\u200d])"
+_WORD = regex.compile(rf"{_FLAG}|\X+?\b", regex.WORD)
+_CHARACTER = regex.compile(rf"{_FLAG}|\X")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text with what is between them; joined, they are the text."""
+    return list(_WORD.findall(text))
+
+
+def character_edges(text: str) -> list[int]:
+    """The places between the characters of a text, as readers count them, its two ends included."""
+    return [0, *accumulate(len(character) for character in _CHARACTER.findall(text))]
+
+
+def widened(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
+    """The places `start` and `end`, moved apart to the nearest of `edges`."""
+    return edges[max(bisect_right(edges, start) - 1, 0)], edges[min(bisect_left(edges, end), len(edges) - 1)]
+
+
+def find_words(text: str, quote: str) -> tuple[int, int] | None:
+    """Where `text` has `quote`, as whole characters; Unicode's forms of writing one are alike."""
+    edges = character_edges(text)
+    if (start := text.find(quote)) >= 0:
+        return widened(edges, start, start + len(quote))
+    normal = [normalize("NFC", text[start:end]) for start, end in pairwise(edges)]
+    if (start := "".join(normal).find(wanted := normalize("NFC", quote))) < 0:
+        return None
+    normal_edges = [0, *accumulate(map(len, normal))]
+    start, end = widened(normal_edges, start, start + len(wanted))
+    return edges[normal_edges.index(start)], edges[normal_edges.index(end)]

@@ -1,6 +1,6 @@
 """Rendering of a case's blocks, and labels for the values of the state machine."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
@@ -26,6 +26,7 @@ from review.rules.blocks import Block, Diff, Images, Picture, Points, Table
 from review.rules.citations import Citation
 from review.rules.diffing import Span, TurnPair, align_turns
 from review.rules.questions import Form
+from review.templatetags.reading import doses, is_right_to_left, isolated_doses
 from review.templatetags.review_parts import part
 
 register = template.Library()
@@ -177,7 +178,7 @@ def _picture_links(block: Images, reader: object) -> list[tuple[Picture, str]]:
 def marked_text(text: str, marks: Marks, key: str, side: str = "") -> SafeString:
     """`{% marked_text turn.text marks "1.2" "source" %}`: a (source) text with its highlights."""
     text_marks = marks.get(f"{key}.source" if side else key, ())
-    return _pieces_html(pieces([Span("equal", text)], text_marks)) if text_marks else conditional_escape(text)
+    return _pieces_html(pieces([Span("equal", text)], text_marks)) if text_marks else doses(text)
 
 
 @register.simple_tag
@@ -200,19 +201,21 @@ def _pieces_html(cut: Iterable[Piece], card: str = "") -> SafeString:
     card: the ID prefix of the elements that describe the traps.
     """
     elements: list[SafeString] = []
+    cut = list(cut)
+    escape = isolated_doses if any(is_right_to_left(piece.text) for piece in cut) else conditional_escape
     for op, run in groupby(cut, key=lambda piece: piece.op):  # one element per change, even if marks split it
-        text = mark_safe("".join(part for piece in run for part in _piece_html(piece, card)))  # noqa: S308 -- each is escaped
+        text = mark_safe("".join(part for piece in run for part in _piece_html(piece, card, escape)))  # noqa: S308 -- each is escaped
         tag = _CHANGE_TAGS.get(op)
         elements.append(format_html(f"<{tag}>{{}}</{tag}>", text) if tag else text)
     return mark_safe("".join(elements))  # noqa: S308 -- each of them is escaped
 
 
-def _piece_html(piece: Piece, card: str) -> Iterator[SafeString]:
+def _piece_html(piece: Piece, card: str, escape: Callable[[str], SafeString]) -> Iterator[SafeString]:
     for number in piece.traps:
         name = gettext("Trap %(n)s") % {"n": number}
         link = '<a class="trap-mark trap-mark--here" data-aside href="#{}-{}" aria-label="{}">{}</a>'
         yield format_html(link, card, number, name, number)
-    text: SafeString = conditional_escape(piece.text)
+    text = escape(piece.text)
     for own, layer in piece.layers() if piece.marks else ():
         classes = " ".join(["mark", *(f"mark--{mark.style}" for mark in layer)])
         ending = ", ".join(dict.fromkeys(str(mark) for mark in layer if mark.end == piece.at + len(piece.text)))

@@ -95,8 +95,6 @@ def _row_counts() -> list[int]:
         (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "gone"], "no endpoint"),
         (["generate", "--benchmark", "mhb", "--source", "here"], "Choose an endpoint"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--role", "generator"], "ROLE=ENDPOINT"),
-        (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "sim-generator", "--limit", "-1"],
-         "No records are left"),
         (["freeze_release", "own", "--benchmark", "mhb"], "approved yet"),
         (["freeze_release", "own", "--benchmark", "mbh"], "no benchmark"),
         (["export_release", "own", "--format", "csv", "--out", "{out}"], "no release"),

@@ -139,3 +139,27 @@ def test_what_was_unpacked_is_removed_however_it_ends() -> None:
     assert (folder / "unpacked").stat().st_size == 1000
     entries.close()  # type: ignore[attr-defined]  # it is a generator
     assert not folder.exists()
+
+
+def say_late() -> Iterator[int]:
+    yield 1
+    time.sleep(0.3)
+    yield 2
+
+
+def test_the_caller_hears_of_a_reader_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limited, "SILENCE", 0.01)
+    heard: list[int] = []
+    entries = limited.stream(say_late, limits=LIMITS, while_silent=lambda: heard.append(1))
+    assert next(entries) == 1
+    heard.clear()
+    assert list(entries) == [2]
+    assert heard
+
+
+def long_lines() -> Iterator[str]:
+    yield from ("x" * 2**20, "y\n" * 10, "", "z" * 3 * 2**18)
+
+
+def test_lines_arrive_as_they_were_sent_however_long() -> None:
+    assert list(limited.stream(long_lines, limits=LIMITS)) == list(long_lines())

@@ -20,7 +20,6 @@ from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
-from generation.batches.draw import parse_draw
 from generation.batches.launch import BatchSettings
 from generation.errors import UnfitFormat, WrongStages
 from generation.llm.simulator.server import make_app, run_in_background
@@ -64,9 +63,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
         simulate.SCRIPT.learn(content)
 
     roles = {"generator": endpoint(url, "sim-generator"), "judge": endpoint(url, "sim-judge")}
-    settings = BatchSettings(
-        benchmark="clinhallu", source=source, roles=roles, limit=RECORDS, draw=parse_draw("random", SEED)
-    )
+    settings = BatchSettings(benchmark="clinhallu", source=source, roles=roles, limit=RECORDS, draw="random", seed=SEED)
     batch = launch.launch_batch(settings)
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()

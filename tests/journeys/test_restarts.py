@@ -269,7 +269,7 @@ def test_a_run_survives_a_network_failure(world: World, failure: str) -> None:
     run.wait_until_under_way()
     getattr(world.network, failure)()
     block_reasons = "SELECT because FROM generation_endpointstate WHERE blocked_until > now()"
-    reason = "NotReached" if failure == "cut" else "TimedOut"
+    reason = "NobodyListens" if failure == "cut" else "TimedOut"
     world.site.wait_until(
         "the endpoints are blocked with the reason", lambda: (reason,) in world.site.sql(block_reasons)
     )

@@ -15,6 +15,7 @@ from evaluation.judges.numbers.criteria import judged_criteria
 from evaluation.judges.numbers.families import Counts, Member
 from evaluation.judges.numbers.variance import variances
 from evaluation.panel import NO_MAJORITY
+from evaluation.protocol import UNDECIDED
 from evaluation.reports.numbers import values as report_values
 from evaluation.reports.numbers.report_numbers import ReportNumbers, count
 
@@ -69,6 +70,7 @@ def _panel(rows: Rows) -> dict[str, Any] | None:
         rows.votes,
         decided=sum(status == DONE for _verdict, status, _error in states),
         undecided=sum(error == NO_MAJORITY for _verdict, _status, error in states),
+        undecided_rule=rows.plan.outcomes[UNDECIDED],
     )
     return values.panel(report)
 

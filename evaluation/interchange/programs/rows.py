@@ -13,7 +13,7 @@ from evaluation.protocol import CountingPreset, DataSet, FacetView, Protocol, Sc
 from evaluation.reports.numbers.scoring import with_scores
 from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.rates import rate_from_json
-from evaluation.verdicts.selection import CONTROL, NO_RESPONSE, NOT_JUDGED, RUBRIC
+from evaluation.verdicts.selection import CONTROL, HELD_OUT, NO_RESPONSE, NOT_JUDGED, RUBRIC
 from evaluation.verdicts.table import (
     DataSetKey,
     JudgmentGroup,
@@ -123,7 +123,8 @@ class Rows:
     def _read_samples(self, folder: Path) -> tuple[SampleColumns, RubricColumns]:
         counted_keys = {rate.only.value for rate in self.protocol.rates if rate.only and rate.only.facet == RUBRIC}
         self.samples: dict[str, int] = {}
-        tasks, clusters, is_control = [], list[int](), []
+        tasks, clusters = [], list[int]()
+        is_control, is_held_out = list[bool](), list[bool]()
         members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         cluster_of: dict[str, int] = {}
         for sample in lines(folder / "samples.jsonl"):
@@ -131,6 +132,7 @@ class Rows:
             tasks.append(sample["task"])
             clusters.append(cluster_of.setdefault(sample["cluster"], len(cluster_of)))
             is_control.append(sample["arm"] == CONTROL)
+            is_held_out.append(sample["split"] == HELD_OUT)
             for rubric in sample["rubrics"]:
                 number = self.rubrics[sample["sample"], rubric["key"]] = len(self.rubrics)
                 of_key = {RUBRIC: [rubric["key"]]} if rubric["key"] in counted_keys else {}
@@ -139,7 +141,13 @@ class Rows:
                         members[name][value].append(number)
         ids = {name: {value: np.array(at) for value, at in values.items()} for name, values in members.items()}
         return (
-            SampleColumns(np.arange(len(tasks)), tasks, np.array(clusters), np.array(is_control, dtype=np.bool_)),
+            SampleColumns(
+                np.arange(len(tasks)),
+                tasks,
+                np.array(clusters),
+                np.array(is_control, dtype=np.bool_),
+                np.array(is_held_out, dtype=np.bool_),
+            ),
             RubricColumns(np.arange(len(self.rubrics)), ids),
         )
 
@@ -227,8 +235,10 @@ class Rows:
             self.faults.append(f"votes.jsonl: {spelled(key)}: votes are missing, or more than were asked for")
             return
         self.checked += 1
-        if (decided := panel.decide(rule, cast)) != verdict:
-            decisions = f"the panel decides {decided or 'nothing'}, not {verdict or 'nothing'}"
+        decided = panel.decide(rule, cast)
+        no_majority = not decided and any(map(any, cast))  # where every vote failed, the error is that of a vote
+        if decided != verdict or no_majority != (error == panel.NO_MAJORITY):
+            decisions = f"the panel decides {decided or 'nothing'}, not {verdict or error or 'nothing'}"
             self.faults.append(f"votes.jsonl: {spelled(key)}: {decisions}")
 
     @property

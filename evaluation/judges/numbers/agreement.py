@@ -41,7 +41,8 @@ class PanelReport:
     `pairs`: the first votes of two judges; `repeats`: the first and second vote of one judge.
     `several`: the first votes of all judges together; None with two judges, and under escalation,
     where the others vote on disputed criteria only. `judgments`: votes per judge and criterion.
-    `decided`, `undecided`: criteria with a verdict, and without a majority.
+    `decided`, `undecided`: criteria with a verdict, and without a majority. `undecided_rule`: how
+    the run's plan counts the latter.
     """
 
     rule: str
@@ -51,6 +52,7 @@ class PanelReport:
     repeats: tuple[JudgeAgreement, ...]
     decided: int
     undecided: int
+    undecided_rule: str
     several: RaterAgreement | None = None
 
 
@@ -64,6 +66,7 @@ def panel_report(
     *,
     decided: int,
     undecided: int,
+    undecided_rule: str,
 ) -> PanelReport:
     """The agreement within a panel. `known`: the verdicts of the protocol. `groups`: all votes."""
     groups = list(groups)
@@ -91,6 +94,7 @@ def panel_report(
         repeats=compared(((judge, 0), (judge, 1)) for judge in judges) if judgments > 1 else (),
         decided=decided,
         undecided=undecided,
+        undecided_rule=undecided_rule,
         several=_several([votes[judge, 0] for judge in judges], clusters, len(verdicts))
         if len(judges) >= SEVERAL and rule != Rule.ESCALATION
         else None,

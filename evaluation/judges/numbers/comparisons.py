@@ -9,7 +9,8 @@ from evaluation.judges.numbers.criteria import JudgedCriteria
 from evaluation.statistics.clusters import Floats, cluster_totals
 from evaluation.statistics.comparisons import PairedDifference, paired_difference
 from evaluation.statistics.correction import CheckedVerdicts, corrected_difference
-from evaluation.statistics.multiplicity import holm
+from evaluation.statistics.multiplicity import holm_by_family
+from evaluation.verdicts.plans import PLANNED
 from evaluation.verdicts.selection import COMBINED, Ints, in_scope
 
 Checked = Callable[[Ints], CheckedVerdicts]
@@ -52,13 +53,13 @@ def corrected_comparisons(
     labels: Mapping[str, str],
     *,
     pooled: bool,
-    planned: bool,
+    role: Callable[[str, str], str],
     minimum: int,
 ) -> tuple[CorrectedComparison, ...]:
     """The planned pairs on each data set, then on all pooled; none if the rate is no plain share.
 
     Args:
-        planned: whether the rate is the plan's, so that all data sets are one family (Holm).
+        role: of a rate on a data set, as `Plan.role`; what is planned is one family (Holm).
         checked: judgments -> their verdicts, some of them checked by physicians.
         labels: of the data sets.
     """
@@ -66,7 +67,7 @@ def corrected_comparisons(
     pairs = [pair for pair in pairs if set(pair) <= set(table.endpoints)]
     if not rate.is_share or not pairs:
         return ()
-    counted, families = in_scope(table, rate), []
+    counted, compared, families = in_scope(table, rate), [], list[str]()
     of_model = {
         name: counted[table.endpoint[counted] == table.endpoints.index(name)]
         for name in {name for pair in pairs for name in pair}
@@ -75,7 +76,6 @@ def corrected_comparisons(
     everything = np.ones(table.units, dtype=np.bool_)
     groups = [(name, table.unit_dataset == position) for position, name in enumerate(table.datasets)]
     for name, in_group in [*groups, *([(COMBINED, everything)] if pooled else [])]:
-        compared = []
         for first, second in pairs:
             shared = in_group & has_verdict[first] & has_verdict[second]
             one, other = (checked(rows[shared[table.unit[rows]]]) for rows in (of_model[first], of_model[second]))
@@ -83,10 +83,15 @@ def corrected_comparisons(
             corrected = corrected_difference(one, other, minimum=minimum)
             labelled = name, labels[name], first, second
             compared.append(CorrectedComparison(*labelled, raw.clusters, _difference(raw), _difference(corrected)))
-        families.append(compared)
-    if planned:
-        families = [[row for family in families for row in family]]
-    return tuple(row for family in families for row in _adjusted(family))
+            families.append("" if role(rate.name, name) == PLANNED else name)
+    raws, corrections = (
+        _with_holm(families, differences)
+        for differences in ([row.raw for row in compared], [row.corrected for row in compared])
+    )
+    return tuple(
+        replace(row, raw=raw, corrected=corrected)
+        for row, raw, corrected in zip(compared, raws, corrections, strict=True)
+    )
 
 
 def _totals(verdicts: CheckedVerdicts) -> tuple[Floats, ...]:
@@ -98,14 +103,6 @@ def _difference(found: PairedDifference) -> TestedDifference:
     return TestedDifference(found.difference, found.low, found.high, found.p)
 
 
-def _adjusted(family: Sequence[CorrectedComparison]) -> list[CorrectedComparison]:
-    raws, corrections = _with_holm([row.raw for row in family]), _with_holm([row.corrected for row in family])
-    return [
-        replace(row, raw=raw, corrected=corrected)
-        for row, raw, corrected in zip(family, raws, corrections, strict=True)
-    ]
-
-
-def _with_holm(differences: Sequence[TestedDifference]) -> list[TestedDifference]:
-    adjusted = iter(holm([each.p for each in differences if each.p is not None]))
-    return [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in differences]
+def _with_holm(families: Sequence[str], differences: Sequence[TestedDifference]) -> list[TestedDifference]:
+    adjusted = holm_by_family(families, [each.p for each in differences])
+    return [replace(each, p_adjusted=p) for each, p in zip(differences, adjusted, strict=True)]

@@ -196,7 +196,7 @@ def models_and_pairs(
         checked,
         {data.name: data.label for data in datasets} | {COMBINED: gettext_noop("Combined")},
         pooled=judged.protocol.pooled and len(datasets) > 1,
-        planned=plan.frozen and judged.rate.name == plan.metric,
+        role=plan.role,
         minimum=minimum,
     )
     return tuple(result), comparisons

@@ -23,14 +23,14 @@ class Command(Step):
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=int)
         parser.add_argument("endpoint")
-        add_launch_options(parser, fresh=False)
+        add_launch_options(parser)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
         run, endpoint = RUNS.get(options["run"]), endpoints_queries.endpoint(options["endpoint"])
         if refused := unconfirmed_estimate(self, estimate_run(adding.check_model(run, endpoint)), options):
             return refused
-        run = adding.add_model(run.pk, endpoint, money=options["budget"], calls=options["budget_calls"])
+        run = adding.add_model(run.pk, endpoint, money=options["budget_money"], calls=options["budget_calls"])
         progress = start_job(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,

@@ -25,11 +25,11 @@ class Command(Step):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, metavar="DIR")
-        add_launch_options(parser, fresh=False)
+        add_launch_options(parser)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
-        repeat = rerunning.repeat_of(options["folder"], money=options["budget"], calls=options["budget_calls"])
+        repeat = rerunning.repeat_of(options["folder"], money=options["budget_money"], calls=options["budget_calls"])
         if refused := unconfirmed_estimate(self, estimate_run(repeat.settings), options):
             return refused
         run = services.launch_run(repeat.settings)

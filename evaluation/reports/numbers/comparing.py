@@ -1,9 +1,8 @@
 """Pairwise comparisons of models on shared samples, by data set and cell of a breakdown."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from evaluation.protocol import Rate
 from evaluation.reports.numbers.counting import Row, unit_groups, unit_totals, weighted_sums
 from evaluation.statistics.bootstrap import cluster_bootstrap
 from evaluation.statistics.comparisons import mcnemar, paired_difference
-from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
+from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm_by_family, ranks
+from evaluation.verdicts.plans import EXPLORATORY, PLANNED
 from evaluation.verdicts.scores import Score
 from evaluation.verdicts.selection import Ints
 from evaluation.verdicts.table import VerdictTable
@@ -31,6 +31,7 @@ class Comparison:
     `clusters`: of these samples.
     `p_adjusted`: by Holm, over all planned comparisons or over the pairs of a data set; in a
     breakdown, by Benjamini-Hochberg over all its cells.
+    `role`: what it is to the plan of the run, one of `plans.ROLES`.
     `only_first`, `only_second`, `p_samples`: samples that one model alone failed, with McNemar's
     exact p; None where samples are not independent.
     """
@@ -53,7 +54,7 @@ class Comparison:
     only_second: int | None = None
     p_samples: float | None = None
     value: str = ""  # of the breakdown
-    planned: bool = True
+    role: str = EXPLORATORY
 
 
 def compare(
@@ -63,19 +64,18 @@ def compare(
     *,
     pooled: bool,
     minimum: int,
-    planned: bool = True,
+    role: Callable[[str, str], str] = lambda _rate, _dataset: EXPLORATORY,
 ) -> list[Comparison]:
     """Compare these pairs on every data set, with p adjusted by Holm.
 
     Planned comparisons are one family over all data sets, so that a plan errs in 5 % of studies;
-    others are one on each data set.
+    others are one on each data set. `role`: of a rate on a data set, as `Plan.role`.
     """
-    groups = list(_compare_groups(table, rate, pairs, pooled=pooled, minimum=minimum))
-    families = [list(chain.from_iterable(groups))] if planned else groups
-    comparisons = []
-    for family in families:
-        comparisons += _with_adjusted_p([replace(comparison, planned=planned) for comparison in family], holm)
-    return comparisons
+    groups = _compare_groups(table, rate, pairs, pooled=pooled, minimum=minimum)
+    compared = [replace(each, role=role(each.rate, each.dataset)) for group in groups for each in group]
+    families = ["" if each.role == PLANNED else each.dataset for each in compared]
+    adjusted = holm_by_family(families, [each.p for each in compared])
+    return [replace(each, p_adjusted=p) for each, p in zip(compared, adjusted, strict=True)]
 
 
 def _compare_groups(
@@ -121,15 +121,8 @@ def compare_cells(
     for value, rows in values.items():
         by_group = list(_compare_groups(table, rate, pairs, pooled=pooled, minimum=minimum, rows=rows))
         for group in by_group[-1:] if pooled else by_group:
-            comparisons += [
-                replace(comparison, value=value, planned=False) for comparison in group if comparison.clusters
-            ]
-    return _with_adjusted_p(comparisons, benjamini_hochberg)
-
-
-def _with_adjusted_p(comparisons: Sequence[Comparison], adjust: Any) -> list[Comparison]:
-    with_p = [comparison.p for comparison in comparisons if comparison.p is not None]
-    adjusted = iter(adjust(with_p))
+            comparisons += [replace(comparison, value=value) for comparison in group if comparison.clusters]
+    adjusted = iter(benjamini_hochberg([comparison.p for comparison in comparisons if comparison.p is not None]))
     return [
         comparison if comparison.p is None else replace(comparison, p_adjusted=next(adjusted))
         for comparison in comparisons

@@ -13,7 +13,15 @@ from evaluation.metrics import MeasuredRate, Totals, measure
 from evaluation.protocol import Protocol, Rate, Weights
 from evaluation.verdicts.scores import Judged, Score
 from evaluation.verdicts.selection import COMBINED as COMBINED
-from evaluation.verdicts.selection import JUDGE_FAILURES, UNJUDGED, Ints, criteria_of, has_verdict, in_arm
+from evaluation.verdicts.selection import (
+    JUDGE_FAILURES,
+    UNJUDGED,
+    Ints,
+    criteria_of,
+    failure_rule,
+    has_verdict,
+    in_arm,
+)
 from evaluation.verdicts.table import VerdictTable
 
 
@@ -79,12 +87,21 @@ def unit_groups(table: VerdictTable, rate: Rate, rows: Ints | None = None, *, po
             has_judgment = np.zeros(table.units, dtype=np.bool_)
             has_judgment[table.unit[rows]] = True
             of_arm = of_arm & has_judgment
-        selections = [(name, (table.unit_dataset == position) & of_arm) for position, name in enumerate(table.datasets)]
-        if pooled:
-            selections.append((COMBINED, of_arm))
-        last = table.memo[key] = rows, tuple(_unit_group(name, units, table) for name, units in selections)
+        last = table.memo[key] = rows, _groups_of(table, of_arm, pooled=pooled)
     groups: tuple[UnitGroup, ...] = last[1]
     return groups
+
+
+def parts_of(table: VerdictTable, rate: Rate, where: NDArray[np.bool_], *, pooled: bool) -> tuple[UnitGroup, ...]:
+    """The unit groups of a rate, of these units alone."""
+    return _groups_of(table, in_arm(table, rate) & where, pooled=pooled)
+
+
+def _groups_of(table: VerdictTable, chosen: NDArray[np.bool_], *, pooled: bool) -> tuple[UnitGroup, ...]:
+    selections = [(name, (table.unit_dataset == position) & chosen) for position, name in enumerate(table.datasets)]
+    if pooled:
+        selections.append((COMBINED, chosen))
+    return tuple(_unit_group(name, units, table) for name, units in selections)
 
 
 def _unit_group(name: str, is_chosen: NDArray[np.bool_], table: VerdictTable) -> UnitGroup:
@@ -347,6 +364,6 @@ def endings(table: VerdictTable, rules: Mapping[str, str]) -> list[Ending]:
                         int(criteria[endpoint_position, dataset_position, kind_position]),
                         int(counted[endpoint_position, dataset_position, kind_position]),
                     )
-                    rule = rules.get(outcome, "excluded")
+                    rule = failure_rule(rules, outcome)
                     rows.append(Ending(endpoint, dataset, kind, responses, criteria_count, counted_count, rule))
     return rows

@@ -12,6 +12,7 @@ from evaluation.reports.numbers import changes, comparing, counting, scoring
 from evaluation.reports.numbers.changes import Bottleneck, Change
 from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
+from evaluation.reports.numbers.held_out import HeldOutGap, held_out_gaps
 from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.rates import gettext_noop as _
@@ -53,6 +54,7 @@ class ReportNumbers:
             rate.
         shared_records: whether several samples come from one source record, so that records are the
             clusters of intervals and comparisons.
+        held_out: rates on public samples beside those on held-out ones.
         scores, score_facets: means of scores that code gave responses, overall and by breakdown.
     """
 
@@ -71,6 +73,7 @@ class ReportNumbers:
     shared_records: bool
     changes: tuple[Change, ...] = ()
     bottlenecks: tuple[Bottleneck, ...] = ()
+    held_out: tuple[HeldOutGap, ...] = ()
     scores: tuple[ScoreRow, ...] = ()
     score_facets: Mapping[str, tuple[ScoreRow, ...]] = field(default_factory=dict)
 
@@ -101,7 +104,7 @@ def count(
         for rate in rates
         for comparison in comparing.compare(
             table, rate, planned, pooled=pooled, minimum=plan.minimum,
-            planned=plan.frozen and rate is primary and not options.common,
+            role=replace(plan, frozen=plan.frozen and not options.common).role,
         )
     ]  # fmt: skip
     facets, cells = {}, {}
@@ -144,6 +147,7 @@ def count(
         shared_records=bool((whole.unit_cluster < 0).any()),
         changes=tuple(all_changes),
         bottlenecks=tuple(changes.bottlenecks(table, protocol, rates, all_changes, minimum=plan.minimum)),
+        held_out=tuple(held_out_gaps(table, rates, pooled=pooled, minimum=plan.minimum)),
         scores=score_rows(),
         score_facets={
             name: tuple(

@@ -12,7 +12,7 @@ from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.numbers.report_numbers import ReportNumbers
 from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
-from evaluation.verdicts.plans import Plan
+from evaluation.verdicts.plans import PLANNED, Plan
 
 
 def as_dict(
@@ -50,6 +50,7 @@ def as_dict(
             for contrast in contrasts_of(protocol, numbers.rates, numbers.overall, endpoints)
         ],
         "changes": [as_change(change) for change in numbers.changes],
+        "held_out": [asdict(gap) for gap in numbers.held_out],
         "bottlenecks": [asdict(bottleneck) for bottleneck in numbers.bottlenecks],
         "averages": [
             {"rate": rate, "variant": variant, "datasets": rows.by_dataset, "models": rows.by_model}
@@ -80,7 +81,14 @@ def as_comparison(comparison: Comparison) -> dict[str, Any]:
     values = asdict(comparison)
     first, second = values.pop("rates")
     value = values.pop("value")
-    return {**({"value": value} if value else {}), **values, "first_rate": first, "second_rate": second}
+    planned = comparison.role == PLANNED
+    return {
+        **({"value": value} if value else {}),
+        **values,
+        "planned": planned,
+        "first_rate": first,
+        "second_rate": second,
+    }
 
 
 def as_change(change: Change) -> dict[str, Any]:
@@ -166,6 +174,7 @@ def by_model(numbers: ReportNumbers) -> dict[str, Any]:
         "outcomes": [asdict(row) for row in numbers.endings],
         "comparisons": [{"facet": facet, **asdict(comparison)} for facet, comparison in comparisons],
         "changes": [asdict(change) for change in numbers.changes],
+        "held_out": [asdict(gap) for gap in numbers.held_out],
         "without": dict(sorted(numbers.without.items())),
     }
 

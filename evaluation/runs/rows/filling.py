@@ -1,13 +1,18 @@
-"""Creates the rows of a run: the first chunk at launch, the others by a worker, each atomically."""
+"""Creates the rows of a run: the first chunk at launch, the others by a worker, each atomically.
+
+A benchmark's code makes the questions, so they are made before the transaction that stores them.
+"""
 
 from collections.abc import Sequence
 
 from django.db import transaction
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from evaluation import errors, registry
 from evaluation.models import Response, Run, RunEndpoint
+from evaluation.protocol import Ask
 from evaluation.runs import queries
+from generation.engine.watchdog import computing_for
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 
 CHUNK = 500  # rows created in one transaction
@@ -15,13 +20,12 @@ CHUNK = 500  # rows created in one transaction
 
 @transaction.atomic
 def add_endpoints(run: Run, endpoints: Sequence[Endpoint]) -> None:
-    """Add models under test to a run, with the expected totals and the first chunk of responses."""
+    """Add models under test to a run, with the expected totals. `fill` creates the responses."""
     RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=endpoint, filled_to=0) for endpoint in endpoints)
     responses, rubrics = expected_rows(run)
     run.responses_total += responses * len(endpoints)
     run.rubrics_total += rubrics * len(endpoints)
     run.save(update_fields=["responses_total", "rubrics_total"])
-    fill(run)
 
 
 def expected_rows(run: Run) -> tuple[int, int]:
@@ -58,19 +62,18 @@ def _counts_by_task(release: Release) -> tuple[dict[str, int], dict[str, int]]:
     return dict(samples_by_task.annotate(n=Count("pk"))), dict(rubrics_by_task.annotate(n=Count("pk")))
 
 
-@transaction.atomic
 def fill(run: Run) -> bool:
     """Create the next chunk of a run's responses; returns False if none is missing.
 
-    Locks the rows of the models, so that two workers never create the same responses.
+    If another worker creates one meanwhile, this creates nothing.
     """
-    unfilled = RunEndpoint.objects.filter(run=run, filled_to__isnull=False, left_out_at=None)
-    all_tested = list(unfilled.select_for_update(of=("self",)).select_related("endpoint").order_by("pk"))
+    all_tested = list(_unfilled(run).select_related("endpoint"))
     if not all_tested:
         return False
-    start = min(tested.filled_to or 0 for tested in all_tested)
+    filled = {tested.pk: tested.filled_to or 0 for tested in all_tested}
+    start = min(filled.values())
     current = [tested for tested in all_tested if tested.filled_to == start]
-    stop = min((tested.filled_to or 0 for tested in all_tested if tested.filled_to != start), default=None)
+    stop = min((place for place in filled.values() if place != start), default=None)
     protocol, datasets = registry.protocol(run.release.benchmark), queries.data_sets_of(run)
     samples = ReleasedSample.objects.filter(
         release=run.release_id, position__gte=start, task__in={dataset.task for dataset in datasets}
@@ -78,45 +81,60 @@ def fill(run: Run) -> bool:
     if stop is not None:
         samples = samples.filter(position__lt=stop)
     chunk = list(samples[: max(1, CHUNK // (len(current) * run.answers_each))])
-    pending = [(sample, ask) for sample in chunk for ask in queries.questions(protocol, sample, run.seed, datasets)]
+    with computing_for(run):
+        asks = [(sample, ask) for sample in chunk for ask in queries.questions(protocol, sample, run.seed, datasets)]
+    end = chunk[-1].position + 1 if chunk else stop
+    is_last = end is None or not samples.filter(position__gte=end).exists()
+    with transaction.atomic():
+        # The lock keeps two workers from creating the same responses.
+        locked = _unfilled(run).select_for_update(of=("self",)).values_list("pk", "filled_to")
+        if dict(locked) != filled:
+            return True
+        _create(run, current, asks)
+        RunEndpoint.objects.filter(pk__in=[tested.pk for tested in current]).update(filled_to=stop if is_last else end)
+        if is_last and stop is None:
+            set_totals(run)
+    return True
+
+
+def _unfilled(run: Run) -> QuerySet[RunEndpoint]:
+    return RunEndpoint.objects.filter(run=run, filled_to__isnull=False, left_out_at=None).order_by("pk")
+
+
+def _create(run: Run, tested: Sequence[RunEndpoint], pending: Sequence[tuple[ReleasedSample, Ask]]) -> None:
+    """Create the responses of these models to questions, each after the one that it follows."""
     created: dict[tuple[int, int, str, int], Response] = {}
     while pending:
         ready = [
             (sample, ask)
             for sample, ask in pending
-            if not ask.after or _key(current[0], sample, ask.after, 0) in created
+            if not ask.after or _key(tested[0], sample, ask.after, 0) in created
         ]
         if not ready:
             raise errors.ChainWithoutStart(", ".join(sorted({ask.after for _sample, ask in pending})))
         rows = {
-            _key(tested, sample, ask.variant, repeat): Response(
+            _key(model, sample, ask.variant, repeat): Response(
                 run=run,
-                endpoint=tested.endpoint,
+                endpoint=model.endpoint,
                 sample=sample,
                 variant=ask.variant,
                 repeat=repeat,
                 about=dict(ask.about),
-                after=created[_key(tested, sample, ask.after, repeat)] if ask.after else None,
+                after=created[_key(model, sample, ask.after, repeat)] if ask.after else None,
             )
             for sample, ask in ready
-            for tested in current
+            for model in tested
             for repeat in range(run.answers_each)
         }
         Response.objects.bulk_create(rows.values())
         created |= rows
-        pending = [(sample, ask) for sample, ask in pending if _key(current[0], sample, ask.variant, 0) not in created]
-    end = chunk[-1].position + 1 if chunk else stop
-    is_last = end is None or not samples.filter(position__gte=end).exists()
-    RunEndpoint.objects.filter(pk__in=[tested.pk for tested in current]).update(filled_to=stop if is_last else end)
-    if is_last and stop is None:
-        set_totals(run)
-    return True
+        pending = [(sample, ask) for sample, ask in pending if _key(tested[0], sample, ask.variant, 0) not in created]
 
 
 def set_totals(run: Run) -> None:
     """Set the totals of a run: its rows, and those expected of models that still lack some."""
     run.responses_total, run.rubrics_total = run.responses.count(), queries.count_rubrics(run)
-    unfilled = list(RunEndpoint.objects.filter(run=run, filled_to__isnull=False, left_out_at=None))
+    unfilled = list(_unfilled(run))
     if unfilled:
         responses, rubrics = expected_rows(run)
         for tested in unfilled:

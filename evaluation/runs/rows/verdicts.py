@@ -13,7 +13,7 @@ from evaluation.protocol import DataSet
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import data_sets_of
 from evaluation.runs.rows.columns import read_floats, read_lists
-from evaluation.verdicts.selection import CONTROL, POLARITY, RUBRIC, Ints, cluster_numbers
+from evaluation.verdicts.selection import CONTROL, HELD_OUT, POLARITY, RUBRIC, Ints, cluster_numbers
 from evaluation.verdicts.table import (
     DataSetKey,
     JudgmentGroup,
@@ -77,16 +77,19 @@ def read_scores(run: Run) -> list[ScoreGroup]:
 
 
 def load_samples(release: Release) -> SampleColumns:
-    """The samples of a release, with their clusters and arms."""
+    """The samples of a release, with their clusters, arms and parts."""
     columns = ["id", "version__sample__record_id", "version__sample_id"]
-    groups = read_lists(ReleasedSample.objects.filter(release=release), ["task", "version__sample__arm"], *columns)
+    groups = read_lists(
+        ReleasedSample.objects.filter(release=release), ["task", "version__sample__arm", "split"], *columns
+    )
     ids, records, samples = (concatenated([values[position] for _group, values in groups]) for position in range(3))
     sizes = [len(values[0]) for _group, values in groups]
     return SampleColumns(
         ids=ids,
-        tasks=[task for ((task, _arm), _values), size in zip(groups, sizes, strict=True) for _ in range(size)],
+        tasks=[task for ((task, *_rest), _values), size in zip(groups, sizes, strict=True) for _ in range(size)],
         clusters=cluster_numbers(records, samples, ids),
-        is_control=np.repeat([arm == CONTROL for (_task, arm), _values in groups], sizes).astype(np.bool_),
+        is_control=np.repeat([arm == CONTROL for (_task, arm, _split), _values in groups], sizes).astype(np.bool_),
+        is_held_out=np.repeat([split == HELD_OUT for (_task, _arm, split), _values in groups], sizes).astype(np.bool_),
     )
 
 

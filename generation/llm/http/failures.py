@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 import socket
 import ssl
 import traceback
@@ -18,6 +17,7 @@ from generation.llm.errors import (
     ConnectionCut,
     HostNotFound,
     LLMError,
+    NobodyListens,
     NotAllowed,
     NotReached,
     NotThere,
@@ -32,7 +32,6 @@ from generation.llm.http.access import PORTS, Forbidden
 from generation.llm.http.provider_words import error_class, speaks_of_format
 from generation.llm.http.redaction import without_key
 from generation.llm.parsing import storable
-from generation.llm.request_body import MIN_ROOM
 from generation.llm.types import ModelSettings
 
 if TYPE_CHECKING:  # takes a second to import, so it is imported late
@@ -200,28 +199,6 @@ def may_be_the_format(error: LLMError, sent: Mapping[str, Any], settings: ModelS
     )
 
 
-# How endpoints say how long their context is, and how much of it a prompt takes.
-_CONTEXT = re.compile(r"(?:\"n_ctx\": |context length (?:is |of )(?:only )?)(\d{1,9})", re.IGNORECASE)
-_PROMPT = re.compile(
-    r"\"n_prompt_tokens\": (\d{1,9})|(\d{1,9}) (?:tokens )?(?:in|from|of) the (?:messages|prompt|input)"
-    r"|(\d{1,9}) (?:input|prompt) tokens|(\d{1,9}) of text input",
-    re.IGNORECASE,
-)
-
-
-def room_in_context(detail: str, sent: Mapping[str, Any]) -> int | None:
-    """The tokens that the context leaves for a reply, from the error about a limit beyond it.
-
-    None if the error does not say so, or if it was not the limit.
-    """
-    context, prompt = _CONTEXT.search(detail), _PROMPT.search(detail)
-    limit = sent.get("max_tokens") or sent.get("max_completion_tokens")
-    if context is None or prompt is None or limit is None:
-        return None
-    room = int(context[1]) - int(next(number for number in prompt.groups() if number))
-    return room if MIN_ROOM <= room < limit else None
-
-
 def _connection_error(failure: Any, api_key: str) -> LLMError:
     """The named error for a lost connection, read from the chain of causes.
 
@@ -250,9 +227,7 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
         return TLSFailed(detail)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         url = failure.request.url
-        return NotReached(
-            f"ConnectionRefusedError: {url.host}:{url.port or PORTS.get(url.scheme, '')} refuses connections."
-        )
+        return NobodyListens(f"{url.host}:{url.port or PORTS.get(url.scheme, '')} refuses connections.")
     if any(isinstance(cause, (ClientConnectorError, ConnectionTimeoutError)) for cause in causes):
         return NotReached(detail)
     if any(isinstance(cause, TimeoutError) for cause in causes):

@@ -145,8 +145,9 @@ WORDINGS: Mapping[type[LLMError], str] = {
     ContentFiltered: r"moderation|\bflagged|content[ _-]?(?:filter|policy|management|exists risk|safety)|safety (?:system|"
     r"filter|polic|guideline|setting)|usage polic|acceptable use|responsible ai|inappropriate|prohibited content|"
     r"sensitive (?:content|information|word)|harmful content|guardrail",
-    ContextTooLong: r"context[ _-](?:length|window|size)|maximum context|prompt is too long|input is too long|too many "
-    r"(?:input |prompt )?tokens|reduce the length|exceeds? the (?:maximum|available) (?:number of tokens|context|input)",
+    ContextTooLong: r"context[ _-](?:length|window|size|limit)|max_new_tokens` must be|maximum context|prompt is too long|"
+    r"input is too long|too many (?:input |prompt )?tokens|reduce the length|exceeds? the (?:maximum|available) "
+    r"(?:number of tokens|context|input)",
     BadRequest: r"response[ _]?format|json[ _]?schema|json[ _]?object|json[ _]?mode|structured[ _]?output|guided[ _]?"
     r"(?:json|decoding|grammar)|\bgrammar|xgrammar|outlines|llguidance|additionalproperties|requested parameters",
     StreamsOnly: r"only supports? (?:the )?stream|enable the stream|stream(?:ing)? (?:mode )?(?:is )?(?:required|mandatory)"

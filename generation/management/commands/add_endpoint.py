@@ -37,6 +37,9 @@ class Command(Step):
         parser.add_argument(
             "--completion-tokens", action="store_true", help="send the limit as max_completion_tokens, not max_tokens"
         )
+        parser.add_argument(
+            "--default-sampling", action="store_true", help="send neither temperature nor top_p: the model refuses them"
+        )
         parser.add_argument("--reasoning-effort", default="", help="for example low, medium or high")
         parser.add_argument(
             "--extra-body", type=parse_fields, default={}, metavar="JSON", help="further request fields"

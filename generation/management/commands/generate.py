@@ -5,6 +5,7 @@
 
 import json
 from argparse import ArgumentParser
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,16 @@ from django.core.management.base import CommandError
 
 from generation.batches import launch
 from generation.batches import queries as batches_queries
-from generation.batches.draw import parse_draw, parse_where
+from generation.batches.draw import parse_where
 from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
-from generation.endpoints import queries as endpoints_queries
+from generation.batches.serializers import BatchSettingsSerializer, batch_settings
 from generation.errors import UnknownCheck, WrongPlan
 from generation.management.command_line import (
     Step,
     add_launch_options,
     add_like_option,
-    complete_launch_values,
+    launch_body,
     paused_exit_code,
     start_job,
     unconfirmed_estimate,
@@ -29,8 +30,6 @@ from generation.management.command_line import (
 from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
-from generation.recipes.recipe import TrapPlan
-from generation.sources import queries as sources_queries
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -38,11 +37,6 @@ class Command(Step):
     help = "Launch a batch: run the benchmark's recipe over records of a source."
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--benchmark", help="required without --like")
-        parser.add_argument("--source", help="likewise")
-        parser.add_argument("--limit", type=int, help="maximum number of records (default: all that are left)")
-        parser.add_argument("--draw", metavar="HOW", help="first (default), random or stratified:FIELD; see --seed")
-        parser.add_argument("--seed", type=int, help="the seed of a random draw (default: 0)")
         parser.add_argument(
             "--where",
             action="append",
@@ -57,15 +51,11 @@ class Command(Step):
             help="the endpoint of any other role; repeat for several, where a role may have several",
         )
         parser.add_argument("--plan", help="a JSON file of trap targets, a plan's name, or 'none'")
-        parser.add_argument("--preset", metavar="NAME", help="a preset of the recipe's settings (default: the first)")
         parser.add_argument(
             "--set",
             action="append",
             metavar="NAME=VALUE",
             help="override a preset value, as JSON or a word; repeat for several",
-        )
-        parser.add_argument(
-            "--prompts", metavar="SET", help="the prompt set: NAME, or NAME@VERSION (default: the usual one)"
         )
         parser.add_argument(
             "--compare",
@@ -74,7 +64,7 @@ class Command(Step):
         )
         parser.add_argument("--skip", action="append", metavar="CHECK", help="skip this check; repeat for several")
         add_like_option(parser, BATCHES)
-        add_launch_options(parser)
+        add_launch_options(parser, launch.BatchSettings)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
@@ -121,51 +111,26 @@ class Command(Step):
 
 def _settings(options: dict[str, Any]) -> launch.BatchSettings:
     """The settings of the batch, from the options."""
-    given = {
-        "benchmark": options["benchmark"],
-        "source": options["source"],
-        "draw": options["draw"],
-        "seed": options["seed"],
-        "where": None if options["where"] is None else parse_where(options["where"]),
-        "plan": options["plan"],
-        "prompts": options["prompts"],
-        "preset": options["preset"],
-        "settings": None if options["set"] is None else dict(_parse_setting(text) for text in options["set"]),
-        **_roles(options),
-    }
-    values = complete_launch_values(BATCHES, options["like"], given, needed=("benchmark", "source"))
-    benchmark = values["benchmark"]
-    known = registry.check_names(benchmark)
-    skipped = set(options["skip"] or ())
+    benchmark = options["benchmark"] or ("" if options["like"] is None else BATCHES.get(options["like"]).benchmark)
+    known, skipped = registry.check_names(benchmark) if benchmark else (), set(options["skip"] or ())
     if unknown := skipped - set(known):
         raise UnknownCheck(f"{', '.join(sorted(unknown))}; known: {', '.join(known)}")
-    return launch.BatchSettings(
-        benchmark=benchmark,
-        source=sources_queries.source(values["source"]),
-        roles={role: endpoints_queries.endpoint(name) for role, name in values.get("roles", {}).items()},
-        beside=[endpoints_queries.endpoint(name) for name in values.get("beside", ())],
-        limit=options["limit"],
-        draw=parse_draw(values.get("draw", ""), values.get("seed"), values.get("where")),
-        plan=_plan(benchmark, values.get("plan", "")),
-        prompts=values.get("prompts", ""),
-        compare=options["compare"],
-        preset=values.get("preset", ""),
-        changes=values.get("settings", {}),
-        checks=[name for name in known if name not in skipped] if options["skip"] else values.get("checks", known),
-        budget_money=options["budget"],
-        budget_calls=options["budget_calls"],
-        fresh=options["fresh"],
-        first_only=options["one_first"],
-    )
+    given = {
+        "where": None if options["where"] is None else parse_where(options["where"]),
+        "plan": _plan(options["plan"]),
+        "settings": None if options["set"] is None else dict(_parse_setting(text) for text in options["set"]),
+        "checks": [name for name in known if name not in skipped] if skipped else None,
+        **_roles(options, benchmark),
+    }
+    return replace(batch_settings(launch_body(BatchSettingsSerializer, options, given)), compare=options["compare"])
 
 
-def _roles(options: dict[str, Any]) -> dict[str, Any]:
+def _roles(options: dict[str, Any], benchmark: str) -> dict[str, Any]:
     """The endpoints of --generator and --role.
 
     For the role that several endpoints may play, those after the first are listed under `beside`.
     """
     roles = {"generator": options["generator"]} if options["generator"] else {}
-    benchmark = options["benchmark"] or ("" if options["like"] is None else BATCHES.get(options["like"]).benchmark)
     several, beside = registry.recipe(benchmark).several if benchmark else "", list[str]()
     for binding in options["role"] or ():
         role, _, name = binding.partition("=")
@@ -175,7 +140,7 @@ def _roles(options: dict[str, Any]) -> dict[str, Any]:
             beside.append(name)
         else:
             roles[role] = name
-    return {"roles": roles or None, "beside": beside or None}
+    return {"roles": roles or (None if options["like"] else {}), "beside": beside or None}
 
 
 def _parse_setting(text: str) -> tuple[str, Any]:
@@ -189,11 +154,11 @@ def _parse_setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _plan(benchmark: str, plan: Any) -> TrapPlan | None:
-    """The plan with a name, from a file, or as an earlier batch had it. Raises WrongPlan."""
-    if not isinstance(plan, str) or not plan.endswith(".json"):
-        return registry.resolve_plan(benchmark, plan)
+def _plan(plan: str | None) -> Any:
+    """The name of a plan, or the targets in a file. Raises WrongPlan."""
+    if plan is None or not plan.endswith(".json"):
+        return plan
     try:
-        return registry.resolve_plan(benchmark, json.loads(Path(plan).read_text(encoding="utf-8")))
+        return json.loads(Path(plan).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise WrongPlan(f"{plan}: {error}") from error

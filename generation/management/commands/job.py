@@ -1,4 +1,4 @@
-"""job pause|resume|cancel|retry|budget batch:7 [--budget MONEY|none] [--budget-calls N|none]"""
+"""job pause|resume|adapt|cancel|retry|budget batch:7 [--budget MONEY|none] [--budget-calls N|none]"""
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
@@ -11,12 +11,14 @@ from generation.jobs import kinds, life_cycle, services
 from generation.management.command_line import Step, parse_amount, parse_call_count
 from generation.models import Job
 from generation.tasks import work_on_job
+from generation.trials import checking
 from review.common.waking import wake
 from review.rules.permissions import OPERATOR, require
 
 ACTIONS: dict[str, Callable[[int], object]] = {
     "pause": life_cycle.pause,
     "resume": services.resume,
+    "adapt": checking.adapt,
     "cancel": services.cancel,
     "retry": services.retry_failed,
 }
@@ -40,7 +42,10 @@ def _parse_job(text: str) -> tuple[str, int]:
 
 
 class Command(Step):
-    help = "Pause, resume or cancel a batch or a run, retry failed rows, or change its budget. Safe to repeat."
+    help = (
+        "Pause, resume or cancel a batch or a run, retry failed rows, change its budget, or 'adapt' endpoints that refuse "
+        "what it sends: no temperature, another name of the limit, no provider batches. Safe to repeat."
+    )
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("action", choices=[*ACTIONS, "budget"])

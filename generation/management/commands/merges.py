@@ -46,7 +46,13 @@ class Command(Step):
             "rounds": counts.rounds,
             "merges": queries.as_values(batch, list(queries.merges(batch).select_related("onward"))),
             "near": [
-                {"draft": row.draft.pk, "earlier": row.earlier.pk, "title": row.title, "distance": row.distance}
+                {
+                    "draft": row.draft.pk,
+                    "earlier": row.earlier.pk,
+                    "earlier_batch": row.earlier.batch_id,
+                    "title": row.title,
+                    "distance": row.distance,
+                }
                 for row in queries.near_rows(batch, queries.near_matches(batch))
             ],
         }

@@ -3,6 +3,7 @@
 Limits of length, conditions on making, and the draw of records.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -13,13 +14,14 @@ from typing import Any
 import numpy as np
 from django.db.models import F, IntegerField, Q, TextField, Value, When
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Coalesce, Length
+from django.db.models.functions import Coalesce, Concat, Length
 from django.db.models.lookups import Exact, GreaterThanOrEqual
 from numpy.typing import NDArray
 
 from generation.recipes.configuration import Configuration
 
 TOO_LONG, NOT_DRAWN, MADE_OTHERWISE = "too-long", "not-drawn", "made-otherwise"
+_PART = "\x1f"  # between the name of a group and the value of its even part
 BUFFERED = 100_000  # digests collected before they become an array
 
 
@@ -77,30 +79,51 @@ def draw(configuration: Configuration, seed: int, rows: Iterable[tuple[str, str,
 
     Keeps eight bytes for each sample.
     """
-    arrays: dict[str, list[NDArray[np.uint64]]] = {group: [] for group in configuration.balanced}
-    buffers: dict[str, list[int]] = {group: [] for group in configuration.balanced}
+    arrays: dict[str, list[NDArray[np.uint64]]] = defaultdict(list)
+    buffers: dict[str, list[int]] = defaultdict(list)
     for group, source, external_id in rows:
-        if group in buffers:
+        if configuration.even_field or _name(group) in configuration.balanced:
             buffers[group].append(digest(seed, source, external_id))
             if len(buffers[group]) == BUFFERED:
                 arrays[group].append(np.array(buffers[group], dtype=np.uint64))
                 buffers[group] = []
     digests_by_group = {
-        name: np.concatenate([*parts, np.array(buffers[name], dtype=np.uint64)]) for name, parts in arrays.items()
+        group: np.concatenate([*arrays[group], np.array(rest, dtype=np.uint64)]) for group, rest in buffers.items()
     }
-    sizes = [len(digests) for digests in digests_by_group.values() if len(digests)]
-    group_size = min([*sizes, *([configuration.max_group_size] if configuration.max_group_size else [])], default=0)
-    return RecordDraw(
-        seed,
-        {name: _limit(digests, group_size) for name, digests in digests_by_group.items() if len(digests) > group_size},
-    )
+    sizes = _sizes(configuration, {group: len(digests) for group, digests in digests_by_group.items()})
+    limited = {group: digests for group, digests in digests_by_group.items() if len(digests) > sizes[group]}
+    return RecordDraw(seed, {group: _limit(digests, sizes[group]) for group, digests in limited.items()})
+
+
+def _sizes(configuration: Configuration, counts: Mapping[str, int]) -> dict[str, int]:
+    """How many samples of each group, or of each of its even parts, go in."""
+    parts: dict[str, list[int]] = defaultdict(list)
+    for group, count in counts.items():
+        parts[_name(group)].append(count)
+    smallest = {name: min(part_counts) for name, part_counts in parts.items()}
+    totals = [smallest[name] * len(parts[name]) for name in configuration.balanced if name in parts]
+    total = min([*totals, *([configuration.max_group_size] if configuration.max_group_size else [])], default=0)
+    return {
+        group: total // len(parts[name]) if (name := _name(group)) in configuration.balanced else smallest[name]
+        for group in counts
+    }
+
+
+def _name(group: str) -> str:
+    """The name of a group without the value of its even part."""
+    return group.partition(_PART)[0]
 
 
 def group_of(configuration: Configuration) -> Any:
-    """The group of a version in a configuration, as a database expression."""
-    if not configuration.group_field:
-        return F("sample__task")
-    return Coalesce(KeyTextTransform(configuration.group_field, "content"), Value(""), output_field=TextField())
+    """The group of a version in a configuration, with its even part, as a database expression."""
+    group = _content(configuration.group_field) if configuration.group_field else F("sample__task")
+    if not configuration.even_field:
+        return group
+    return Concat(group, Value(_PART), _content(configuration.even_field), output_field=TextField())
+
+
+def _content(field: str) -> Any:
+    return Coalesce(KeyTextTransform(field, "content"), Value(""), output_field=TextField())
 
 
 def _limit(digests: NDArray[np.uint64], max_samples: int) -> int:

@@ -30,7 +30,7 @@ SPLITS = ("train", "validation", "test", "dev")
 MAX_IMAGES = 20
 _SPLIT = re.compile(r"(?:^|[^a-z])(train|validation|valid|val|test|dev)(?![a-z])|(train|test)set", re.IGNORECASE)
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
-_LETTER = re.compile(r"\s*+\(?([A-Za-z])\s*+[.):]\s+")
+_OPTION_LETTER = re.compile(r"\s*+\(?([A-Za-z])\s*+[.):]\s+")
 
 
 def split_of(name: str) -> str:
@@ -83,7 +83,7 @@ def parse_options(value: Any) -> list[list[str]]:
     if len(pairs) > 26 or not all(re.fullmatch("[A-Z]", letter) and isinstance(text, str) for letter, text in pairs):
         raise Malformed("'options' are not texts with the letters A to Z.")
     # Strip letters only if every option has its own: 'E. coli' is an option, too.
-    marks = [_LETTER.match(text) for _letter, text in pairs]
+    marks = [_OPTION_LETTER.match(text) for _letter, text in pairs]
     if pairs and all(mark and mark[1].upper() == letter for mark, (letter, _text) in zip(marks, pairs, strict=True)):
         pairs = [[letter, text[mark.end() :]] for mark, (letter, text) in zip(marks, pairs, strict=True) if mark]
     if any(not text.strip() for _, text in pairs):

@@ -21,10 +21,8 @@ SHARES = {
     "nli": (0.01, 0.01, 0.02),
 }
 MAX_CHARACTERS = 30_000
-# Cut to the smallest of the three (147,619), these sources give all counts and shares of Table 4;
-# MedQA and MedNLI stay whole.
-BALANCED_SOURCES = ("medmcqa", "acn", "sumpubmed")
-MAX_PER_SOURCE = 150_000  # 'approximately' this many of each task but NLI, which has fewer
+BALANCED_TASKS = ("qa", "ie", "summarization")  # NLI has too few to be balanced
+MAX_PER_TASK = 150_000  # 'approximately 150,000' of each
 _TEXTS = ("context", "statement")
 
 CONFIGURATIONS = (
@@ -40,13 +38,14 @@ CONFIGURATIONS = (
         "lf-bal",
         _("Length-filtered and balanced"),
         _(
-            "Statements whose context and statement have together fewer than 30,000 characters; those of MedMCQA, augmented"
-            " clinical notes and SumPubMed are cut to the smallest of the three, and to 150,000 at most."
+            "Statements whose context and statement have together fewer than 30,000 characters; questions, information "
+            "extraction and summaries are cut to the smallest of the three tasks, and to 150,000 at most. Each task has as "
+            "many factual as non-factual statements."
         ),
         below=MAX_CHARACTERS,
         texts=_TEXTS,
-        balanced=BALANCED_SOURCES,
-        group_field="source",
-        max_group_size=MAX_PER_SOURCE,
+        balanced=BALANCED_TASKS,
+        even_field="label",
+        max_group_size=MAX_PER_TASK,
     ),
 )

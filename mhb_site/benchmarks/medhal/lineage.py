@@ -48,8 +48,8 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
 def analysis(batch: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     """Blocks with the share that the filter kept per source, and what was left out.
 
-    The paper's shares are in the same table. Each of the two samples of a pair counts for its own
-    statement.
+    The paper's shares are in the same table. A statement counts where a model judged it, and as
+    kept where the judgment agrees with its label, also where its pair is left out for the other one.
     """
     judged: Counter[str] = Counter()
     kept: Counter[str] = Counter()
@@ -60,9 +60,10 @@ def analysis(batch: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             left_out[source, data["out"]] += 1
         if "judged" not in data:
             continue
-        weight = 1 if "label" in data else 2
-        judged[source] += weight
-        kept[source] += 0 if data.get("out") else weight
+        for label, factual in data["judged"].items():
+            if data.get("label", label) == label:  # the drafts of a split pair carry the same judgments
+                judged[source] += 1
+                kept[source] += factual == (label == FACTUAL)
     labels = {name: _(label) for name, label in SOURCES}
     blocks: list[Block] = []
     if judged:

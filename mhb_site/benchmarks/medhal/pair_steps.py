@@ -18,8 +18,10 @@ from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models
 from mhb_site.benchmarks.medhal import presets
 from mhb_site.benchmarks.medhal.tasks import ie, nli, qa, summaries
+from mhb_site.benchmarks.medhal.tasks.draw import draw_index
 from mhb_site.benchmarks.medhal.tasks.pair import Pair
 from mhb_site.benchmarks.medhal.tasks.sentences import Sentence, is_one_sentence, is_only_change, replace_sentence
+from mhb_site.benchmarks.medhal.tasks.surface import match_surface, same_spacing
 
 FACTUAL, NON_FACTUAL = "factual", "non-factual"
 SETS = read_prompts(
@@ -34,6 +36,8 @@ MAX_STATEMENT = 4_000  # characters; keeps a runaway reply from physicians
 REASONS = {
     "the-above": _("an option refers to the others ('all of the above')"),
     "negated": _("the question asks for the exception"),
+    "unseen": _("the question is about a picture that is not shown"),
+    "spacing": _("the altered sentence would give itself away by its spaces"),
     "true-false": _("the options say true or false"),
     "no-question": _("no sentence ends with a question mark"),
     "no-wrong-option": _("all options read the same"),
@@ -41,7 +45,7 @@ REASONS = {
     "no-other-value": _("no other note has another value of this category and concept"),
     "neutral": _("neutral hypothesis"),
     "no-contradiction": _("the premise has no contradiction"),
-    "no-sentence": _("no sentence is long enough, or only the last one"),
+    "no-sentence": _("no sentence is long enough"),
     "unusable": _("the model's reply is not a statement"),
     "same": _("both statements read the same"),
     "more-sentences": _("a statement is not exactly one sentence"),
@@ -169,13 +173,17 @@ async def _alter(draft: Draft, models: Models, pair: Pair) -> tuple[str, str, st
     reply = await _ask_generator(
         draft, models, "alter", {"text": as_data(pair.summary), "sentence": as_data(pair.right)}
     )
-    new = summaries.match_case(reply, pair.right)
+    new = match_surface(reply, pair.right)
     if _normalised(new) == _normalised(pair.right):
         raise drop_error(draft, "same")
     altered = replace_sentence(pair.summary, sentence, new)
     if not is_only_change(pair.summary, altered, sentence, new):
         raise drop_error(draft, "unusable")
-    return pair.summary, altered, f"According to the source document, {pair.right}"
+    if not same_spacing(new, pair.right):
+        raise drop_error(draft, "spacing")
+    # Section 3.5: simply the original sentence. The example of Table 13 names the source before it.
+    with_source = presets.settings(draft)["summary_explanation"] == "with-source"
+    return pair.summary, altered, f"According to the source document, {pair.right}" if with_source else pair.right
 
 
 async def _ask_generator(draft: Draft, models: Models, name: str, values: Mapping[str, str]) -> str:
@@ -273,8 +281,12 @@ def context_of(draft: Draft, pair: Pair) -> str:
 
 
 async def split(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
-    """Split a pair into one draft per statement."""
-    return [replace(draft, data={**draft.data, "label": label}) for label in (FACTUAL, NON_FACTUAL)]
+    """Split a pair into one draft per statement, in a drawn order: an odd number says nothing."""
+    labels = (FACTUAL, NON_FACTUAL)
+    place = str(draft.data.get("place", "0"))
+    if draw_index(2, presets.settings(draft)["seed"], "order", draft.record.external_id, place):
+        labels = (NON_FACTUAL, FACTUAL)
+    return [replace(draft, data={**draft.data, "label": label}) for label in labels]
 
 
 async def keep(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001

@@ -53,7 +53,7 @@ def sample(draft: Draft) -> NewSample:
     entries = {
         _("origin"): _("made here"),
         _("preset"): next((preset.name for preset in presets.PRESETS if preset.values == values), _("own")),
-        _("filter"): _("judged") if "judged" in draft.data else _("not judged"),
+        _("filter"): _("judged") if label in draft.data.get("judged", ()) else _("not judged"),
         _("reviewers"): values["reviewers"],
     }
     sample_content = {
@@ -119,7 +119,15 @@ RECIPE = Recipe(
     choices=presets.CHOICES,
     finished=finished,
     splits=presets.splits,
-    review_draw=ReviewDraw(size="review_per_label", seed="review_seed", strata=("task", "label"), place="place"),
+    review_draw=ReviewDraw(
+        size="review_per_label",
+        seed="review_seed",
+        strata=("task", "label"),
+        place="place",
+        # Footnote 2: 'We only select Non-Factual samples for the Summarization task since Factual
+        # Samples contain no modification of the data.' So all 50 of the task are non-factual.
+        multiples={("summarization", pair_steps.FACTUAL): 0, ("summarization", pair_steps.NON_FACTUAL): 2},
+    ),
     lineage=lineage.lineage,
     analysis=lineage.analysis,
 )

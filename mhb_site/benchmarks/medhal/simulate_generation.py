@@ -47,9 +47,10 @@ def _write(name: str, data: Mapping[str, Any]) -> str:
         case "state_value":
             of = f" of {data['ELEMENT']}" if data["ELEMENT"] else ""
             return f"The patient's {data['CONCEPT']}{of} is {data['VALUE'].rstrip('.')}."
-    sentence = data["SENTENCE"]
-    body = sentence.rstrip(".!? ")
-    return f"{body}, {WRONG_MARK}{sentence[len(body) :] or '.'}"
+    # The mark takes the place of as many words, so that neither length nor punctuation gives it away.
+    words, mark = data["SENTENCE"].rstrip(".!? ").split(), WRONG_MARK.split()
+    kept = words[: -len(mark)] if len(words) > 2 * len(mark) else words
+    return f"{' '.join((*kept, *mark))}."
 
 
 def _judge(name: str, data: Mapping[str, Any], seed: int) -> str:

@@ -34,7 +34,7 @@ LENGTHS = (
 _LENGTH_LIMITS = ((1, "none"), (1_000, "short"), (10_000, "medium"), (30_000, "long"))
 # `length` is stored in the content, so that counting a million samples does not read their
 # contexts.
-FACET_FIELDS = ("source", "length")
+FACET_FIELDS = ("source", "label", "length")
 
 
 def length_of(context: str) -> str:
@@ -43,6 +43,5 @@ def length_of(context: str) -> str:
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
-    """The source and length class of a statement; unknown ones are left out."""
-    values = {"source": content.get("source"), "length": content.get("length")}
-    return {name: [value] for name, value in values.items() if value}
+    """The source, label and length class of a statement; unknown ones are left out."""
+    return {name: [content[name]] for name in FACET_FIELDS if content.get(name)}

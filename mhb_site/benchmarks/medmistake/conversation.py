@@ -1,10 +1,10 @@
 """From a case to mistakes: conversation, committee, extraction (MMI-1 to MMI-3).
 
 A draft's data: ``case`` (the record's content), ``conversation`` [{role: 'patient' | 'doctor',
-text}], ``doctor`` (the name of its model), ``asked`` (how often a speaker was asked), ``silent``
-(empty replies in a row), ``ended`` ('patient' | 'limit' | 'published'); then
-``scores`` {judge: {dimension: {score, turns, note}}}, ``unscored`` {judge: [dimension]}, ``rounds``
-{judge: calls}, ``rule`` (the settings that define a low score); then, one draft per mistake,
+text, invented: [values that the patient made up]}], ``doctor`` (the name of its model), ``asked``
+(how often a speaker was asked), ``silent`` (empty replies in a row), ``ended`` ('patient' |
+'limit' | 'published'); then ``scores`` {judge: {dimension: {score, turns, note}}}, ``unscored``
+{judge: [dimension]}, ``rounds`` {judge: calls}, ``rule`` (the settings that define a low score); then, one draft per mistake,
 ``mistake`` {title, description, category, reason, tags, risk, turns}. Turns are numbered from 1,
 including the patient's.
 
@@ -27,9 +27,9 @@ from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request, Role
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, Step
-from mhb_site.benchmarks.medmistake.dimensions import Dimension, all_dimensions, as_json
+from mhb_site.benchmarks.medmistake.dimensions import Dimension, all_dimensions, anchors, as_json
 from mhb_site.benchmarks.medmistake.replication import GENERATED
-from mhb_site.benchmarks.medmistake.taxonomy import NAMES, code_of
+from mhb_site.benchmarks.medmistake.taxonomy import NAMES, RISKS, code_of
 
 SETS = read_prompts(Path(__file__).parent / "prompts", "patient", "doctor", "committee", "extract")
 
@@ -38,6 +38,8 @@ JUDGES = ("judge_1", "judge_2")
 # The patient's mark, at the end of any line; what follows it was not said to anybody.
 END = re.compile(r"\[END\][ \t.!*_`\"']{0,20}$", re.MULTILINE | re.IGNORECASE)
 MARK = re.compile(r"\[END\]", re.IGNORECASE)
+# A value that the case does not contain; the doctor sees it without the mark.
+INVENTED = re.compile(r"\[invented:\s*+([^\[\]\n]{1,200})\]", re.IGNORECASE)
 MAX_TURN = 8_000  # characters
 MAX_SILENT = 3  # empty replies in a row, after which the visit is given up
 MAX_TAGS = 10
@@ -149,8 +151,10 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     reply = (await models.ask(role, request)).text.strip()
     end = END.search(reply) if role == "patient" else None
     text = MARK.sub("", reply[: end.start()] if end else reply).strip()
+    invented = INVENTED.findall(text) if role == "patient" else []
+    text = INVENTED.sub(r"\1", text)
     if text:
-        turns.append({"role": role, "text": text[:MAX_TURN]})
+        turns.append({"role": role, "text": text[:MAX_TURN], **({"invented": invented} if invented else {})})
     data |= {"asked": asked + 1, "silent": 0 if text else silent + 1}
     if end:
         data["ended"] = "patient"
@@ -212,6 +216,7 @@ async def _score_dimensions(draft: Draft, models: Models, *, judge: str) -> Sequ
     prompt = _prompt(draft, "committee")
     messages = prompt.messages(
         scale=str(values["scale"]),
+        anchors=anchors(values["scale"]),
         low=str(values["low"]),
         case=as_data(draft.data["case"]),
         conversation=as_data(numbered_turns(turns)),
@@ -337,6 +342,7 @@ async def extract(draft: Draft, models: Models) -> Sequence[Draft]:
         conversation=as_data(numbered_turns(turns)),
         notes=as_data(notes),
         categories=as_data(list(NAMES)),
+        risks="\n".join(f"- {level.value}: {level.about}" for level in RISKS),
     )
     reply = await models.ask_structured(
         "extractor", Request(messages, prompt=prompt.label), Mistakes, check=partial(_check_mistakes, turns=turns)

@@ -7,8 +7,9 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from mhb_site.benchmarks.medmistake import conversation
+from mhb_site.benchmarks.medmistake.committee_agreement import Agreement
 from mhb_site.benchmarks.medmistake.dimensions import all_dimensions
-from mhb_site.benchmarks.medmistake.review import SPEAKERS
+from mhb_site.benchmarks.medmistake.review import SPEAKERS, invented_values, turn_mark
 from review.rules.blocks import Block, Dialogue, Table, Turn
 
 
@@ -22,11 +23,12 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
             Turn(
                 SPEAKERS.get(turn["role"], turn["role"]),
                 turn["text"],
-                mark=_("Mistake") if number in mistake_turns else "",
+                mark=turn_mark(turn, is_mistake=number in mistake_turns),
             )
             for number, turn in enumerate(data["conversation"], 1)
         )
         blocks.append(Dialogue(_("Conversation"), turns))
+        blocks += invented_values(data["conversation"])
     if mistake:
         rows = (
             (_("Title"), mistake["title"]),
@@ -85,7 +87,9 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     merged: Counter[str] = Counter()
     categories: Counter[str] = Counter()
     risks: Counter[str] = Counter()
-    scores: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])  # both scored, equal, sum of differences, unscored
+    scores: dict[str, Agreement] = defaultdict(Agreement)
+    tested: Counter[str] = Counter()
+    repeated: Counter[str] = Counter()
     seen_conversations: set[int] = set()
     for data in drafts:
         mistake = data.get("mistake")
@@ -93,6 +97,9 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             categories[mistake.get("category", "")] += 1
             risks[mistake.get("risk", "")] += 1
             by_doctor[data.get("doctor", "")] += 1
+            if any(attempt["results"] for attempt in data.get("attempts", ())):
+                tested[mistake.get("category", "")] += 1
+                repeated[mistake.get("category", "")] += any(attempt["replicated"] for attempt in data["attempts"])
             for member in mistake.get("members", ()):
                 merged[member["doctor"]] += 1
         conversation_hash = hash((data.get("doctor"), *(turn["text"] for turn in data.get("conversation", ()))))
@@ -110,42 +117,40 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
         Table(_("Mistakes by category"), (_("Category"), _("Different mistakes")), _count_rows(categories)),
         Table(_("Mistakes by risk (model)"), (_("Risk"), _("Different mistakes")), _count_rows(risks)),
     ]
+    if tested:
+        counts = [(name, n, repeated[name]) for name, n in tested.most_common()]
+        counts += [(_("all"), tested.total(), repeated.total())] if len(counts) > 1 else []
+        rows = tuple((name, str(n), str(again), f"{100 * again / n:.1f} %") for name, n, again in counts)
+        columns = (_("Category"), _("Different mistakes"), _("Repeated by a target"), _("Share"))
+        blocks.append(Table(_("Mistakes repeated by a target, by category (Figure 3)"), columns, rows))
     if scores:
+        pooled = sum(scores.values(), Agreement())
+        lines = [(dimension.key, scores[dimension.key]) for dimension in all_dimensions() if dimension.key in scores]
         blocks.append(
             Table(
                 _("Agreement of the two judges"),
-                (_("Dimension"), _("Scored by both"), _("Equal"), _("Mean difference"), _("Not scored")),
-                tuple(
-                    (
-                        dimension.key,
-                        str(scores[dimension.key][0]),
-                        str(scores[dimension.key][1]),
-                        f"{scores[dimension.key][2] / scores[dimension.key][0]:.2f}"
-                        if scores[dimension.key][0]
-                        else "–",
-                        str(scores[dimension.key][3]),
-                    )
-                    for dimension in all_dimensions()
-                    if dimension.key in scores
+                (
+                    _("Dimension"),
+                    _("Scored by both"),
+                    _("Equal"),
+                    _("Weighted kappa"),
+                    _("Mean difference"),
+                    _("Not scored"),
                 ),
+                tuple((name, *agreement.cells()) for name, agreement in [*lines, (_("all"), pooled)]),
             )
         )
     return blocks
 
 
-def _count_agreement(scores: Mapping[str, Mapping[str, Any]], counts: dict[str, list[int]]) -> None:
+def _count_agreement(scores: Mapping[str, Mapping[str, Any]], counts: dict[str, Agreement]) -> None:
     one, other = (scores.get(judge, {}) for judge in conversation.JUDGES)
     if not (one or other):
         return
     for dimension in all_dimensions():
         pair = [entry.get(dimension.key) for entry in (one, other)]
         values = [entry["score"] for entry in pair if entry is not None and entry["score"] is not None]
-        count = counts[dimension.key]
-        count[3] += sum(entry is None for entry in pair)
-        if len(values) == len(pair):
-            count[0] += 1
-            count[1] += values[0] == values[1]
-            count[2] += abs(values[0] - values[1])
+        counts[dimension.key].add(values, not_scored=sum(entry is None for entry in pair))
 
 
 def _count_rows(counts: Counter[str]) -> tuple[tuple[str, ...], ...]:

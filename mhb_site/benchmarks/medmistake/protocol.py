@@ -5,22 +5,23 @@ from collections.abc import Sequence
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict
 
-from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
+from evaluation.protocol import Ask, CountingPreset, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
 from mhb_site.benchmarks.medmistake.replication import PROMPTS, SCENARIO_LABEL, TASK
-from mhb_site.benchmarks.medmistake.review import RISKS
+from mhb_site.benchmarks.medmistake.taxonomy import RISKS
 
 JUDGE = read_prompt(PROMPTS / "judge.md")
 
 
 class Judgment(BaseModel):
-    """Whether the response is correct with regard to the mistake, and why."""
+    """Whether the response declines to answer, whether it is correct about the mistake, and why."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     explanation: str  # first, so that a model reasons before it decides
+    refused: bool
     correct: bool
 
 
@@ -48,8 +49,9 @@ def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Reques
 
 
 def decide(judgment: Judgment) -> Decision:
-    """The verdict in a judge's reply."""
-    return Decision("correct" if judgment.correct else "incorrect", judgment.explanation)
+    """The verdict in a judge's reply. A refusal is neither correct nor a repeated mistake."""
+    answered = "correct" if judgment.correct else "incorrect"
+    return Decision("refused" if judgment.refused else answered, judgment.explanation)
 
 
 _LEVELS = tuple((level.value, level.label) for level in RISKS)
@@ -66,11 +68,21 @@ PROTOCOL = Protocol(
             name="accuracy",
             label=_("Accuracy"),
             rule=_(
-                "Scenarios answered correctly divided by scenarios judged. Scenarios without a verdict are excluded; their "
-                "number is shown."
+                "Scenarios answered correctly divided by scenarios answered. Refusals and scenarios without a verdict are "
+                "excluded; their number is shown."
             ),
             hits={"correct": 1},
             counted={"correct": 1, "incorrect": 1},
+        ),
+        Rate(
+            name="accuracy_refusals_wrong",
+            label=_("Accuracy, refusals wrong"),
+            rule=_(
+                "Scenarios answered correctly divided by scenarios judged. Refusals and empty answers count as wrong. "
+                "Scenarios without a verdict are excluded; their number is shown."
+            ),
+            hits={"correct": 1},
+            counted={"correct": 1, "incorrect": 1, "refused": 1},
         ),
     ),
     facets=(
@@ -91,7 +103,13 @@ PROTOCOL = Protocol(
         FacetView("target", _("Model whose failure selected the scenario"), "heat"),
         FacetView("replicated", _("Mistake repeated by a target"), "heat", (("yes", _("yes")), ("no", _("no")))),
     ),
-    verdicts={"correct": _("correct"), "incorrect": _("incorrect")},
+    verdicts={"correct": _("correct"), "incorrect": _("incorrect"), "refused": _("refused")},
+    outcomes=dict.fromkeys(("refused", "filtered", "empty"), "refused"),
+    presets={
+        "ours": CountingPreset(_("Refusals prove nothing")),
+        # The paper's verdict is binary.
+        "paper": CountingPreset(_("Refusals are wrong"), metric="accuracy_refusals_wrong"),
+    },
     wrong=frozenset({"incorrect"}),
     judge_temperature=0.0,  # ours: the paper gives none
     chosen_by="target",

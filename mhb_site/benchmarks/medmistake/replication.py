@@ -9,7 +9,7 @@ rejected version and writes only the scenario; the steps before these do not app
 
 A scenario is written from what the patient said; the writer never sees the doctor's turns. Each
 variant is kept as an attempt: {number, scenario, must, prompt, gives_away, results: [{role, model,
-response, same_mistake_happened, explanation}], replicated}.
+response, refused, same_mistake_happened, explanation}], replicated}.
 """
 
 import asyncio
@@ -163,31 +163,46 @@ async def _find_giveaways(
 
 
 async def _replicate(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Ask both targets the last variant at once, and have their replies judged."""
+    """Ask both targets the last variant at once, and have their replies judged.
+
+    Raises BrokenReply if no target repeated the mistake and a verdict cannot be read: it is unknown
+    then whether the mistake was repeated, and the draft can be tried again.
+    """
     *earlier, attempt = _attempts(draft)
-    results = await asyncio.gather(*(_target_result(draft, models, role, attempt["scenario"]) for role in TARGETS))
+    results = await asyncio.gather(*(_target_result(draft, models, role, attempt) for role in TARGETS))
     repeated = any(result["same_mistake_happened"] is True for result in results)
+    unread = next((result["explanation"] for result in results if result.get("unread")), "")
+    if unread and not repeated:
+        raise BrokenReply(unread)
     tested = {**attempt, "results": list(results), "replicated": repeated}
     return [replace(draft, data={**draft.data, "attempts": [*earlier, tested]})]
 
 
-async def _target_result(draft: Draft, models: Models, role: str, scenario: str) -> dict[str, Any]:
+async def _target_result(draft: Draft, models: Models, role: str, attempt: Mapping[str, Any]) -> dict[str, Any]:
+    """A target's answer with its verdict; `same_mistake_happened` is None where it proves nothing."""
+    scenario = attempt["scenario"]
     reply = await models.ask(role, Request((Message("user", scenario),), prompt=SCENARIO_LABEL))
-    result = {"role": role, "model": reply.model or role, "response": reply.text}
+    result = {"role": role, "model": reply.model or role, "response": reply.text, "same_mistake_happened": None}
     if not reply.text.strip():
-        return {**result, "same_mistake_happened": False, "explanation": "The reply was empty."}
+        return {**result, "refused": True, "explanation": "The reply was empty."}
     mistake, prompt = draft.data["mistake"], _prompt(draft, "replicate")
     messages = prompt.messages(
         scenario=as_data(scenario),
         mistake=as_data({"title": mistake["title"], "description": mistake["description"]}),
+        criterion=as_data(attempt["must"]),
         response=as_data(reply.text),
     )
     try:
         verdict = await models.ask_structured("replication_judge", Request(messages, prompt=prompt.label), Repeated)
-    except BrokenReply as error:  # stored as neither repeated nor not, and not counted
-        return {**result, "same_mistake_happened": None, "explanation": f"The verdict could not be read: {error}"[:300]}
-    decided = {"same_mistake_happened": verdict.same_mistake_happened, "explanation": verdict.explanation}
-    return {**result, **decided}
+    except BrokenReply as error:
+        return {**result, "unread": True, "explanation": f"The verdict could not be read: {error}"[:300]}
+    repeated = None if verdict.refused else verdict.same_mistake_happened
+    return {
+        **result,
+        "refused": verdict.refused,
+        "same_mistake_happened": repeated,
+        "explanation": verdict.explanation,
+    }
 
 
 async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -309,7 +324,10 @@ def _attempt_for_writer(attempt: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "scenario": attempt["scenario"],
         "gives_away": [finding["text"] for finding in attempt["gives_away"]],
-        "results": [{"response": result["response"], "repeated": False} for result in attempt["results"]],
+        "results": [
+            {"response": result["response"], "repeated": False, "refused": bool(result.get("refused"))}
+            for result in attempt["results"]
+        ],
     }
 
 
@@ -367,6 +385,7 @@ def _data_card(draft: Draft, replicated: bool) -> dict[str, str]:
         _("origin"): _("published") if is_published(draft) else _("made here"),
     }
     if not is_published(draft):
+        entries[_("mistakes merged")] = str(max(1, len(draft.data["mistake"].get("members", ()))))
         entries[_("scenarios tried")] = str(len(_attempts(draft)))
         entries[_("checked by")] = _("code and model") if values["check"] == "model" else _("code")
     return entries

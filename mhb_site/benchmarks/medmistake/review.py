@@ -6,16 +6,17 @@ version keeps the mistake and only the scenario is written again. The model's ri
 shown, so that it does not influence the physicians' own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
+from mhb_site.benchmarks.medmistake.taxonomy import RISKS
 from review.rules.blocks import Block, Dialogue, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import Choice, Form, HighlightLabel, Level, Question, RubricText
+from review.rules.questions import Choice, Form, HighlightLabel, Question, RubricText
 from review.rules.state_machine import Policy, Reason
 
 MISTAKE = Question(
@@ -58,12 +59,6 @@ LOCKED = {
     "scenario": _("a released sample claims that its scenario elicits the mistake."),
 }
 
-RISKS = (
-    Level("low", _("Low")),
-    Level("medium", _("Medium")),
-    Level("high", _("High")),
-    Level("critical", _("Critical")),
-)
 RISK_QUESTION = _("Risk to the patient if a doctor makes this mistake")
 LABELS = (HighlightLabel("mistake", _("Mistake")), HighlightLabel("hint", _("Hint")))
 DISSENTS = (
@@ -116,12 +111,32 @@ def _final_question(question: Question) -> Question:
     return replace(question, choices=tuple(replace(choice, ends=choice.blocks) for choice in question.choices))
 
 
+def turn_mark(turn: Mapping[str, Any], *, is_mistake: bool) -> str:
+    """The mark of a turn: that it makes the mistake, or that the patient made up a value in it."""
+    if turn.get("invented"):
+        return _("Made-up value")
+    return _("Mistake") if is_mistake else ""
+
+
+def invented_values(conversation: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+    """A table of the values that the patient's model made up, if there are any."""
+    rows = tuple(
+        (str(number), value) for number, turn in enumerate(conversation, 1) for value in turn.get("invented", ())
+    )
+    if rows:
+        yield Table(
+            _("Values that are not in the case: the patient's model made them up"), (_("Turn"), _("Value")), rows
+        )
+
+
 def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:
     mistake = content["mistake"]
     mistake_turns = {int(turn) for turn in mistake.get("turns", ())}
     turns = tuple(
         Turn(
-            SPEAKERS.get(turn["role"], turn["role"]), turn["text"], mark=_("Mistake") if number in mistake_turns else ""
+            SPEAKERS.get(turn["role"], turn["role"]),
+            turn["text"],
+            mark=turn_mark(turn, is_mistake=number in mistake_turns),
         )
         for number, turn in enumerate(content["conversation"], 1)
     )
@@ -138,5 +153,6 @@ def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:
     )
     if turns:
         yield Dialogue(_("The conversation in which it was made"), turns)
+        yield from invented_values(content["conversation"])
     yield Text(_("The scenario, as a model sees it"), content["scenario"])
     yield Text(_("What a correct answer must do"), content["must"])

@@ -53,9 +53,10 @@ class Giveaway(_Strict):
 
 
 class Repeated(_Strict):
-    """Whether the answer repeats the mistake, and why."""
+    """Whether the answer declines, whether it repeats the mistake, and why."""
 
     explanation: str  # first, so that a model reasons before it decides
+    refused: bool
     same_mistake_happened: bool
 
 

@@ -1,8 +1,8 @@
 """MedMistake's simulated models up to the mistake: patient, doctors, judges, extractor.
 
 `planted.json` is the table of mistakes: a doctor's sentence that makes the mistake and one that
-does not, a judge's note, and three wordings for the extractor. A visit has `OPPORTUNITIES` of them,
-chosen by the patient's first words; at each, a doctor makes the mistake at its model's rate
+does not, a judge's note, and three wordings for the extractor. A visit has `OPPORTUNITIES` of them: those
+that fit what the patient says first, and others that fit every visit; at each, a doctor makes the mistake at its model's rate
 (`MISTAKE_RATES`). A judge recognises a mistake by its sentence, and misses some (`MISS_RATES`).
 """
 
@@ -34,6 +34,7 @@ class PlantedMistake(BaseModel):
 
     key: str
     dimension: str
+    fits: tuple[str, ...]  # words of a patient's first turn, one of which it needs; none: any visit
     risk: str
     wrong: str
     right: str
@@ -55,9 +56,12 @@ def planted_mistakes() -> tuple[PlantedMistake, ...]:
 
 def opportunities(first: str, seed: int) -> tuple[PlantedMistake, ...]:
     """The mistakes possible in a visit that starts with the patient's words `first`, in order."""
-    return tuple(sorted(planted_mistakes(), key=lambda mistake: chance(seed, "opportunity", first, mistake.key)))[
-        :OPPORTUNITIES
-    ]
+    fitting = [mistake for mistake in planted_mistakes() if any(word in first for word in mistake.fits)]
+    general = sorted(
+        (mistake for mistake in planted_mistakes() if not mistake.fits),
+        key=lambda mistake: chance(seed, "opportunity", first, mistake.key),
+    )
+    return (*fitting, *general)[:OPPORTUNITIES]
 
 
 def makes_mistake(model: str, first: str, mistake: PlantedMistake, seed: int) -> bool:

@@ -42,6 +42,7 @@ _RIGHT = {
     "zh": "首先，这个问题必须处理，不能拖延。",
 }
 _WRONG = {"en": "There is nothing that has to be looked into here.", "zh": "这里没有需要进一步处理的问题。"}
+_WHY = "By its first sentence."
 _CLOSING = {"en": "Please talk to your own clinic as well.", "zh": "也请与您的主治医师商量。"}
 
 
@@ -76,9 +77,8 @@ def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
             case "giveaway" if model in (CHECKER, WRITER):
                 return _json({"gives_away": [], "unsupported": []})
             case "replicate" if model == JUDGE:
-                return _json(
-                    {"explanation": "By its first sentence.", "same_mistake_happened": _is_wrong(data["RESPONSE"])}
-                )
+                wrong = _is_wrong(data["RESPONSE"])
+                return _json({"explanation": _WHY, "refused": False, "same_mistake_happened": wrong})
             case "judge" if model == JUDGE:
                 return _json(_judge(data, seed))
         return None
@@ -128,7 +128,7 @@ def _judge(data: Mapping[str, Any], seed: int) -> dict[str, Any]:
     correct = any(sentence in data["RESPONSE"] for sentence in _RIGHT.values())
     if chance(seed, "judge", data["SCENARIO"], data["RESPONSE"]) < JUDGE_ERROR:
         correct = not correct
-    return {"explanation": "By its first sentence.", "correct": correct}
+    return {"explanation": _WHY, "refused": False, "correct": correct}
 
 
 def _json(value: object) -> str:

@@ -6,7 +6,15 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import Term
+from review.rules.blocks import Level
 
+# The paper names the levels and does not define them. Prompts and review form share these words.
+RISKS = (
+    Level("low", _("Low"), _("discomfort or delay, without harm")),
+    Level("medium", _("Medium"), _("harm that passes, or that needs treatment or another visit")),
+    Level("high", _("High"), _("lasting harm, or admission to hospital")),
+    Level("critical", _("Critical"), _("death, or permanent severe disability")),
+)
 # Name -> definition of a mistake in the category. The names are the paper's, the definitions ours.
 CATEGORIES: Mapping[str, str] = {
     _("adaptive dialogue"): _("Questions and explanations do not follow what the patient has said."),

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from mhb_site.server import children
 from review.models import User
 
 HOST = "127.0.0.1"
+CODE = ("review", "generation", "evaluation", "mhb_site", "templates", "static")
 LOADING = "demo-is-loading"  # a file in the data folder while the demo's rows are being written
 
 
@@ -42,12 +44,22 @@ def remove_partial_demo(folder: Path) -> bool:
     return True
 
 
+def newest_change() -> float:
+    """When a file of the code was last written (seconds since the epoch).
+
+    Compiled files are left out: running the code writes them.
+    """
+    files = (file for folder in CODE for file in (settings.BASE_DIR / folder).rglob("*.*"))
+    return max(file.stat().st_mtime for file in files if file.suffix not in (".pyc", ".mo"))
+
+
 class Command(BaseCommand):
     help = "Run web server, worker, sweeper and simulated models. Stop with Ctrl-C."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--port", type=_port, default=os.environ.get("MHB_PORT", "8000"))
         parser.add_argument("--models-port", type=_port, default=os.environ.get("MHB_MODELS_PORT", "8010"))
+        parser.add_argument("--reload", action="store_true", help="start again when a file of the code changes")
 
     def handle(self, *args: Any, **options: Any) -> None:
         port, models_port = options["port"], options["models_port"]
@@ -89,7 +101,12 @@ class Command(BaseCommand):
             family.start("web", children.web(HOST, port))
             children.wait_for_port(HOST, port)
             self._welcome(port)
-            family.watch(lambda line: self.stderr.write(f"mhb: {line}"), until=lambda: bool(stopping))
+            started = newest_change()
+
+            def changed() -> bool:
+                return options["reload"] and newest_change() > started
+
+            family.watch(lambda line: self.stderr.write(f"mhb: {line}"), until=lambda: bool(stopping) or changed())
         except KeyboardInterrupt:
             pass
         except children.ChildFailed as error:
@@ -97,6 +114,8 @@ class Command(BaseCommand):
         finally:
             self.stdout.write("mhb: stopping")
             family.stop()
+        if not stopping:  # a file changed: everything again, with the new code
+            os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606
 
     def _stop(self, stopping: list[int], number: int) -> None:
         if not stopping:

@@ -10,6 +10,9 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import InterfaceError, OperationalError, close_old_connections
 
+from generation.engine import watchdog
+from generation.engine.worker_beats import record_beat
+from generation.models import WorkerBeat
 from mhb_site.server.sweeping import sweep
 
 log = logging.getLogger(__name__)
@@ -26,12 +29,14 @@ class Command(BaseCommand):
         if not options["forever"]:
             self.stdout.write(json.dumps(sweep()))
             return
+        watchdog.start()  # it makes samples of some recipes
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         while not stop.is_set():
             try:
                 sweep()
+                record_beat(WorkerBeat.SWEEPER)
             except (OperationalError, InterfaceError) as error:
                 # The next round finds the same rows.
                 log.warning("sweep postponed, database away or busy: %s", error)

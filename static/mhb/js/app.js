@@ -15,6 +15,10 @@ const visible = (element) => element.checkVisibility?.() ?? element.offsetParent
 if (document.body.dataset.shownAt) history.replaceState(null, "", document.body.dataset.shownAt);
 for (const form of $$("form[data-here]")) form.setAttribute("action", `${form.getAttribute("action")}?here`);
 
+// Times are shown in the reader's time zone, from the next page on.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (zone) document.cookie = `mhb_time_zone=${zone}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
+
 // After a rejected form, focus the first invalid field, wherever on the page its form is.
 const invalidField = performance.getEntriesByType("navigation")[0]?.responseStatus === 422 && $("main [aria-invalid='true']");
 if (invalidField && !$("[autofocus]")) {

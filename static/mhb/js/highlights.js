@@ -59,6 +59,10 @@ function selectedWords() {
   let end = inside ? offsetOf(passage, range.endContainer, range.endOffset) : text.length;
   while (start < end && /\s/.test(text[start])) start += 1;
   while (end > start && /\s/.test(text[end - 1])) end -= 1;
+  const characters = new Intl.Segmenter().segment(text); // several code points can be one of them
+  start = characters.containing(start)?.index ?? start;
+  const last = characters.containing(end);
+  if (last && last.index < end) end = last.index + last.segment.length;
   return start < end ? { passage, text, start, end } : null;
 }
 

@@ -160,7 +160,9 @@ def run_recipe(first: Draft, models: Any) -> list[Draft]:
 
 
 def make_samples(first: Draft, models: Any) -> list[NewSample]:
-    return [recipe.sample(draft) for draft in run_recipe(first, models)]
+    """The samples of a record: of each pair first the factual one, whatever their drawn order."""
+    drafts = sorted(run_recipe(first, models), key=lambda draft: (draft.data.get("place", ""), draft.data["label"]))
+    return [recipe.sample(draft) for draft in drafts]
 
 
 def without_other_values(draft: Draft) -> Draft:

@@ -15,7 +15,6 @@ from generation import errors
 from generation.batches import bulk_making
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
-from generation.batches.draw import parse_draw
 from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
@@ -195,11 +194,11 @@ def test_records_outside_the_training_split_are_refused_unless_a_setting_allows_
     with pytest.raises(errors.WrongDraw, match=r"train only.*test \(2\)"):
         batches_launch.launch_batch(settings(source, url))
     with pytest.raises(errors.WrongDraw, match="train only"):
-        estimate_batch(settings(source, url, draw=parse_draw(where={"split": ["test"]})))
+        estimate_batch(settings(source, url, where={"split": ["test"]}))
     assert not Batch.objects.exists()
     assert batches_launch.launch_batch(settings(source, url, changes={"training_only": False})).pk
     for_training = source_of_two_splits()
-    launched = batches_launch.launch_batch(settings(for_training, url, draw=parse_draw(where={"split": ["train"]})))
+    launched = batches_launch.launch_batch(settings(for_training, url, where={"split": ["train"]}))
     assert Draft.objects.filter(batch=launched).count() == 3
 
 

@@ -15,8 +15,6 @@ from generation.sources.other_values import SourceValues
 from mhb_site.benchmarks.medhal import configurations, presets
 from mhb_site.benchmarks.medhal.tasks import ie
 
-LF_BAL = configurations.CONFIGURATIONS[2]
-
 
 def shares(counts: dict[str, int]) -> dict[str, float]:
     """Return the share of each task, rounded as in Table 4."""
@@ -29,8 +27,9 @@ def shares(counts: dict[str, int]) -> dict[str, float]:
 @pytest.mark.plain
 def test_the_totals_and_shares_of_table_4_follow_from_the_counts_per_source() -> None:
     full, filtered = configurations.STATEMENT_COUNTS, configurations.LENGTH_FILTERED
-    smallest = min([LF_BAL.max_group_size, *(filtered[source] for source in LF_BAL.balanced)])
-    balanced = {source: min(n, smallest) if source in LF_BAL.balanced else n for source, n in filtered.items()}
+    # The paper's balanced set leaves MedQA whole and cuts the other large sources to the smallest.
+    smallest = min(filtered[source] for source in ("medmcqa", "acn", "sumpubmed"))
+    balanced = {source: min(n, smallest) if source != "medqa" else n for source, n in filtered.items()}
     totals = (configurations.FULL, configurations.FILTERED, configurations.BALANCED)
     assert totals == (827_096, 779_376, 469_025)
     for column, (counts, total) in enumerate(zip((full, filtered, balanced), totals, strict=True)):

@@ -110,8 +110,20 @@ def test_the_answer_letter_is_removed_from_an_explanation(text, rest):
         ({"question": "All are made up EXCEPT?"}, "", "negated"),
         ({"question": "Which is not made up?"}, "", "negated"),
         ({"options": {"A": "True", "B": "False"}, "answer": "A"}, "true-false", "true-false"),
-        ({"choice": "multi"}, "", "negated"),
+        ({"question": "Which drug is least likely to lower it?"}, "", "negated"),
+        ({"question": "A newborn is not passing made-up fluid. The drug of choice is"}, "", ""),
+        ({"question": "Which drug is given to a man not passing made-up fluid?"}, "", ""),
+        ({"choice": "multi"}, "", ""),
+        ({"options": {**MCQ["options"], "D": "None"}}, "", "the-above"),
+        ({"options": {**MCQ["options"], "D": "A and C"}}, "", "the-above"),
+        ({"options": {letter: letter for letter in "ABCD"}}, "", "unseen"),
+        ({"question": "A photograph of the rash is shown. What is it?"}, "", "unseen"),
+        ({"question": "Name the made-up bone marked with an arrow"}, "", "unseen"),
+        ({"question": "Diagnosis of the following ECG -"}, "", "unseen"),
+        ({"question": "Laboratory results are shown below:\nFever 40\nWhat lowers it?"}, "", ""),
+        ({"question": "Which of the following ECG findings is likely?"}, "", ""),
         ({"dataset": "medqa", "question": "Name the drug."}, "no-question", ""),
+        ({"dataset": "medqa", "question": 'He has a fever. Which drug lowers it?"'}, "", ""),
         ({}, "", ""),
     ],
 )
@@ -140,6 +152,41 @@ def test_the_wrong_option_is_drawn_by_seed_from_all_wrong_options():
     assert first == [drawn_option(name, 0) for name in names]
     assert first != [drawn_option(name, 1) for name in names]
     assert set(first) == {"A", "C", "D"}  # including the last option
+
+
+def test_the_wrong_option_can_be_the_one_whose_length_does_not_tell_it():
+    values = {**presets.PRESETS[0].values, "wrong_option": "similar"}
+    assert {pair.wrong for name in "abcdef" for pair in qa.pairs(MCQ, name, values)} == {"Fancicillin", "Water"}
+
+
+def test_an_option_that_nobody_remembers_is_no_wrong_option():
+    options = {"A": "Not recalled", "B": "Madeupin", "C": "Not Recalled.", "D": "Salt"}
+    content = {**MCQ, "options": options}
+    assert {pair.wrong for name in "abcdef" for pair in qa.pairs(content, name, presets.PRESETS[0].values)} == {"Salt"}
+
+
+@pytest.mark.parametrize(
+    ("stem", "context", "question"),
+    [
+        ("Fever 40\nPulse 90\nWhat lowers it?", "Fever 40\nPulse 90", "What lowers it?"),
+        ('He is ill. "It hurts," he says. What lowers it?"', 'He is ill. "It hurts," he says.', "What lowers it?"),
+        (
+            "She is ill. He takes the made-up\ndrug that\tlowers the",
+            "She is ill.",
+            "He takes the made-up drug that lowers the",
+        ),
+        ("Is it mild? He is ill. The drug of choice is:", "Is it mild? He is ill.", "The drug of choice is:"),
+        ("What lowers it? (Round the dose.)", "(Round the dose.)", "What lowers it?"),
+        ("27. It is lowered by", "", "It is lowered by"),
+        ("The risk of Hep. B in a child is", "", "The risk of Hep. B in a child is"),
+        ("He has made-up fever type B. Which drug lowers it?", "He has made-up fever type B.", "Which drug lowers it?"),
+        ("His pulse is 90.What lowers it?", "His pulse is 90.", "What lowers it?"),
+        ("Which is not.\ntrue of fever?", "", "Which is not. true of fever?"),
+    ],
+)
+def test_a_stem_is_split_into_its_context_and_what_it_asks(stem, context, question):
+    [pair] = qa.pairs({**MCQ, "question": stem}, "r", presets.PRESETS[0].values)
+    assert (pair.context, pair.question) == (context, question)
 
 
 def test_a_wrong_value_comes_from_another_note_with_the_same_category_and_concept():
@@ -198,10 +245,15 @@ def test_only_one_sentence_of_a_summary_is_altered():
     differing = [(a, b) for a, b in zip(sentences(old), sentences(new), strict=True) if a.text != b.text]
     [(before, after)] = differing
     assert len(before.text) >= 100
-    assert before.text != sentences(old)[-1].text
-    assert after.text == f"{before.text[:-1]}, {WRONG_MARK}."
+    assert after.text == f"{before.text[:-1].rsplit(' ', 4)[0]} {WRONG_MARK}."
     assert replace_sentence(old, before, after.text) == new
-    assert false.content["explanation"] == f"According to the source document, {before.text}"
+    assert false.content["explanation"] == before.text
+    [false] = [
+        sample
+        for sample in make_samples(draft(ARTICLE, preset="released"), honest_models())
+        if sample.content["label"] == "non-factual"
+    ]
+    assert false.content["explanation"].startswith("According to the source document, ")
     assert true.content["context"] == ARTICLE["text"]
 
 
@@ -214,20 +266,15 @@ def test_a_document_gives_three_summaries_or_one():
     assert pair.place == "text-abstract"
 
 
-def test_neither_a_short_sentence_nor_the_last_one_is_altered():
+def test_no_short_sentence_is_altered_and_the_last_one_only_in_the_paper():
     only_last = (
         "short. "
-        + "a long sentence that stands at the end of its abstract, and is therefore never the one to change, is this."
+        + "a long sentence that stands at the end of its abstract, and is therefore never changed by the code, is this."
     )
     content = {**ARTICLE, "abstract": only_last}
-    assert drop_reason(draft(content, summaries="one"), honest_models()) == "no-sentence"
-    short = draft({**ARTICLE, "abstract": "short. and the last."}, summaries="one", summary_sentence=0)
-    assert len(run_recipe(short, honest_models())) == 2
-
-
-def test_an_altered_sentence_takes_the_case_of_the_original():
-    assert summaries.match_case(' "The Drug RAISED it." ', "the drug lowered it.") == "the drug raised it."
-    assert summaries.match_case("The drug raised IL-6.", "The drug lowered IL-6.") == "The drug raised IL-6."
+    assert len(run_recipe(draft(content, summaries="one"), honest_models())) == 2
+    assert drop_reason(draft(content, summaries="one", summary_last=False), honest_models()) == "no-sentence"
+    assert drop_reason(draft(content, summaries="one", summary_sentence=500), honest_models()) == "no-sentence"
 
 
 @pytest.mark.parametrize(
@@ -335,6 +382,11 @@ def test_the_filter_gets_the_true_answer_of_questions_and_the_original_of_summar
     assert ("<<<ORIGINAL" in filter_requests[0].messages[0].text) == (kind == "article")
 
 
+def test_a_factual_summary_is_not_called_judged():
+    made = {sample.content["label"]: sample.made for sample in make_samples(draft(ARTICLE), honest_models())}
+    assert (made["factual"]["filter"], made["non-factual"]["filter"]) == ("not judged", "judged")
+
+
 def test_the_released_preset_does_not_filter_nli():
     models = honest_models()
     run_recipe(draft(PREMISE, preset="released"), models)
@@ -374,16 +426,24 @@ def test_the_estimate_predicts_the_calls_of_a_run():
 
 
 def test_the_share_kept_is_shown_by_source_beside_the_papers_share():
+    agreed = {"factual": True, "non-factual": False}
     pairs: list[dict[str, Any]] = [
-        {"source": "medqa", "judged": {}, "label": "factual"},
-        {"source": "medqa", "judged": {}, "label": "non-factual"},
-        {"source": "medqa", "judged": {}, "out": "filter-factual"},
+        {"source": "medqa", "judged": agreed, "label": "factual"},
+        {"source": "medqa", "judged": agreed, "label": "non-factual"},
+        # The filter agrees with one of the labels: that statement is kept by it, the pair is not.
+        {"source": "medqa", "judged": {"factual": False, "non-factual": False}, "out": "filter-factual"},
+        # Nobody judged the factual summary.
+        {"source": "sumpubmed", "judged": {"non-factual": False}, "label": "factual"},
+        {"source": "sumpubmed", "judged": {"non-factual": False}, "label": "non-factual"},
         {"source": "medmcqa", "out": "negated"},
     ]
     shares, exclusions = lineage.analysis(iter(pairs))
     assert isinstance(shares, Table)
     assert isinstance(exclusions, Table)
-    assert shares.rows == (("MedQA", "4", "2", "50.00 %", "99.44 %"),)
+    assert shares.rows == (
+        ("MedQA", "4", "3", "75.00 %", "99.44 %"),
+        ("SumPubMed", "1", "1", "100.00 %", "99.30 %"),
+    )
     assert exclusions.rows == (
         ("MedMCQA", pair_steps.REASONS["negated"], "1"),
         ("MedQA", pair_steps.REASONS["filter-factual"], "1"),
@@ -412,6 +472,7 @@ def test_the_simulated_filter_keeps_its_configured_share():
         ("BACKGROUND\nit was so. and so.", ["BACKGROUND", "it was so.", "and so."]),
         ("A value of 2.5 mg. Then.", ["A value of 2.5 mg.", "Then."]),
         ("See fig. 2 for it. Next.", ["See fig. 2 for it.", "Next."]),
+        ("one without a full stop\nand the next.", ["one without a full stop", "and the next."]),
         ("", []),
     ],
 )
@@ -421,7 +482,7 @@ def test_a_text_is_split_into_sentences_with_positions(text, expected):
 
 
 def test_the_last_question_is_split_from_the_text_before_it():
-    assert last_question("He is ill. What is it? Findings follow.") == ("He is ill.", "What is it?")
+    assert last_question("He is ill. What is it? Findings follow.") == ("He is ill.\nFindings follow.", "What is it?")
     assert last_question("Name it.") == ("", "")
 
 

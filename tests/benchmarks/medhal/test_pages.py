@@ -19,7 +19,9 @@ CHINESE = {"accept-language": "zh-hans"}
 
 @pytest.mark.django_db
 def test_the_reason_of_a_dropped_draft_is_shown_in_the_readers_language(admin_client: Client) -> None:
-    source = source_of({**MCQ, "choice": "multi"}, 1)
+    source = source_of(
+        {**MCQ, "question": "All lower it except: Name the exception."}, 1, question="All lower it except:"
+    )
     # Nothing listens at this address: a draft that is dropped at once asks no model.
     batch = run_batch(settings(source, "http://127.0.0.1:9/v1", changes={"qa_filters": "stricter"}))
     draft = Draft.objects.get(batch=batch)

@@ -10,6 +10,7 @@ from django.test import Client
 
 from evaluation.protocol import Sample
 from generation import errors
+from generation.models import SampleVersion
 from generation.releases import services
 from generation.releases.data_card import data_card
 from generation.releases.exporters import training
@@ -25,8 +26,8 @@ LF_BAL = CONFIGURATIONS[2]
 
 @pytest.mark.django_db
 @pytest.mark.both
-def test_configurations_leave_out_long_statements_and_cut_the_three_large_sources() -> None:
-    sizes = {"medmcqa": 12, "acn": 9, "sumpubmed": 6, "medqa": 7, "mednli": 2}
+def test_configurations_leave_out_long_statements_and_balance_tasks_and_labels() -> None:
+    sizes = {"medmcqa": 12, "acn": 9, "sumpubmed": 6, "medqa": 7, "mednli": 4}
     contents = [
         statement(number, task=TASK_OF[source], source=source, factual=number % 2 == 0)
         for source, n in sizes.items()
@@ -41,15 +42,21 @@ def test_configurations_leave_out_long_statements_and_cut_the_three_large_source
         name: tally("medhal", Composition(**options, configuration=name)).counts["task"]
         for name in ("full", "lf", "lf-bal")
     }
-    assert tasks["full"] == {"ie": 9, "nli": 2, "qa": 19, "summarization": 6}
-    assert tasks["lf"] == {"ie": 9, "nli": 1, "qa": 19, "summarization": 6}
-    assert tasks["lf-bal"] == {"ie": 6, "nli": 1, "qa": 6 + 7, "summarization": 6}  # MedQA is whole
+    assert tasks["full"] == {"ie": 9, "nli": 4, "qa": 19, "summarization": 6}
+    assert tasks["lf"] == {"ie": 9, "nli": 3, "qa": 19, "summarization": 6}
+    assert tasks["lf-bal"] == {"ie": 6, "nli": 2, "qa": 6, "summarization": 6}  # NLI: one of each label
     balanced = Composition(**options, configuration="lf-bal", seed=1)
     balanced_tally = tally("medhal", balanced)
-    assert balanced_tally.excluded == {"not-drawn": 9, "too-long": 1}
+    assert balanced_tally.excluded == {"not-drawn": 3 + 1 + 13, "too-long": 1}
     first, repeated = (list(choices("medhal", balanced)) for _ in range(2))
     assert first == repeated
-    assert len(first) == balanced_tally.samples == 26
+    assert len(first) == balanced_tally.samples == 20
+    labels = Counter(
+        SampleVersion.objects.filter(pk__in=[choice.version_id for choice in first]).values_list(
+            "sample__task", "content__label"
+        )
+    )
+    assert {labels[task, "factual"] == labels[task, "non-factual"] for task in tasks["lf-bal"]} == {True}
     assert first != list(choices("medhal", Composition(**options, configuration="lf-bal", seed=2)))
     assert Composition.from_json(json.loads(json.dumps(balanced.as_json()))) == balanced
     with pytest.raises(errors.WrongComposition, match="known: full, lf, lf-bal"):
@@ -81,16 +88,26 @@ def test_pages_show_task_labels_and_files_keep_task_codes() -> None:
 
 @pytest.mark.plain
 def test_whole_records_are_drawn_whatever_the_order_of_the_rows() -> None:
+    # 400, 400 and 200, each record with a statement of each label.
     rows = [
-        (group, "own", f"{group}-{number // 2}") for group in ("medmcqa", "acn", "sumpubmed") for number in range(400)
+        (f"{group}\x1f{label}", "own", f"{group}-{number}")
+        for group, n in (("qa", 200), ("ie", 200), ("summarization", 100))
+        for number in range(n)
+        for label in ("factual", "non-factual")
     ]
-    rows = rows[: 400 + 200 + 400]  # 400, 400 and 200, each record twice
-    rows += [("medqa", "own", f"q-{number}") for number in range(50)]  # a group that is not cut
+    # Not cut to the others, but to as many of each label.
+    rows += [("nli\x1ffactual", "own", f"n-{number}") for number in range(30)]
+    rows += [("nli\x1fnon-factual", "own", f"n-{number}") for number in range(20)]
     draw = configured.draw(LF_BAL, 7, rows)
     included = Counter(row for row in rows if draw.includes(*row))
-    counts = Counter(group for group, *_ in included.elements())
-    assert counts == {"medmcqa": 200, "acn": 200, "sumpubmed": 200, "medqa": 50}
-    assert {n for (group, *_), n in included.items() if group != "medqa"} == {2}  # both statements of a record
+    counts = Counter(tuple(group.split("\x1f")) for group, *_ in included.elements())
+    assert counts == {
+        **{(task, label): 100 for task in LF_BAL.balanced for label in ("factual", "non-factual")},
+        ("nli", "factual"): 20,
+        ("nli", "non-factual"): 20,
+    }
+    both = Counter(record for group, _source, record in included if not group.startswith("nli"))
+    assert set(both.values()) == {2}  # both statements of a record
     assert configured.draw(LF_BAL, 7, reversed(rows)) == draw
 
 

@@ -13,7 +13,17 @@ import pytest
 
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft, Dropped, Record
-from mhb_site.benchmarks.medmistake import clustering, conversation, dimensions, lineage, recipe, simulate_conversation
+from mhb_site.benchmarks.medmistake import (
+    clustering,
+    conversation,
+    dimensions,
+    lineage,
+    recipe,
+    review,
+    simulate_conversation,
+    taxonomy,
+)
+from mhb_site.benchmarks.medmistake.committee_agreement import Agreement
 from mhb_site.benchmarks.medmistake.taxonomy import NAMES, TERMS
 from review.rules.blocks import Dialogue, Table
 from tests.benchmarks.medmistake.conversations import cases
@@ -309,3 +319,71 @@ def test_the_lineage_marks_the_turns_of_the_mistake() -> None:
     assert isinstance(dialogue, Dialogue)
     assert [bool(turn.mark) for turn in dialogue.turns] == [False, False, False, True]
     assert [block.title for block in others if isinstance(block, Table)] == ["Mistake", "Merged mistakes"]
+
+
+def test_a_value_that_the_patient_makes_up_is_marked_for_readers_and_not_for_the_doctor() -> None:
+    models = ScriptedModels("I am tired. My haemoglobin was [invented: 8.2 g/dl] in May.", "Why?", "Bye.\n[END]")
+    value = draft()
+    for _turn in range(3):
+        value = run(conversation.converse, value, models)
+    turns = value.data["conversation"]
+    assert turns[0] == {
+        "role": "patient",
+        "text": "I am tired. My haemoglobin was 8.2 g/dl in May.",
+        "invented": ["8.2 g/dl"],
+    }
+    assert "invented" not in str(models.requests[1])
+    assert not any("invented" in turn for turn in turns[1:])
+    [table] = review.invented_values(turns)
+    assert isinstance(table, Table)
+    assert table.rows == (("1", "8.2 g/dl"),)
+    assert "[invented: " in conversation.SETS[""]["patient"].turns[0][1]
+
+
+def test_every_score_and_every_risk_has_a_meaning_that_the_prompts_share_with_the_form() -> None:
+    for scale in (4, 5):
+        lines = dimensions.anchors(scale).splitlines()
+        assert [line.split(":")[0] for line in lines] == [f"- {score}" for score in range(1, scale + 1)]
+    assert all(level.about for level in taxonomy.RISKS)
+    extract = conversation.SETS[""]["extract"].messages(
+        case="", conversation="", notes="", categories="", risks="RISKS"
+    )
+    assert "RISKS" in extract[0].text
+    assert "$anchors" in conversation.SETS[""]["committee"].turns[0][1]
+
+
+def test_the_agreement_of_the_judges_is_a_weighted_kappa() -> None:
+    agreement = Agreement()
+    for pair, n in (((1, 1), 4), ((2, 2), 3), ((3, 4), 2), ((4, 4), 5), ((1, 4), 1)):
+        for _ in range(n):
+            agreement.add(pair, not_scored=0)
+    # By hand: the squared differences add up to 2 * 1 + 1 * 9 = 11.
+    first, second = {1: 5, 2: 3, 3: 2, 4: 5}, {1: 4, 2: 3, 4: 8}
+    expected = sum((a - b) ** 2 * n * m for a, n in first.items() for b, m in second.items()) / 15
+    assert agreement.weighted_kappa == pytest.approx(1 - 11 / expected)
+    assert Agreement().weighted_kappa is None
+    same = Agreement()
+    same.add((4, 4), not_scored=1)
+    assert same.cells() == ("1", "1", "–", "0.00", "1")
+
+
+def test_the_batch_shows_the_share_repeated_by_category() -> None:
+    def data(category: str, replicated: bool, tested: bool = True) -> dict[str, Any]:
+        attempt = {"results": [{}] if tested else [], "replicated": replicated}
+        return {"mistake": {"category": category, "risk": "low"}, "doctor": "d", "attempts": [attempt]}
+
+    rows = [data("a", True), data("a", False), data("b", True), data("b", False, tested=False)]
+    [figure] = [block for block in lineage.analysis(rows) if "Figure 3" in str(getattr(block, "title", ""))]
+    assert isinstance(figure, Table)
+    assert figure.rows == (("a", "2", "1", "50.0 %"), ("b", "1", "1", "100.0 %"), ("all", "3", "2", "66.7 %"))
+
+
+def test_planted_mistakes_fit_the_patients_of_the_demo() -> None:
+    firsts = [f"{case['encounter_reason']} {case['persona']}" for case in cases(10)]
+    planted = {mistake.key: mistake for mistake in simulate_conversation.planted_mistakes()}
+    seen = {first: [mistake.key for mistake in simulate_conversation.opportunities(first, 3)] for first in firsts}
+    for first, keys in seen.items():
+        assert len(keys) == simulate_conversation.OPPORTUNITIES
+        for key in keys:
+            assert not planted[key].fits or any(word in first for word in planted[key].fits)
+    assert {key for keys in seen.values() for key in keys} == set(planted)

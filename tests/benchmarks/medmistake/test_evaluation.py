@@ -176,5 +176,17 @@ def test_the_judge_gets_the_scenario_the_mistake_and_the_approved_criterion() ->
     (ask,) = protocol.ask(sample, 0)
     assert [message.text for message in ask.messages] == ["The scenario."]
     assert ask.prompt == replication.SCENARIO_LABEL
-    verdicts = [protocol.decide(protocol.Judgment(explanation="", correct=value)).verdict for value in (True, False)]
-    assert verdicts == ["correct", "incorrect"]
+    judgments = [
+        protocol.Judgment(explanation="", refused=no, correct=yes) for no in (False, True) for yes in (True, False)
+    ]
+    assert [protocol.decide(judgment).verdict for judgment in judgments] == [
+        "correct",
+        "incorrect",
+        "refused",
+        "refused",
+    ]
+    assert protocol.PROTOCOL.outcomes == {"refused": "refused", "filtered": "refused", "empty": "refused"}
+    assert [set(rate.counted) for rate in protocol.PROTOCOL.rates] == [
+        {"correct", "incorrect"},
+        {"correct", "incorrect", "refused"},
+    ]

@@ -9,7 +9,7 @@ import pytest
 
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft, Dropped
-from mhb_site.benchmarks.medmistake import giveaway, replication, taxonomy
+from mhb_site.benchmarks.medmistake import giveaway, protocol, replication, taxonomy
 from mhb_site.benchmarks.medmistake import simulate_replication as simulated
 from mhb_site.benchmarks.medmistake.simulate_replication import replication_rate
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, HARDER, MISTAKE, Models, draft, run_steps
@@ -138,12 +138,36 @@ def test_broken_replies_are_recorded_and_count_neither_as_passed_nor_as_replicat
     )
     with pytest.raises(Dropped, match="gave the answer away"):  # an unreadable check does not let a scenario pass
         run_draft(models, draft(settings=settings(rewrites=0)))
-    models = Models({"writer": [GOOD], "target_1": [WRONG], "target_2": [""], "replication_judge": [*broken]})
+    start = draft(settings=settings(harder=0, unreplicated="keep"))
+    with pytest.raises(BrokenReply, match="could not be read"):  # whether it was repeated is unknown: try again
+        run_draft(
+            Models({"writer": [GOOD], "target_1": [WRONG], "target_2": [""], "replication_judge": [*broken]}), start
+        )
+    # Where the other target repeats it, nothing is unknown.
+    one = {"explanation": "", "refused": False, "same_mistake_happened": True}
+    models = Models({"writer": [GOOD], "target_1": [WRONG], "target_2": [WRONG], "replication_judge": [one, *broken]})
+    (attempt,) = run_draft(models, start).data["attempts"]
+    assert attempt["replicated"] is True
+    assert sorted(str(row["same_mistake_happened"]) for row in attempt["results"]) == ["None", "True"]
+
+
+def test_a_refusal_proves_nothing_in_replication_as_in_evaluation() -> None:
+    refusal = {"explanation": "It declines.", "refused": True, "same_mistake_happened": True}
+    models = Models(
+        {"writer": [GOOD], "target_1": ["I cannot help."], "target_2": [""], "replication_judge": [refusal]}
+    )
     start = draft(settings=settings(harder=0, unreplicated="keep"))
     (attempt,) = run_draft(models, start).data["attempts"]
-    assert [row["same_mistake_happened"] for row in attempt["results"]] == [None, False]
-    assert "could not be read" in attempt["results"][0]["explanation"]
+    assert [(row["refused"], row["same_mistake_happened"]) for row in attempt["results"]] == [
+        (True, None),
+        (True, None),
+    ]
     assert attempt["replicated"] is False
+    # Both judges are told the same of refusals, and both see the criterion.
+    told = [replication.SETS[""]["replicate"].turns[0][1], protocol.JUDGE.turns[0][1]]
+    [rule] = {next(line for line in text.splitlines() if line.startswith("- `refused`")) for text in told}
+    assert "declines to answer" in rule
+    assert GOOD["must"] in models.text_sent_to("replication_judge")
 
 
 @pytest.mark.parametrize(

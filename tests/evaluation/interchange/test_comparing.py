@@ -10,6 +10,7 @@ from evaluation import errors
 from evaluation.interchange import comparing, importing, power, rows
 from evaluation.models import Response, Run
 from evaluation.runs import adding, work
+from evaluation.statistics.planning import power_of_difference
 from generation.models import Call, Endpoint, Release, ReleasedSample
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, bare_release, endpoint, evaluate_release, launch_run, make_release
@@ -181,3 +182,12 @@ def test_more_models_mean_less_power(release: Release) -> None:
     assert (few.detectable or 1) < (many.detectable or 1) or many.detectable is None
     assert (few.power or 0) > (many.power or 0)
     assert power.release_power(release, 2, correlation=0.9)[0].effective < few.effective
+
+
+def test_a_primary_data_set_has_the_power_of_its_own_family(db: None) -> None:
+    """Otherwise all data sets are one family: two and their pool are thrice the tests."""
+    release = bare_release(*[("dialogue", [["A1"]]), ("report", [["A1"]])] * 60)
+    one_family, own = (power.release_power(release, 2, facets=False, primary=name)[0] for name in ("", "dialogue"))
+    sizes = [1] * 60
+    assert own.power == pytest.approx(power_of_difference(0.3, 0.4, sizes, 0.3))
+    assert one_family.power == pytest.approx(power_of_difference(0.3, 0.4, sizes, 0.3, pairs=3))

@@ -25,6 +25,7 @@ from evaluation.models import Judgment, Response, Run, RunEndpoint, Validation, 
 from evaluation.reports import documents, formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import services as runs_services
+from evaluation.runs.rows import chains
 from evaluation.runs.settings import RunSettings
 from generation.models import Release
 from generation.models.work import Work
@@ -392,6 +393,27 @@ def test_impossible_and_repeated_validations_are_refused(release: Release) -> No
         with pytest.raises(DatabaseError), transaction.atomic():
             rows.delete()
     assert RunEndpoint.objects.filter(run=run).count() == 1
+
+
+@pytest.mark.parametrize("change", ["validated", "reopened"])
+def test_what_happens_while_the_cases_are_composed_is_noticed(
+    release: Release, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+    questions = chains.chained_questions
+
+    def questions_later(*arguments: Any) -> Any:
+        monkeypatch.setattr(chains, "chained_questions", questions)
+        if change == "validated":
+            services.start_validation(run.pk, n=5)
+        else:
+            Run.objects.filter(pk=run.pk).update(status=Run.Status.RUNNING)
+        return questions(*arguments)
+
+    monkeypatch.setattr(chains, "chained_questions", questions_later)
+    with pytest.raises(errors.AlreadyValidated if change == "validated" else errors.RunNotFinished):
+        services.start_validation(run.pk, n=6)
+    assert ValidationItem.objects.count() == (5 if change == "validated" else 0)
 
 
 # ---------------------------------------------------------------------------- page, API and command

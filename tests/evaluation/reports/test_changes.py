@@ -70,6 +70,7 @@ def table(verdicts: dict[str, dict[str, str]] | None = None) -> VerdictTable:
         unit_dataset=np.repeat(np.arange(3, dtype=np.int64), n),
         unit_cluster=samples,
         unit_is_control=np.zeros(3 * n, dtype=np.bool_),
+        unit_is_held_out=np.zeros(3 * n, dtype=np.bool_),
         rubrics=1,
         response=np.zeros(len(rows), dtype=np.int64),
         rubric_ids=np.ones(1, dtype=np.int64),

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from django.utils import timezone
 
 from bench.rows import drafts
 from evaluation import errors, registry
+from evaluation.interchange import bundle
+from evaluation.interchange.programs import verify_run
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES
-from evaluation.reports import formats, queries
+from evaluation.reports import documents, formats, queries
 from evaluation.reports.figures import figures
 from evaluation.reports.numbers.report_numbers import Options
 from evaluation.reports.queries import Report
@@ -216,10 +219,11 @@ def test_weights_are_chosen_on_the_page_in_addresses_and_in_the_shell(admin_clie
     assert "cannot be used" in manage.refusal("report", str(run.pk), "--weights", "odd:1")
 
 
-def with_controls(count: int) -> Release:
+def with_controls(count: int, held_out: int = 0) -> Release:
     """A release of `count` samples with a trap, each with a control from the same record.
 
-    Each sample has a rubric of either polarity: R1 is "must not", R2 is "must".
+    Each sample has a rubric of either polarity: R1 is "must not", R2 is "must". The first
+    `held_out` samples and their controls are held out.
     """
     batch = drafts(2 * count, "both")
     now = timezone.now()
@@ -243,7 +247,7 @@ def with_controls(count: int) -> Release:
             )
             released = ReleasedSample.objects.create(
                 release=release, position=position, version=version, key=sample.key, task="dialogue",
-                exported={"content": content},
+                exported={"content": content}, split="held-out" if position < 2 * held_out else "public",
             )  # fmt: skip
             position += 1
             for key, polarity in (("R1", "must not"), ("R2", "must")):
@@ -344,6 +348,41 @@ def test_a_plan_is_one_family_over_all_data_sets(db: None) -> None:
         assert [row.p_adjusted for row in on_it] == pytest.approx(list(expected))
 
 
+def test_a_primary_data_set_is_the_family_and_the_others_are_secondary(admin_client: Client, tmp_path: Path) -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    tasks = [("dialogue", [["A1"], ["C2"]]), ("report", [["A1"]])] * 30
+    models = {name: fails_first(SHARES[name]) for name in "abc"}
+    run = with_plan(run_with_verdicts(bare_release(*tasks), **models))
+    Run.objects.filter(pk=run.pk).update(plan={**run.plan, "dataset": "dialogue"})
+    run.refresh_from_db()
+    report = queries.report(run)
+    roles = {(row.rate, row.dataset): row.role for row in report.numbers.comparisons}
+    assert {key: role for key, role in roles.items() if key[0] == HALLUCINATION} == {
+        (HALLUCINATION, "dialogue"): "planned",
+        (HALLUCINATION, "report"): "secondary",
+        (HALLUCINATION, "combined"): "secondary",
+    }
+    assert roles[SAMPLES, "dialogue"] == "exploratory"
+    on_it = [row for row in report.numbers.comparisons if (row.rate, row.dataset) == (HALLUCINATION, "dialogue")]
+    expected = multipletests([row.p for row in on_it], method="holm")[1]
+    assert [row.p_adjusted for row in on_it] == pytest.approx(list(expected))
+    data = json.loads(formats.as_json(report))
+    assert data["plan"]["dataset"] == "dialogue"
+    assert {row["role"] for row in data["comparisons"] if row["planned"]} == {"planned"}
+    markdown = formats.as_markdown(report)
+    assert "primary data set MHB-Dialogue; " in markdown
+    assert "| secondary |" in markdown
+    assert "(secondary) &" in documents.as_latex(report)
+    page = text_of(admin_client.get(reverse("evaluation:run", args=[run.pk])))
+    assert "Primary data set: MHB-Dialogue." in page
+    assert "secondary</span>" in page
+    assert services.repeat_settings(run, {})["primary_dataset"] == "dialogue"
+    assert "primary_dataset" not in services.repeat_settings(run, {"datasets": ["report"]})
+    bundle.export_run(run, tmp_path / "bundle")
+    assert verify_run.check(tmp_path / "bundle")["faults"] == []
+
+
 def test_pairs_of_models_are_adjusted_as_statsmodels_does(four_models: Run) -> None:
     from statsmodels.stats.multitest import multipletests
 
@@ -358,8 +397,10 @@ def test_pairs_of_models_are_adjusted_as_statsmodels_does(four_models: Run) -> N
         assert row.high is not None
         assert row.difference is not None
         assert row.low < row.difference < row.high
-        assert row.planned
-    assert not any(comparison.planned for comparison in report.numbers.comparisons if comparison.rate == SAMPLES)
+        assert row.role == "planned"
+    assert not any(
+        comparison.role == "planned" for comparison in report.numbers.comparisons if comparison.rate == SAMPLES
+    )
     cells = report.numbers.cells["subtype"]
     p = [row.p for row in cells]
     assert len(p) == 12
@@ -419,6 +460,7 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
     assert run.plan == {
         "preset": "",
         "metric": HALLUCINATION,
+        "dataset": "",
         "comparisons": [["one", "two"], ["one", "three"], ["two", "three"]],
         "outcomes": dict.fromkeys(Response.Outcome.values, "judged") | dict.fromkeys(JUDGE_FAILURES, "excluded"),
         "minimum": 10,
@@ -431,7 +473,7 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
     assert [report.is_planned(rate) for rate in report.rates] == [False, True]
     for invalid in (
         {"metric": "odd"}, {"comparisons": ["one:four"]}, {"comparisons": ["one:one"]}, {"outcomes": ["refused=odd"]},
-        {"outcomes": ["odd=met"]}, {"minimum": 5},
+        {"outcomes": ["odd=met"]}, {"minimum": 5}, {"primary_dataset": "report"},
     ):  # fmt: skip
         with pytest.raises(errors.InvalidPlan):
             services.launch_run(RunSettings(release, models, judge, **invalid))
@@ -446,7 +488,7 @@ def test_numbers_outside_the_plan_are_called_exploratory(four_models: Run, admin
     four_models.plan = {}
     four_models.save()
     assert "No analysis plan was frozen" in formats.as_markdown(queries.report(four_models))
-    assert not any(comparison.planned for comparison in queries.report(four_models).numbers.comparisons)
+    assert {each.role for each in queries.report(four_models).numbers.comparisons} == {"exploratory"}
 
 
 # -------------------------------------------------------------------------------------------- files

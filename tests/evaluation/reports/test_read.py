@@ -153,7 +153,7 @@ def test_judgments_without_a_value_of_a_facet_are_counted(toy: None, claimants: 
 
 def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) -> None:
     """An empty reply is an answer. Here it is counted as 'unparsed', and nothing is guessed."""
-    run = finished_run(release, claimants, "sim-careful", variants=["plain"])
+    run = finished_run(release, claimants, "sim-careful", datasets=["plain"])
     empty = Judgment.objects.filter(response__text="")
     assert {judgment.verdict for judgment in empty} == {"unparsed"}
     assert len(empty) == COUNT / 8
@@ -163,7 +163,7 @@ def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) ->
 
 
 def test_the_sampling_settings_of_the_benchmark_are_sent(release: Release, claimants: str) -> None:
-    run = finished_run(release, claimants, "sim-average", variants=["plain"])
+    run = finished_run(release, claimants, "sim-average", datasets=["plain"])
     for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (0.25, 8)
     sample = ReleasedSample.objects.filter(release=release)[0]
@@ -233,7 +233,7 @@ def test_page_api_and_shell_estimate_a_launch_alike(
 ) -> None:
     """Replies paid for with the endpoints' own settings are reused with those settings only."""
     endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000, price_in="1", price_out="2")
-    finished_run(release, claimants, "sim-average", sampling="endpoint", variants=["plain"])
+    finished_run(release, claimants, "sim-average", sampling="endpoint", datasets=["plain"])
     settings = {"endpoints": ["sim-average"], "datasets": ["plain"], "seed": SEED, "sampling": sampling}
     page: Page = admin.post(reverse("evaluation:run-new"), {"release": release.pk, **settings})
     on_page = page.context["estimate"]
@@ -275,14 +275,14 @@ def test_claims_are_drawn_by_the_seed(release: Release, claimants: str) -> None:
 
 
 def test_a_run_can_be_limited_to_some_data_sets(release: Release, claimants: str) -> None:
-    run = finished_run(release, claimants, "sim-average", variants=["hinted"])
+    run = finished_run(release, claimants, "sim-average", datasets=["hinted"])
     assert set(run.responses.values_list("variant", flat=True)) == {"hint"}
     assert (run.rubrics_total, run.variants) == (COUNT, ["hinted"])
     report = reports_queries.report(run)
     assert [name for name, _label in report.datasets] == ["hinted"]
     assert report.contrasts == (), "there is no other data set to compare with"
     with pytest.raises(errors.UnknownDataSet, match=r"gone; known: plain, hinted"):
-        launch_run(release, claimants, variants=["gone", "plain"])
+        launch_run(release, claimants, datasets=["gone", "plain"])
 
 
 def test_a_judge_is_refused_or_required_as_the_benchmark_says(release: Release, claimants: str) -> None:
@@ -303,7 +303,7 @@ def test_a_judge_is_refused_or_required_as_the_benchmark_says(release: Release, 
 
 def test_criteria_of_a_failed_response_are_unjudged_until_a_retry(release: Release, claimants: str) -> None:
     broken = endpoint(claimants, "sim-average+500", name="sim-average")
-    run = finished_run(toy_release(1, "one"), claimants, "sim-average", variants=["plain"])
+    run = finished_run(toy_release(1, "one"), claimants, "sim-average", datasets=["plain"])
     assert set(Judgment.objects.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
     assert run.status == Run.Status.FINISHED
     assert row(reports_queries.report(run), "sim-average", "plain").rates["accuracy"] == MeasuredRate(0, 0, 1)
@@ -327,7 +327,7 @@ def test_a_fault_in_reading_one_answer_loses_no_other(
             raise ZeroDivisionError
         return original(sample, *rest)
 
-    run = launch_run(release, claimants, "sim-average", variants=["plain"])
+    run = launch_run(release, claimants, "sim-average", datasets=["plain"])
     monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, read=read))
     with pytest.raises(ZeroDivisionError):
         work.work_on_run(run.pk)
@@ -360,7 +360,7 @@ def test_batches_are_refused_where_no_endpoint_offers_them(release: Release, cla
 def test_an_estimate_keeps_variants_apart(release: Release, claimants: str) -> None:
     """Token counts measured with one prompt are not used for another variant or benchmark."""
     target = endpoint(claimants, "sim-average")
-    run = finished_run(release, claimants, "sim-average", variants=["plain"])
+    run = finished_run(release, claimants, "sim-average", datasets=["plain"])
     lines = {
         line.prompt: line for line in estimate.estimate_run(RunSettings(release, [target], seed=SEED, fresh=True)).lines
     }
@@ -375,7 +375,7 @@ def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) 
     plain, hint = estimate.estimate_run(RunSettings(release, [model], seed=SEED)).lines
     for line in (plain, hint):
         assert (line.role, line.requests, line.cached, line.calls) == ("target", COUNT, 1.0, 0)
-    [other] = estimate.estimate_run(RunSettings(release, [model], seed=SEED, variants=["plain"])).lines
+    [other] = estimate.estimate_run(RunSettings(release, [model], seed=SEED, datasets=["plain"])).lines
     assert other.requests == COUNT
     repeated = finished_run(release, claimants, "sim-average")
     assert (repeated.calls, repeated.hits) == (0, 2 * COUNT)
@@ -591,7 +591,7 @@ def test_an_answer_that_is_not_read_in_time_fails_by_name_and_the_others_go_on(
 
     monkeypatch.setattr(apart, "SECONDS", 0.5)
     monkeypatch.setattr(evaluation_registry, "protocol", lambda _name: replace(toy_protocol, read=read))
-    run = finished_run(release, claimants, "sim-average", variants=["plain"])
+    run = finished_run(release, claimants, "sim-average", datasets=["plain"])
     assert run.status == Run.Status.FINISHED
     failed = Response.objects.exclude(status=Status.DONE)
     assert [(row.sample_id, row.status, row.error) for row in failed] == [

@@ -6,26 +6,31 @@ The truth is counted here over the rows, by loops that share nothing with the co
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from statsmodels.stats.proportion import confint_proportions_2indep
 
 from evaluation.interchange import bundle
 from evaluation.interchange.programs import verify_run
 from evaluation.judges import queries as judges_queries
 from evaluation.judges import services as judges_services
 from evaluation.judges import summary
-from evaluation.models import Judgment, Run, ValidationItem
+from evaluation.models import Judgment, Response, Run, ValidationItem, Vote
 from evaluation.releases.leaderboard import leaderboard
 from evaluation.reports import documents, formats
 from evaluation.reports import queries as reports_queries
-from generation.models import Endpoint, Release
+from evaluation.runs import services
+from evaluation.runs.rows import votes
+from evaluation.runs.settings import RunSettings
+from generation.models import Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
 from review.models import Assignment, User
-from tests.engine import bare_release
+from tests.engine import bare_release, endpoint
 from tests.evaluation.judges.test_validation import answer_queue, create_physicians, finished_run
 from tests.evaluation.reports.test_counting import with_controls
 from tests.evaluation.test_metrics import run_with_verdicts
@@ -71,6 +76,7 @@ def truth(run: Run, name: str, arm: str = "trap") -> tuple[int, int]:
 def test_every_document_says_the_truth(client: Client, adela: User, tmp_path: Path) -> None:
     run = world()
     report = reports_queries.report(run)
+    assert not report.numbers.held_out
     data = json.loads(formats.as_json(report))
     lines = list(csv.DictReader(io.StringIO(formats.as_csv(report, "overall"))))
     client.force_login(adela)
@@ -164,3 +170,79 @@ def test_documents_give_the_bounds_of_the_json(db: None) -> None:
     assert "with the sample as cluster" in latex
     shared = reports_queries.report(run_with_verdicts(with_controls(12), one=lambda at, _rubric: "met"))
     assert "with the source record as cluster" in documents.as_latex(shared)
+
+
+@pytest.mark.parametrize(("rule", "rate"), [("excluded", (12, 24)), ("not_met", (24, 36)), ("met", (12, 36))])
+def test_a_rule_decides_what_two_judges_leave_undecided(tmp_path: Path, rule: str, rate: tuple[int, int]) -> None:
+    """Of 36 criteria both judges fail 12, neither fails 12, and one alone 12."""
+    release = bare_release(*[("dialogue", [["A1"], ["C2"], ["C2"]])] * 12)
+    url = "http://127.0.0.1:9/v1"
+    judges = [endpoint(url, name) for name in ("a", "b")]
+    outcomes = [f"no_majority={rule}", "judge_failed=met"]
+    settings = RunSettings(release, [endpoint(url, "m-1")], judges[0], further_judges=judges[1:], outcomes=outcomes)
+    run = services.launch_run(settings)
+    Response.objects.filter(run=run).update(status=Work.Status.DONE, outcome="answered", text="Drops.")
+    rows = [
+        (Judgment.objects.create(run=run, response=response, rubric=rubric), at)
+        for response in run.responses.all()
+        for at, rubric in enumerate(response.sample.rubrics.order_by("pk"))
+    ]
+    panel = votes.panel_of(run)
+    Vote.objects.bulk_create(
+        Vote(run=run, judgment=row, judge=judge, status=Work.Status.DONE, verdict="met" if n >= at else "not_met")
+        for row, at in rows
+        for n, judge in enumerate(judges)
+    )
+    votes.decide_judgments(panel, [row.pk for row, _at in rows])
+    Run.objects.filter(pk=run.pk).update(status=Run.Status.FINISHED, finished_at=timezone.now())
+    run.refresh_from_db()
+    report = reports_queries.report(run)
+    [row] = report.overall
+    assert (row.measured.numerator, row.measured.denominator) == rate
+    assert [(e.kind, e.criteria, e.counted, e.rule) for e in report.numbers.endings if e.kind == "no_majority"] == [
+        ("no_majority", 12, rate[1] - 24, rule)
+    ]
+    assert reports_queries.judgments(run, verdict="not_met").count() == rate[0]
+    assert "12 criteria without a majority of the judges" in documents.as_latex(report)
+    assert "12 criteria (0.333 of all) had no majority" in formats.as_markdown(report)
+    bundle.export_run(run, tmp_path / "bundle")
+    assert verify_run.check(tmp_path / "bundle")["faults"] == []
+
+
+def test_a_model_that_has_seen_what_is_public_is_found(client: Client, adela: User, tmp_path: Path) -> None:
+    """Of 40 public and 20 held-out samples, `seen` fails 10 and 70 %, `fresh` 40 % of either."""
+    release = with_controls(60, held_out=20)
+
+    def fails(public: float, held_out: float) -> Callable[[int, ReleasedRubric], str]:
+        return lambda _at, rubric: (
+            "not_met"
+            if (rubric.sample.position // 2) % 10 < 10 * (held_out if rubric.sample.split == "held-out" else public)
+            else "met"
+        )
+
+    run = run_with_verdicts(release, seen=fails(0.1, 0.7), fresh=fails(0.4, 0.4))
+    Run.objects.filter(pk=run.pk).update(finished_at=timezone.now())
+    run.refresh_from_db()
+    report = reports_queries.report(run)
+    gaps = {gap.endpoint: gap for gap in report.numbers.held_out if gap.rate == "hallucination_rate"}
+    seen, fresh = gaps["seen"], gaps["fresh"]
+    assert (seen.public, seen.held_out, seen.difference) == pytest.approx((0.1, 0.7, -0.6))
+    assert (fresh.public, fresh.held_out, fresh.difference) == pytest.approx((0.4, 0.4, 0.0))
+    assert (seen.public_clusters, seen.held_out_clusters) == (40, 20)
+    [low, high] = confint_proportions_2indep(4, 40, 14, 20, method="newcomb", compare="diff")
+    assert seen.low is not None
+    assert seen.high is not None
+    # Both criteria of a sample are alike, so that the effective number is about that of samples.
+    assert (seen.low, seen.high) == pytest.approx((low, high), abs=0.03)
+    assert fresh.low is not None
+    assert fresh.high is not None
+    assert fresh.low < 0 < fresh.high
+    client.force_login(adela)
+    page = " ".join(client.get(reverse("evaluation:run", args=[run.pk])).content.decode().split())
+    assert "public and held-out samples</h2>" in page
+    for text in (page, formats.as_markdown(report), documents.as_latex(report)):
+        assert "-60.0 percentage points" in text
+    assert json.loads(formats.as_json(report))["held_out"][0]["endpoint"] == "seen"
+    assert len(list(csv.DictReader(io.StringIO(formats.as_csv(report, "held-out"))))) == len(report.numbers.held_out)
+    bundle.export_run(run, tmp_path / "bundle")
+    assert verify_run.check(tmp_path / "bundle")["faults"] == []

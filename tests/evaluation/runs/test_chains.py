@@ -315,4 +315,4 @@ def test_a_chain_goes_through_provider_batches_link_by_link(release: Release, ur
 
 def test_a_chain_without_its_start_is_refused(release: Release, url: str) -> None:
     with pytest.raises(errors.ChainWithoutStart, match="draft"):
-        services.launch_run(settings_of(release, url, variants=["revision"]))
+        services.launch_run(settings_of(release, url, datasets=["revision"]))

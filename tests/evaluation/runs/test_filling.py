@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 
 from evaluation.models import Response, Run
-from evaluation.runs import work
+from evaluation.runs import queries, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import filling, queues
 from generation.engine.sweeping import sweep
@@ -85,6 +85,23 @@ def test_a_kill_between_or_within_chunks_loses_and_duplicates_nothing(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_questions_are_made_outside_of_transactions(
+    release: Release, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions, nested = queries.questions, []
+
+    def noted(*arguments: Any) -> Any:
+        nested.append(transaction.get_connection().in_atomic_block)
+        return questions(*arguments)
+
+    run = launch_run(release, models, "sim-careful")
+    monkeypatch.setattr(queries, "questions", noted)
+    assert filling.fill(run)
+    assert nested
+    assert not any(nested)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_concurrent_workers_never_create_the_same_rows(
     release: Release, models: str, run_concurrently: RunConcurrently
 ) -> None:
@@ -95,7 +112,7 @@ def test_concurrent_workers_never_create_the_same_rows(
 
 
 def test_a_run_on_one_data_set_has_rows_of_that_data_set_only(release: Release, models: str) -> None:
-    run = launch_run(release, models, "sim-careful", variants=["report"])
+    run = launch_run(release, models, "sim-careful", datasets=["report"])
     filling.fill_all(run)
     run.refresh_from_db()
     assert (run.responses_total, run.rubrics_total) == (4, 4) == (run.responses.count(), 4)

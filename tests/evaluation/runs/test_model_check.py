@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -18,10 +19,12 @@ from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Usage
 from generation.models import Call, Endpoint, EndpointDay, Release
 from generation.models.work import Work
+from generation.trials import checking
 from generation.trials.findings import findings
 from generation.trials.sending import Sent
 from review.models import User
-from tests.engine import bare_release, endpoint
+from tests.engine import Manage, bare_release, endpoint
+from tests.engine import manage as manage
 from tests.generation.llm.helpers import app_of, completion, error_body
 from tests.populations import population
 
@@ -71,6 +74,66 @@ def test_a_run_whose_model_refuses_what_it_sends_pauses_before_anything_is_asked
     assert Response.objects.filter(run=run, status=Status.DONE).count() == 3
     assert not Response.objects.filter(run=run, call__in=tries).exists(), "a try is no result"
     assert tries.count() == 4
+
+
+@pytest.mark.django_db
+def test_one_click_sends_a_model_what_it_accepts_and_goes_on(
+    release: Release, client: Client, adela: User, manage: Manage
+) -> None:
+    client.force_login(adela)
+    with run_in_background(app_of(strict)) as url:
+        tested = [endpoint(url, "o-1", temperature=0.7), endpoint(url, "other")]
+        run = services.launch_run(RunSettings(release, tested, endpoint(url, "judge")))
+        tasks.work_on_job(run.pk)
+        page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+        assert "Adapt endpoints and resume" in page
+        assert "default_sampling=true" in page
+        client.post(reverse("evaluation:run-adapt", args=[run.pk]))
+        tasks.work_on_job(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.endpoint_settings[str(tested[0].pk)]["default_sampling"]) == (Run.Status.FINISHED, True)
+    answer = client.post(reverse("api:run-adapt", args=[run.pk]))
+    assert answer.status_code == 409
+    assert "No setting of an endpoint" in answer.json()["detail"]
+    with pytest.raises(CommandError, match="No setting of an endpoint"):
+        manage.json("job", "adapt", f"run:{run.pk}")
+
+
+@pytest.mark.django_db
+def test_a_model_without_provider_batches_is_found_out_before_a_batch_is_filled(release: Release) -> None:
+    with run_in_background(app_of(strict)) as url:
+        tested = endpoint(url, "other", batches=True)
+        run = services.launch_run(RunSettings(release, [tested], endpoint(url, "judge"), transport=Run.Transport.BATCH))
+        tasks.work_on_job(run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.paused_because) == (Run.Status.PAUSED, "ModelCheck")
+        assert "other: It takes no provider batches" in run.paused_detail
+        checking.adapt(run.pk)
+        tasks.work_on_job(run.pk)
+    tested.refresh_from_db()
+    run.refresh_from_db()
+    assert (run.status, tested.batches) == (Run.Status.FINISHED, False)
+
+
+@pytest.mark.django_db
+def test_the_length_of_a_context_is_learnt_before_the_first_row_and_limits_replies(release: Release) -> None:
+    limits = []
+
+    async def answer(request: web.Request) -> web.Response:
+        limits.append((await request.json())["max_tokens"])
+        return web.json_response(completion(MET))
+
+    async def models(_request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "other", "max_model_len": 3_000}, {"id": "judge"}]})
+
+    app = app_of(answer)
+    app.router.add_get("/v1/models", models)
+    with run_in_background(app) as url:
+        run = services.launch_run(RunSettings(release, [endpoint(url, "other")], endpoint(url, "judge")))
+        tasks.work_on_job(run.pk)
+    assert dict(Endpoint.objects.values_list("name", "context_found")) == {"other": 3_000, "judge": None}
+    assert [limit for limit in limits[2:] if limit < 3_000], "but for the two tries"
+    assert 16_384 in limits, "where nothing is known"
 
 
 @pytest.mark.django_db

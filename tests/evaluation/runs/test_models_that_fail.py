@@ -52,6 +52,7 @@ async def agree(_request: web.Request) -> web.Response:
             "EndpointDown",
             "The host name no-such-host.invalid cannot be resolved.",
         ),
+        ({"url": "http://127.0.0.1:9/v1"}, "EndpointDown", "127.0.0.1:9 refuses connections."),
     ],
 )
 def test_the_others_go_on_without_it(release: Release, fields: dict[str, str], because: str, words: str) -> None:

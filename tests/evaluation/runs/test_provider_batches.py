@@ -851,7 +851,7 @@ def test_an_unreachable_endpoint_is_tried_again_later(release: Release, settings
         run = launch_in_batches(release, url)
     work.work_on_run(run.pk)
     [batch] = queries.provider_batches_of(run)
-    assert (batch.state, batch.error) == (State.PREPARED, "NotReached")
+    assert (batch.state, batch.error) == (State.PREPARED, "NobodyListens")
     assert sweep(RUNS) == []
     with simulated_models() as url:
         Endpoint.objects.update(url=url)

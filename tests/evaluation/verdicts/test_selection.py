@@ -110,7 +110,7 @@ def table_of(rows: list[Judged], datasets: list[DataSetKey], rules: dict[str, st
         ["good", "bad"], datasets, rules,
         SampleColumns(
             numbers, [row.task for row in samples.values()], cluster_numbers(records, numbers, numbers),
-            np.array([row.arm == "control" for row in samples.values()]),
+            np.array([row.arm == "control" for row in samples.values()]), np.zeros(len(samples), dtype=np.bool_),
         ),
         RubricColumns(
             np.unique([row.rubric for row in mixed]),

@@ -69,9 +69,9 @@ def test_an_unreachable_endpoint_is_reported(client: Client, adela: User) -> Non
     target = endpoint("http://127.0.0.1:9/v1")
     answer = client.post(reverse("api:endpoint-test", args=[target.name]))
     assert answer.status_code == 200
-    assert (answer.json()["answered"], answer.json()["error"]) == (False, "NotReached")
+    assert (answer.json()["answered"], answer.json()["error"]) == (False, "NobodyListens")
     page = client.post(reverse("generation:endpoint-test", args=[target.name]), follow=True).content.decode()
-    assert "did not answer: NotReached" in page
+    assert "did not answer: NobodyListens" in page
 
 
 @pytest.mark.django_db

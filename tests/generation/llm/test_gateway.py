@@ -132,7 +132,7 @@ def test_a_request_overrides_the_endpoint_and_unset_options_are_not_sent():
         ask(target.url, None, replace(HELLO, temperature=0.0, max_tokens=5), temperature=0.5, max_tokens=99)
         ask(target.url)
     assert (target.bodies[0]["temperature"], target.bodies[0]["max_tokens"]) == (0.0, 5)
-    assert set(target.bodies[1]) == {"model", "messages"}
+    assert set(target.bodies[1]) == {"model", "messages", "max_tokens"}, "no reply is without a limit"
 
 
 @pytest.mark.parametrize(
@@ -328,15 +328,32 @@ def test_an_endpoint_that_drips_for_ever_times_out():
         ask(url, attempts=1, timeout=0.3)
 
 
-def test_an_endpoint_that_nobody_listens_at_goes_down_without_failing_the_row():
-    ledger, naps = Ledger(), Naps()
+def test_an_endpoint_that_nobody_listens_at_stops_its_model_at_once_and_in_words():
+    ledger = Ledger()
     with run_in_background(make_app([])) as url:
         pass
-    with pytest.raises(EndpointDown, match="NotReached: ConnectionRefusedError"):
-        ask(url, ledger, attempts=2, sleep=naps, random=Highest())
-    assert {(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger} == {("NotReached", None, None)}
-    assert len(ledger) == admission_control.BREAK_AFTER + admission_control.MAX_OPENINGS
-    assert naps[:9] == [1, 2, 4, 8, 10, 10, 10, 10, 10], "retries do not spin"
+    with pytest.raises(EndpointDown, match=r"127\.0\.0\.1:\d+ refuses connections\."):
+        ask(url, ledger, attempts=2)
+    assert [(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger] == [
+        ("NobodyListens", None, None)
+    ]
+
+
+def test_an_endpoint_that_has_answered_is_waited_for_without_failing_the_row():
+    """Its server may be starting again."""
+
+    async def twice(gateway):
+        with run_in_background(make_app([])) as url:
+            await gateway.ask(settings_for(url), HELLO)
+        await gateway.ask(settings_for(url), replace(HELLO, repeat=1))
+
+    ledger, naps = Ledger(), Naps()
+    with pytest.raises(EndpointDown, match="NobodyListens: "):
+        in_gateway(twice, ledger, attempts=2, sleep=naps, random=Highest())
+    assert [attempt.error for attempt in ledger[:2]] == ["", "ConnectionCut"], "it was kept open"
+    assert {attempt.error for attempt in ledger[2:]} == {"NobodyListens"}
+    assert len(ledger) == 1 + admission_control.BREAK_AFTER + admission_control.MAX_OPENINGS
+    assert naps[:9] == [1, 1, 2, 4, 8, 10, 10, 10, 10], "retries do not spin"
     assert sum(naps) > sum(
         min(admission_control.PAUSE_CAP, admission_control.PAUSE * 2**n) for n in range(admission_control.MAX_OPENINGS)
     )
@@ -376,7 +393,7 @@ def test_a_server_without_tls_at_an_https_address_stops_its_model_at_once():
 
 
 def test_a_network_outage_uses_up_none_of_a_rows_attempts():
-    """The endpoint starts to listen while the row waits for the seventh time."""
+    """The endpoint has answered, and listens again while the row waits for the seventh time."""
     ledger = Ledger()
     with socket.create_server(("127.0.0.1", 0)) as free_port:
         port = free_port.getsockname()[1]
@@ -388,13 +405,16 @@ def test_a_network_outage_uses_up_none_of_a_rows_attempts():
                 await stack.enter_async_context(_listening(make_app([]), "127.0.0.1", port))
 
     async def outage(gateway):
+        settings = settings_for(f"http://127.0.0.1:{port}/v1")
+        async with _listening(make_app([]), "127.0.0.1", port):
+            await gateway.ask(settings, HELLO)
         async with stack:
-            return await gateway.ask(settings_for(f"http://127.0.0.1:{port}/v1"), HELLO)
+            return await gateway.ask(settings, replace(HELLO, repeat=1))
 
     stack = AsyncExitStack()
     assert in_gateway(outage, ledger, attempts=2, sleep=ListenAfterSevenNaps()).simulated
-    assert [attempt.error for attempt in ledger] == ["NotReached"] * 7 + [""]
-    assert [attempt.number for attempt in ledger] == list(range(1, 9))
+    assert [attempt.error for attempt in ledger] == ["", "ConnectionCut", *["NobodyListens"] * 6, ""]
+    assert [attempt.number for attempt in ledger] == [1, *range(1, 9)]
 
 
 # Faults that stay

@@ -5,6 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from aiohttp import web
 
 from generation.llm.errors import (
     AuthFailed,
@@ -22,10 +23,12 @@ from generation.llm.errors import (
     UnknownEnding,
 )
 from generation.llm.http.failures import status_error
+from generation.llm.http.limits import context_length
 from generation.llm.http.provider_words import CODES, DECISIONS, ENDINGS, Ending, ending_of, plain
 from generation.llm.ledger_interface import Ledger as LedgerHooks
 from generation.llm.ledger_interface import PaidReply
 from generation.llm.request_body import usage_of
+from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply, Usage
 from tests.generation.llm.helpers import (
     HELLO,
@@ -314,6 +317,80 @@ def test_a_limit_beyond_the_context_is_lowered_to_what_it_leaves():
     with fake_endpoint(Answer(error_body(message), 400), "fine") as target:
         assert ask(target.url, max_tokens=4000).text == "fine"
     assert [body["max_tokens"] for body in target.bodies] == [4000, 596]
+
+
+@pytest.mark.parametrize(
+    ("message", "second"),
+    [
+        ("max_tokens is too large: 16384. This model supports at most 4096 completion tokens.", 4096),
+        ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8192),
+        ("max_tokens: 16384 > 8192, which is the maximum allowed number of output tokens", 8192),
+        ("`max_tokens` must be less than or equal to `8192`, the maximum value for this model", 8192),
+        (
+            "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 4000 `inputs` tokens and 16384 `max_new_tokens`",
+            4193,
+        ),
+        (
+            "This endpoint's maximum context length is 8192 tokens. However, you requested about 17000 tokens "
+            "(616 of text input, 16384 in the output).",
+            7576,
+        ),
+        ("input length and `max_tokens` exceed context limit: 190000 + 16384 > 200000, decrease either", 10_000),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 16384. This model's maximum context length is 4096 tokens "
+            "and your request has 3500 input tokens (16384 > 4096 - 3500).",
+            596,
+        ),
+        ("Unsupported parameter: 'max_tokens' is not supported with this model.", None),
+    ],
+)
+def test_a_limit_that_nobody_set_gives_way_to_what_the_endpoint_allows(message, second):
+    async def twice(gateway):
+        request = replace(HELLO, schema={"type": "object"})
+        await gateway.ask(settings_for(target.url), request)
+        await gateway.ask(settings_for(target.url), replace(request, repeat=1))
+
+    with fake_endpoint(Answer(error_body(message), 400), "fine") as target:
+        in_gateway(twice)
+    assert [body.get("max_tokens") for body in target.bodies[:2]] == [16_384, second]
+    assert {body["response_format"]["type"] for body in target.bodies} == {"json_schema"}, "the format was not at fault"
+    assert len(target.bodies) == 3, "and that is remembered"
+
+
+MODEL = {"id": "m", "owned_by": "x"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "length"),
+    [
+        ({"/v1/models": {"data": [{**MODEL, "max_model_len": 4096}, {"id": "n", "max_model_len": 9}]}}, 4096),
+        ({"/v1/models": {"data": [{**MODEL, "context_length": 8192, "top_provider": {"context_length": 4096}}]}}, 4096),
+        ({"/v1/models": {"data": [{**MODEL, "context_window": 131_072, "max_completion_tokens": 8192}]}}, 131_072),
+        ({"/v1/models": [{**MODEL, "max_context_length": 32_768}]}, 32_768),
+        ({"/v1/models": {"data": [{**MODEL, "meta": {"n_ctx_train": 8192}}]}}, 8192),
+        (
+            {
+                "/v1/models": {"data": [{**MODEL, "meta": {"n_ctx_train": 8192}}]},
+                "/props": {"default_generation_settings": {"n_ctx": 4096}},
+            },
+            4096,
+        ),
+        ({"/v1/models": {"data": [MODEL]}, "/api/ps": {"models": [{"model": "m", "context_length": 4096}]}}, 4096),
+        ({"/v1/models": {"data": [MODEL]}, "/info": {"max_total_tokens": 8192, "max_input_tokens": 4095}}, 8192),
+        ({"/v1/models": {"data": [{"id": "other", "max_model_len": 4096}, {"id": "third"}]}}, None),
+        ({"/v1/models": {"data": [{**MODEL, "context_length": True, "context_window": -1, "n_ctx": 10**12}]}}, None),
+        ({"/v1/models": "<html>"}, None),
+        ({}, None),
+    ],
+)
+def test_the_length_of_a_context_is_read_from_what_servers_list(answers, length):
+    async def listed(request):
+        return web.json_response(answers[request.path]) if request.path in answers else web.Response(status=404)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", listed)
+    with run_in_background(app) as url:
+        assert in_gateway(lambda gateway: context_length(gateway, settings_for(url, "m"))) == length
 
 
 # ------------------------------------------------------------------------------------------ usage

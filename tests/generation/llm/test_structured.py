@@ -122,7 +122,7 @@ def test_an_empty_reply_is_broken_and_can_be_sent_back():
     assert target.bodies[1]["messages"][1]["content"] == "(empty)"
 
 
-@pytest.mark.parametrize(("limit", "asked"), [(None, [None, 6]), (100, [100, 200])])
+@pytest.mark.parametrize(("limit", "asked"), [(None, [16_384, 32_768]), (100, [100, 200])])
 def test_a_reply_that_was_cut_off_is_asked_for_with_more_room_and_no_longer_prompt(limit, asked):
     with fake_endpoint(completion('{"criteria_met": tr', finish_reason="length"), GOOD) as target:
         ask_structured(target.url, max_tokens=limit)

@@ -13,7 +13,7 @@ from generation import errors
 from generation.batches import services as batches_services
 from generation.engine import task_queue
 from generation.merges import queries, services
-from generation.models import Batch, Draft, MergeEvent, Sample
+from generation.models import Batch, Draft, MergeEvent, Sample, SampleVersion
 from generation.models.work import Work
 from review.models import Case, User
 from tests.engine import Manage
@@ -51,6 +51,9 @@ def test_undoing_a_merge_continues_the_draft_and_keeps_existing_samples(merged_b
     assert merged_batch.status == Batch.Status.RUNNING
     assert sorted(continued_drafts(merged_batch)) == ["milk", "tea"]
     assert {row.data["count"] for row in Draft.objects.filter(arrivals__in=[lead, other])} == {1}
+    version = SampleVersion.objects.get(draft=lead.onward)
+    assert version.made["merges"] == "changed by a person"
+    assert version.content.get("count", 1) == 1
     work_until_idle(merged_batch)
     assert before < set(Sample.objects.values_list("pk", "status"))
     assert Sample.objects.count() == 3

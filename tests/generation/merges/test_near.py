@@ -64,7 +64,7 @@ def test_a_late_draft_continues_by_itself_and_is_shown_as_a_near_match(
     assert (match.draft, match.earlier, match.distance) == (late, earlier, 0.04)
 
     page = text_of(admin.get(reverse("generation:merges", args=[batch.pk])))
-    assert "Too late to be compared" in page
+    assert "Similar to earlier drafts" in page
     assert f"draft {late.pk}, similar to draft {earlier.pk}" in page
     [row] = admin.get(reverse("api:batch-near-matches", args=[batch.pk])).json()["results"]
     assert (row["draft"], row["earlier"], row["distance"]) == (late.pk, earlier.pk, 0.04)
@@ -84,8 +84,22 @@ def test_an_admin_can_merge_drafts_across_rounds(
     assert Sample.objects.filter(status="withdrawn").count() == 1
     assert manage.json("merges", batch.pk)["near"] == []
     page = text_of(admin.get(url))
-    assert "Too late to be compared" not in page
+    assert "Similar to earlier drafts" not in page
     manage.json("merges", batch.pk, "--undo", late.pk, "--reason", "No.")
     assert len(manage.json("merges", batch.pk)["near"]) == 1
     manage.json("merges", batch.pk, "--merge", earlier.pk, late.pk, "--reason", "Yes.")
     assert manage.json("merges", batch.pk)["near"] == []
+
+
+def test_a_draft_of_another_batch_is_shown_and_not_merged(
+    late_match: tuple[Batch, Draft, Draft], models: str, admin: Client, manage: Manage
+) -> None:
+    first, _earlier, _late = late_match
+    other = work_until_idle(launch_brew(source_of("milk", name="more"), models))
+    [draft] = Draft.objects.filter(batch=other, onward__isnull=False)
+    rows = admin.get(reverse("api:batch-near-matches", args=[other.pk])).json()["results"]
+    assert [(row["draft"], row["earlier_batch"]) for row in rows] == [(draft.pk, first.pk)]
+    page = admin.get(reverse("generation:merges", args=[other.pk])).content.decode()
+    assert f"batch {first.pk}" in page
+    assert f"Merge into draft {rows[0]['earlier']}" not in page
+    assert continued_drafts(other) == {"milk": 1}

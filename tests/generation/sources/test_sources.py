@@ -15,7 +15,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from generation import errors
 from generation.batches import queries as batches_queries
 from generation.common import chunks as common_chunks
-from generation.engine.task_queue import requeue_expired
+from generation.engine.task_queue import lease, requeue_expired
 from generation.models import Draft, Import, ImportRefusal, Source, SourceRecord
 from generation.models.work import Work
 from generation.sources import queries as sources_queries
@@ -233,6 +233,27 @@ def test_a_reader_that_lost_its_lease_writes_nothing(
     assert counts(result) == {"rows": 8, "added": 4, "same": 3, "refused": 1}, "the counts of the second reader"
     assert SourceRecord.objects.count() == 0
     assert ImportRefusal.objects.count() == 1
+
+
+def test_an_import_whose_reader_is_silent_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    run = start_import(conversations_file(tmp_path / "own.jsonl", 2))
+    open_file = reading.open_file
+    swept = []
+
+    def open_late(*arguments: Any) -> Any:
+        *rest, while_silent = arguments
+        for _second in range(4):  # the reader takes three leases until its first row
+            clock.advance(seconds=0.75 * lease().total_seconds())
+            while_silent()
+            swept.append(requeue_expired(Import))
+        return open_file(*rest)
+
+    monkeypatch.setattr(reading, "open_file", open_late)
+    assert services.run_import(run.pk).status == Status.DONE
+    assert swept == [0] * 4
+    assert Import.objects.get().tries == 1
 
 
 def test_concurrent_workers_run_an_import_once(tmp_path: Path, run_concurrently: RunConcurrently) -> None:

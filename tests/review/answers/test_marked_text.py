@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from review.answers.marked_text import TextMark, pieces, trap_offset
 from review.rules.blocks import Dialogue, Diff, Highlight, Turn, highlight_faults, locate_highlight, passage_texts
 from review.rules.diffing import Span, diff_words
+from review.rules.text import character_edges, widened
 from review.templatetags.review_blocks import marked_text
 
 TEXT = "请问👩‍⚕️ <b>Neurostatin</b> & more"
@@ -104,7 +105,8 @@ def test_overlapping_marks_are_escaped_and_well_nested(ranges: list[tuple[int, i
 def test_pieces_add_up_to_the_text_and_each_mark_covers_its_words(
     ranges: list[tuple[int, int, int]], before: str
 ) -> None:
-    marks = [TextMark(start, end, "L", n) for start, end, n in ranges if start < end]
+    edges = character_edges(TEXT)
+    marks = [TextMark(*widened(edges, start, end), "L", n) for start, end, n in ranges if start < end]
     cut = pieces(diff_words(before, TEXT), marks, [(3, 1)])
     assert "".join(piece.text for piece in cut if piece.op != "delete") == TEXT
     assert "".join(piece.text for piece in cut if piece.op != "insert") == before
@@ -134,3 +136,26 @@ def test_a_trap_is_placed_at_the_change_with_most_shared_words_else_at_the_first
     assert trap_offset(one_insert, ["Scans are harmless."]) == 1
     assert trap_offset((Span("equal", "Take "), Span("delete", "none.")), ["It is."]) == 5
     assert trap_offset((Span("equal", "Take it."),), []) == 0
+
+
+@pytest.mark.parametrize("text", ["👩‍⚕️", "कि", "น้ำ", "دَّ", "🇫🇷", "e\u0301", "\u1112\u1161\u11ab"])
+def test_a_mark_is_widened_to_whole_characters(text: str) -> None:
+    inside = TextMark(1 + len(text) - 1, 1 + len(text), "odd", 1)
+    cut = pieces([Span("equal", f"x{text}y")], [inside], [(2, 7)])
+    assert [(piece.text, bool(piece.marks), piece.traps) for piece in cut] == [
+        ("x", False, ()),
+        (text, True, (7,)),
+        ("y", False, ()),
+    ]
+    found = locate_highlight(Highlight(text[-1], "odd", "1.1", len(text), len(text) + 1), {"1.1": f"x{text}y"})
+    assert (found.quote, found.start, found.end) == (text, 1, 1 + len(text))
+
+
+def test_words_are_found_in_another_unicode_form_and_marked_on_either_side() -> None:
+    text = "Le me\u0301decin dort."
+    found = locate_highlight(Highlight("m\u00e9decin", "odd"), {"1.1": text})
+    assert (found.quote, found.start, found.end) == ("me\u0301decin", 3, 11)
+    spans = diff_words(text, "Le m\u00e9decin mange.")
+    for source, words in ((True, "me\u0301decin"), (False, "m\u00e9decin")):
+        cut = pieces(spans, [TextMark(3, 3 + len(words), "odd", 1)], source=source)
+        assert [piece.text for piece in cut if piece.marks] == [words]

@@ -1,5 +1,8 @@
 """Turns are paired, changed words are marked, and no text is lost."""
 
+import time
+from itertools import count
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,14 +86,51 @@ def test_the_most_similar_turn_is_preferred_to_the_nearest() -> None:
     ]
 
 
-texts = st.text(st.sampled_from("ab ,.12\n药量é🙂<&\ud7ff\ue000"), max_size=30)
+# Each changes a part of a character of several code points, or a word in a script without spaces.
+@pytest.mark.parametrize(
+    ("before", "after", "deleted", "inserted"),
+    [
+        ("रोगी कि दवा", "रोगी की दवा", "कि", "की"),  # Hindi: a vowel sign
+        ("க்ஷத்", "க்ஷதி", "க்ஷத்", "க்ஷதி"),  # Tamil: a conjunct's pulli
+        ("กินน้ำ", "กินน่ำ", "น้ำ", "น่ำ"),  # Thai: a tone mark
+        ("الدَّوَاءُ", "الدَّوَاءَ", "الدَّوَاءُ", "الدَّوَاءَ"),  # Arabic: a short vowel
+        ("👩‍⚕️ ok", "👩‍🔬 ok", "👩‍⚕️", "👩‍🔬"),  # a sequence joined by ZWJ
+        ("🇫🇷🇩🇪", "🇫🇷🇩🇰", "🇩🇪", "🇩🇰"),  # flags: pairs of letters
+        ("\u1112\u1161\u11ab", "\u1112\u1161\u11ac", "\u1112\u1161\u11ab", "\u1112\u1161\u11ac"),  # Hangul jamo
+        ("アスピリンを飲む", "アスコリンを飲む", "アスピリン", "アスコリン"),
+        ("กินยาพาราเซตามอลวันละสองเม็ด", "กินยาไอบูโพรเฟนวันละสองเม็ด", "พาราเซตามอล", "ไอบูโพรเฟน"),
+    ],
+)
+def test_a_difference_never_begins_inside_a_character(before: str, after: str, deleted: str, inserted: str) -> None:
+    changes = [(span.op, span.text) for span in diff_words(before, after) if span.op != "equal"]
+    assert changes == [("delete", deleted), ("insert", inserted)]
+
+
+def test_texts_are_compared_in_one_unicode_form_and_shown_as_they_came() -> None:
+    before, after = "Le me\u0301decin dort.", "Le m\u00e9decin mange."
+    assert diff_words(before, after)[0] == Span("equal", "Le m\u00e9decin ", "Le me\u0301decin ")
+    assert changes([("P", "me\u0301decin")], [("P", "m\u00e9decin")]) == ["same"]
+
+
+def test_what_a_long_turn_keeps_does_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count(step=1_000)  # each look at the clock, a thousand seconds have gone
+    for clock in ("time", "monotonic", "perf_counter"):
+        monkeypatch.setattr(time, clock, lambda: float(next(ticks)))
+    old = [f"word{n % 700}" for n in range(3_000)]
+    new = ["Neurostatin" if n % 10 == 0 else word for n, word in enumerate(old)]
+    spans = diff_words(" ".join(old), " ".join(new))
+    kept = sum(len(span.text.split()) for span in spans if span.op == "equal")
+    assert kept == 2_700
+
+
+texts = st.text(st.sampled_from("abe ,.12\n药量é\u0301\u200d🙂🇫<&\ud7ff\ue000"), max_size=30)
 turns = st.lists(st.builds(Turn, st.sampled_from(["P", "D"]), texts), max_size=6)
 
 
 @given(texts, texts)
 def test_spans_spell_both_texts(before: str, after: str) -> None:
     spans = diff_words(before, after)
-    assert "".join(span.text for span in spans if span.op != "insert") == before
+    assert "".join(span.source or span.text for span in spans if span.op != "insert") == before
     assert "".join(span.text for span in spans if span.op != "delete") == after
 
 

@@ -9,14 +9,48 @@ from typing import Any
 
 from mhb_site.benchmarks.medhal.tasks.draw import draw_index
 from mhb_site.benchmarks.medhal.tasks.pair import Pair
-from mhb_site.benchmarks.medhal.tasks.sentences import last_question, sentences
+from mhb_site.benchmarks.medhal.tasks.sentences import last_question, last_sentence
 
 KIND = "mcq"
 _REFERS_TO_OPTIONS = re.compile(
-    r"\b(?:all|none|both|any|either|neither)\b.{0,20}\b(?:above|these|them|the options)\b|\bthe above\b", re.IGNORECASE
+    r"\b(?:all|none|both|any|either|neither)\b.{0,20}\b(?:above|these|them|the options)\b|\bthe above\b"
+    r"|\A\s*+(?:all|none|both|any|either|neither)\s*+[.]?+\s*+\Z"
+    r"|\A\s*+(?:both )?\(?[a-d]\)?\s*+(?:and|or|&|,)\s*+\(?[a-d]\)?\s*+[.]?+\s*+\Z",
+    re.IGNORECASE,
 )
 _TRUTH = re.compile(r"\b(?:true|false)\b", re.IGNORECASE)
-_EXCEPT = re.compile(r"\b(?:except|not|false|incorrect|least)\b", re.IGNORECASE)
+# 'Not' asks for the exception where it belongs to what is asked for, not to what a patient has.
+_EXCEPT = re.compile(
+    r"\b(?:except|excluding|incorrect|false|untrue)\b|\bleast (?:likely|appropriate|true|correct)\b"
+    r"|\b(?:is|are|was|were|be|do|does|did|has|have|had|can|could|may|might|should|would|will|shall|must|need|/are)\s+not\b"
+    r"(?=[^;]*\Z)|\b(?:which|what|all|one|following|these)(?:\s+\w+){0,3}\s+not\b|\bcannot\b|n['’]t\b"
+    r"|\bnot\b[^;.]{0,40}\b(?:is|are)\b\W*\Z",
+    re.IGNORECASE,
+)
+# What the reader of a question would have to see.
+_PICTURE = (
+    r"(?:photograph|photo|photomicrograph|picture|image|figure|diagram|illustration|exhibit|graph|curve|loop|tracing|slide"
+    r"|section|specimen|smear|biopsy|scan|radiograph|radiogram|x-?ray|ecg|ekg|electrocardiogram|eeg|ct|mri|ultrasound"
+    r"|ultrasonography|sonogram|echocardiogram|angiogram|angiography|mammogram|endoscopy|fundus|pedigree|karyotype|instrument)s?"
+)
+_UNSEEN = re.compile(
+    rf"\b{_PICTURE}\b[^.?!\n]{{0,60}}\b(?:is|are|was|were|as)\s+(?:shown|depicted|displayed|pictured|provided|attached|given"
+    rf"|seen)(?=\s*(?:[.,;:)]|\Z|\(?(?:here|below|above|for comparison|in the|with an?)\b))"
+    rf"|\b(?:shown|depicted|seen|given|marked|labell?ed|indicated|displayed|illustrated|pictured|provided)\b[^.?!\n]{{0,30}}"
+    rf"\bin\s+(?:the\s+|this\s+)?(?:\w+\s+)?(?:photograph|photo|picture|image|figure|diagram|illustration|exhibit|graph|slide)\b"
+    r"|\b(?:marked|indicated|pointed|labell?ed|shown)\b[^.?!\n]{0,25}\b(?:arrow|arrows|arrowhead|asterisk)\b"
+    r"|\barrow[- ]?marked\b"
+    rf"|(?<!which of )(?<!one of )(?<!any of )\b(?:the following|given|this|accompanying|attached|below)\s+"
+    rf"(?:\w+\s+)?(?:{_PICTURE}|lesion)(?=\s*(?:[-–:;.,?]|\Z"
+    r"|is\b|are\b|shows?\b|depicts?\b|below\b|above\b))"
+    rf"|\bthe\s+(?:picture|image|photograph|photo|figure|diagram|illustration|exhibit)\s+"
+    r"(?:shows?|depicts?|demonstrates?|below|above)\b"
+    r"|\bfigure\s+\d|\(see (?:picture|image|figure|photograph)",
+    re.IGNORECASE,
+)
+_PLACEHOLDER = re.compile(r"\A\W*(?:not recalled|option [a-e]|no option)\W*\Z", re.IGNORECASE)
+_LETTER = re.compile(r"\A\W*[a-e]\W*\Z", re.IGNORECASE)
+_NUMBER = re.compile(r"\A\s*(?:q\.?\s*)?\d{1,3}[.)]\s+", re.IGNORECASE)
 _ANSWER = re.compile(
     r"^\s*\(?ans(?:wer)?\b[\s.:\-–is]*\(?[a-d](?![a-z])\)?\s*[.:)\-–,]*\s*(?:i\.?e\.?\s*[,.:]*)?\s*", re.IGNORECASE
 )
@@ -31,10 +65,12 @@ def pairs(content: Mapping[str, Any], external_id: str, settings: Mapping[str, A
     wrong_letters = [
         letter
         for letter, text in content["options"].items()
-        if _normalised(text) != _normalised(content["options"][answer])
+        if _normalised(text) != _normalised(content["options"][answer]) and not _PLACEHOLDER.search(text)
     ]
     if not wrong_letters:
         return [Pair("qa", out="no-wrong-option")]
+    if settings["wrong_option"] == "similar":
+        wrong_letters = _most_similar(wrong_letters, content["options"], answer)
     letter = wrong_letters[draw_index(len(wrong_letters), settings["seed"], "option", external_id)]
     return [
         Pair(
@@ -61,8 +97,10 @@ def exclusion_reason(content: Mapping[str, Any], filters: str) -> str:
         case "stricter":
             if any(map(_REFERS_TO_OPTIONS.search, options)):
                 return "the-above"
-            if content.get("choice") == "multi" or _EXCEPT.search(_context_and_question(question, "split")[1]):
+            if _EXCEPT.search(_context_and_question(question, "split")[1]):
                 return "negated"
+            if _UNSEEN.search(question) or all(map(_LETTER.search, options)):
+                return "unseen"
             return "true-false" if any(map(_TRUTH.search, options)) else ""
     return ""
 
@@ -85,11 +123,9 @@ def _context_and_question(question: str, mode: str) -> tuple[str, str]:
     """The context of a question and the question itself."""
     if mode != "split":
         return "", question
-    before, last = last_question(question)
-    if last:
-        return before, last
-    parts = sentences(question)
-    return (question[: parts[-1].start].strip(), parts[-1].text) if len(parts) > 1 else ("", question)
+    context, asked = last_sentence(_NUMBER.sub("", question))
+    # A quotation mark that closes what nothing opened.
+    return context, asked if question.count('"') % 2 == 0 else asked.removesuffix('"').rstrip()
 
 
 def clean_explanation(text: str) -> str:
@@ -97,5 +133,15 @@ def clean_explanation(text: str) -> str:
     return _ANSWER.sub("", text).strip()
 
 
+def _most_similar(letters: Sequence[str], options: Mapping[str, str], answer: str) -> list[str]:
+    """The wrong options whose length is closest to that of the right one: its length says nothing."""
+
+    def distance(letter: str) -> int:
+        return abs(len(options[letter].strip()) - len(options[answer].strip()))
+
+    closest = min(map(distance, letters))
+    return [letter for letter in letters if distance(letter) == closest]
+
+
 def _normalised(text: str) -> str:
-    return " ".join(text.casefold().split())
+    return " ".join(text.casefold().split()).strip(" .")

@@ -1,14 +1,20 @@
 """Sentences of a text with their positions, so that exactly one can be replaced."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-# The end of a sentence, followed by white space. It does not count after a single letter or one of
-# the abbreviations below.
-_END = re.compile(r"[.!?][\"')\]]*(?=\s)|\n\s*\n|(?<=[A-Z])\n")
+# The end of a sentence, followed by white space; and the end of a line. A full stop does not count
+# after a single letter or one of the abbreviations below.
+_END = re.compile(r"[.!?][\"')\]”’]*(?=\s)|\n")
+# The same in exam questions, whose lines may be wrapped in the middle of a sentence: what begins in
+# lower case goes on. A question may follow a full stop without a space.
+_ASKS = r"(?:What|Which|Who|Whom|Whose|Where|When|Why|How)\b"
+_QUESTION_END = re.compile(rf"[.!?][\"')\]”’]*(?=\s++[^\sa-z]|\s++\Z|{_ASKS})|\n(?=[^\S\n]*+(?:\n|[^\sa-z]))")
+_ASKS_NEXT = re.compile(rf"\s*+{_ASKS}")
+_ASKED = re.compile(r"\?[\s\"'”’)\]]*\Z")
+_COMPLETED = re.compile(r"[.)\]][\s\"'”’]*\Z")
 _ABBREVIATED = re.compile(
-    r"(?:\b[A-Za-z]|\b(?:e\.g|i\.e|etc|et al|vs|cf|dr|mr|mrs|ms|prof|fig|figs|no|approx|ca|resp|sp|spp|var|st))\.$",
+    r"(?:\b[A-Za-z]|\b(?:e\.g|i\.e|etc|et al|vs|cf|dr|mr|mrs|ms|prof|fig|figs|no|approx|ca|resp|sp|spp|var|st|hep|inj))\.$",
     re.IGNORECASE,
 )
 
@@ -22,12 +28,18 @@ class Sentence:
     text: str
 
 
-def sentences(whole: str) -> list[Sentence]:
-    """The sentences of a text in order, stripped. A heading on its own line is a sentence."""
+def sentences(whole: str, *, wrapped: bool = False) -> list[Sentence]:
+    """The sentences of a text in order, stripped. A line ends one, as does the end of a heading.
+
+    `wrapped`: lines may be wrapped in the middle of a sentence, as in exam questions.
+    """
     result: list[Sentence] = []
     start = 0
-    for match in _END.finditer(whole):
-        if match[0].startswith(".") and _ABBREVIATED.search(whole[max(0, match.start() - 12) : match.start() + 1]):
+    for match in (_QUESTION_END if wrapped else _END).finditer(whole):
+        is_abbreviation = match[0].startswith(".") and _ABBREVIATED.search(
+            whole[max(0, match.start() - 12) : match.start() + 1]
+        )
+        if is_abbreviation and not (wrapped and _ASKS_NEXT.match(whole, match.end())):
             continue
         _append_sentence(result, whole, start, match.end())
         start = match.end()
@@ -66,12 +78,24 @@ def is_one_sentence(text: str) -> bool:
 
 
 def last_question(text: str) -> tuple[str, str]:
-    """The text before the last question, and that question; ('', '') if there is none.
+    """The text around the last question, and that question; ('', '') if there is none."""
+    asked = [part for part in sentences(text, wrapped=True) if _ASKED.search(part.text)]
+    return _around(text, asked[-1]) if asked else ("", "")
 
-    Text after it (a list of findings, a note) is left out, as in the released code.
+
+def last_sentence(text: str) -> tuple[str, str]:
+    """The text around the sentence that asks for the answer, and that sentence.
+
+    It is the last one, unless that is complete (a note, a finding) and a question comes before it.
     """
-    parts: Sequence[Sentence] = sentences(text)
-    for sentence in reversed(parts):
-        if sentence.text.endswith("?"):
-            return text[: sentence.start].strip(), sentence.text
-    return "", ""
+    parts = sentences(text, wrapped=True)
+    if not parts:
+        return "", text.strip()
+    if _COMPLETED.search(parts[-1].text) and (found := last_question(text))[1]:
+        return found
+    return _around(text, parts[-1])
+
+
+def _around(text: str, sentence: Sentence) -> tuple[str, str]:
+    around = (text[: sentence.start].strip(), text[sentence.end :].strip())
+    return "\n".join(filter(None, around)), " ".join(sentence.text.split())

@@ -46,17 +46,17 @@ def _pair(
         if summary_field == "shorter_abstract"
         else strip_boilerplate(content[summary_field])
     )
-    candidates = alterable_sentences(summary, settings["summary_sentence"])
+    candidates = alterable_sentences(summary, settings["summary_sentence"], last=settings["summary_last"])
     if not candidates:
         return Pair("summarization", place=place, out="no-sentence")
     chosen = candidates[draw_index(len(candidates), settings["seed"], "sentence", external_id, place)]
     return Pair("summarization", place=place, field=field, right=chosen.text, summary=summary, start=chosen.start)
 
 
-def alterable_sentences(summary: str, shortest: int) -> list[Sentence]:
-    """The sentences that may be altered: long enough, not a heading, not the last one."""
+def alterable_sentences(summary: str, shortest: int, *, last: bool = True) -> list[Sentence]:
+    """The sentences that may be altered: long enough and no heading. `last`: also the last one."""
     parts = [sentence for sentence in sentences(summary) if not _HEADING.fullmatch(sentence.text)]
-    return [sentence for sentence in parts[:-1] if len(sentence.text) >= shortest]
+    return [sentence for sentence in parts[: None if last else -1] if len(sentence.text) >= shortest]
 
 
 def strip_boilerplate(abstract: str) -> str:
@@ -77,9 +77,3 @@ def strip_publisher_lines(abstract: str) -> str:
     return "\n".join(
         line for line in abstract.strip().splitlines() if line.strip() and not _PUBLISHER_LINE.search(line)
     )
-
-
-def match_case(altered: str, original: str) -> str:
-    """The model's sentence, in lower case if the original is: a capital would give it away."""
-    text = " ".join(altered.split()).strip('"“”')
-    return text.lower() if original == original.lower() else text

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0020_fingerprints'),
+        ('generation', '0021_sampling_and_context'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -1,0 +1,59 @@
+"""Each model's rate on public samples beside that on held-out ones: what contamination would show.
+
+Which samples are held out is drawn by source record, so that the two parts differ by chance alone.
+A model that does better on what is public may have seen it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from evaluation.metrics import MeasuredRate, measure
+from evaluation.protocol import Rate
+from evaluation.reports.numbers.counting import parts_of, unit_totals
+from evaluation.statistics.comparisons import independent_difference
+from evaluation.verdicts.table import VerdictTable
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutGap:
+    """A model's rate on the public samples of a data set, and on those held out.
+
+    `difference`: public minus held out. `low`, `high`: of the difference; None where either rate
+    has no interval.
+    """
+
+    dataset: str
+    rate: str
+    endpoint: str
+    public: float
+    held_out: float
+    difference: float
+    low: float | None
+    high: float | None
+    public_clusters: int
+    held_out_clusters: int
+
+
+def held_out_gaps(table: VerdictTable, rates: Sequence[Rate], *, pooled: bool, minimum: int) -> Iterator[HeldOutGap]:
+    """The gaps of all models that have verdicts on both parts, by rate and data set."""
+    held_out = table.unit_is_held_out
+    if not held_out.any() or held_out.all():
+        return
+    for rate in rates:
+        units = unit_totals(table, rate)
+        parts = zip(*(parts_of(table, rate, where, pooled=pooled) for where in (~held_out, held_out)), strict=True)
+        for public, private in parts:
+            for place, endpoint in enumerate(table.endpoints):
+                one, other = (
+                    measure(rate, group.totals(units, place), minimum=minimum, with_bounds=False)
+                    for group in (public, private)
+                )
+                if one.value is not None and other.value is not None:
+                    yield _gap((public.name, rate.name, endpoint), one, one.value, other, other.value)
+
+
+def _gap(
+    key: tuple[str, str, str], one: MeasuredRate, public: float, other: MeasuredRate, held_out: float
+) -> HeldOutGap:
+    low, high = independent_difference((public, one.interval), (held_out, other.interval)) or (None, None)
+    return HeldOutGap(*key, public, held_out, public - held_out, low, high, one.clusters, other.clusters)

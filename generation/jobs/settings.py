@@ -1,0 +1,162 @@
+"""Settings of a launch, declared once; form, API, command and repetition are derived from it.
+
+A settings class is a dataclass whose fields are `Annotated[type, Setting(...)]`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from decimal import Decimal
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from generation.jobs.life_cycle import MAX_CALLS
+
+Text = str | Promise
+RECORDS, MODELS, LIMITS = "records", "models", "limits"
+SECTIONS = (RECORDS, MODELS, LIMITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How one setting is shown and checked everywhere.
+
+    Attributes:
+        section: the step of the form that asks for it.
+        least, most: of a number; `most` is also the maximum length of a text or of a list's texts.
+        entries: the maximum length of a list.
+        choices: the values with their labels; empty if the form finds them out.
+        option: of the command, if it is not the name.
+        column: the job's field that keeps the value, if a launch stores it as it is.
+    """
+
+    label: Text
+    help: Text = ""
+    _: KW_ONLY
+    section: str = MODELS
+    least: int | None = None
+    most: int | None = None
+    entries: int = 100
+    choices: Sequence[tuple[str, Any]] | None = None
+    option: str = ""
+    column: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A field of a settings class: `kind` is its type, of each entry if it has `many`."""
+
+    name: str
+    setting: Setting
+    kind: type
+    many: bool
+    default: Any  # MISSING if it is required
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+    @property
+    def option(self) -> str:
+        return self.setting.option or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def description(self) -> Text:
+        return self.setting.help or self.setting.label
+
+
+@cache
+def declared(settings: type) -> tuple[Declared, ...]:
+    """The declared fields of a settings class, in the order of the form."""
+    hints, found = get_type_hints(settings, include_extras=True), []
+    for field in fields(settings):
+        setting = next(
+            (each for each in getattr(hints[field.name], "__metadata__", ()) if isinstance(each, Setting)), None
+        )
+        if setting is None:
+            continue
+        plain = get_args(hints[field.name])[0]
+        kinds = [kind for kind in get_args(plain) or (plain,) if kind is not NoneType]
+        found.append(Declared(field.name, setting, kinds[0], get_origin(plain) is Sequence, field.default))
+    return tuple(sorted(found, key=lambda each: SECTIONS.index(each.setting.section)))
+
+
+def required_settings(settings: type) -> list[str]:
+    """The names of the settings that have no default."""
+    return [field.name for field in fields(settings) if field.default is field.default_factory is MISSING]
+
+
+def stored_values(settings: type, job: Any) -> dict[str, Any]:
+    """The values of the settings that a job keeps as they are."""
+    return {each.name: getattr(job, each.setting.column) for each in declared(settings) if each.setting.column}
+
+
+def columns(settings: Any) -> dict[str, Any]:
+    """The fields of a new job with these settings that are kept as they are, by column."""
+    return {
+        each.setting.column: getattr(settings, each.name)
+        for each in declared(settings.__class__)
+        if each.setting.column
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The maximum cost and number of a job's calls; None: no limit."""
+
+    budget_money: Annotated[
+        Decimal | None,
+        Setting(
+            _("Cost budget"),
+            _(
+                "In the currency of the endpoint prices. No new calls start once this amount is "
+                "spent. Leave empty for no limit."
+            ),
+            section=LIMITS,
+            least=0,
+            option="--budget",
+        ),
+    ] = None
+    budget_calls: Annotated[
+        int | None,
+        Setting(
+            _("Call budget"),
+            _("Retries and repairs count. Leave empty for no limit."),
+            section=LIMITS,
+            least=0,
+            most=MAX_CALLS,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSettings(Budget):
+    """What every launch has. None of it is repeated by a launch like an earlier one."""
+
+    first_only: Annotated[
+        bool,
+        Setting(
+            _("One record first"),
+            _(
+                "Pauses when the first record has ended, so that you can look at its result before the rest is paid for."
+            ),
+            section=LIMITS,
+            option="--one-first",
+        ),
+    ] = False
+    fresh: Annotated[
+        bool,
+        Setting(
+            _("Ignore cached replies"),
+            _("If this is off, a request that the same model has already answered is not sent again."),
+            section=LIMITS,
+        ),
+    ] = False
+
+    @property
+    def of_job(self) -> dict[str, Any]:
+        """The fields of a new job that these settings are."""
+        return {each.name: getattr(self, each.name) for each in declared(LaunchSettings)}

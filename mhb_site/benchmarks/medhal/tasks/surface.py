@@ -1,0 +1,84 @@
+"""An altered sentence in the spelling, spacing and punctuation of the original.
+
+Models put single spaces, straight quotes and capitals where the source has others, so that an
+altered text would give itself away without being read.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_TAIL = re.compile(r"[.!?;:][\"')\]”’]*\Z")
+_QUOTES = "\"'“”‘’`"
+_ALIKE = str.maketrans({**dict.fromkeys("“”„«»", '"'), **dict.fromkeys("‘’`´", "'"), **dict.fromkeys("‐‑–—−", "-")})
+
+
+def match_surface(altered: str, original: str) -> str:
+    """The altered sentence, with the original's characters wherever both say the same."""
+    text = " ".join(altered.split())
+    if original[:1] not in _QUOTES and text[:1] in _QUOTES:
+        text = text.strip(_QUOTES)
+    tail = _TAIL.search(original)
+    text = _TAIL.sub("", text).rstrip() + (tail[0] if tail else "")
+    if original == original.lower():
+        text = text.lower()
+    elif original[:1].islower() != text[:1].islower() and original[:1].isalpha():
+        text = (text[:1].lower() if original[:1].islower() else text[:1].upper()) + text[1:]
+    return _with_spacing(text, original)
+
+
+def same_spacing(altered: str, original: str) -> bool:
+    """Whether both have the same unusual spaces, as often."""
+    unusual_altered, unusual_original = (
+        sorted(gap for gap in re.findall(r"\s+", text) if gap != " ") for text in (altered, original)
+    )
+    return unusual_altered == unusual_original
+
+
+def _with_spacing(text: str, original: str) -> str:
+    old, new = _tokens(original), _tokens(text)
+    old_keys, new_keys = ([_key(token) for _gap, token in side] for side in (old, new))
+    matcher = SequenceMatcher(None, old_keys, new_keys, autojunk=False)
+    result: list[str] = []
+    pending = ""  # the original's space after a token that has no counterpart
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
+        if tag == "equal":
+            gaps = [gap for gap, _token in old[start:end]]
+            gaps[0] = _wider(pending, gaps[0]) if new_start else ""
+            result += [gap + token for gap, (_old, token) in zip(gaps, old[start:end], strict=True)]
+            pending = ""
+            continue
+        own = [gap for gap, _token in new[new_start:new_end]]
+        theirs = [gap for gap, _token in old[start:end]]
+        if own and theirs:
+            own[0] = theirs[0]
+            unusual = [gap for gap in theirs[1:] if gap not in ("", " ")]
+            for position in range(1, len(own)):
+                if own[position] == " " and unusual:
+                    own[position] = unusual.pop(0)
+            pending = unusual[0] if unusual else ""
+        elif theirs:
+            pending = max(theirs, key=len)
+        if not new_start and own:
+            own[0] = ""
+        result += [gap + token for gap, (_own, token) in zip(own, new[new_start:new_end], strict=True)]
+    return "".join(result)
+
+
+def _wider(first: str, second: str) -> str:
+    return first if first not in ("", " ") and second == " " else second
+
+
+def _tokens(text: str) -> Sequence[tuple[str, str]]:
+    """The words and signs of a text, each with the space before it."""
+    result, end = [], 0
+    for match in _TOKEN.finditer(text):
+        result.append((text[end : match.start()], match[0]))
+        end = match.end()
+    return result
+
+
+def _key(token: str) -> str:
+    return unicodedata.normalize("NFKC", token).translate(_ALIKE).casefold()

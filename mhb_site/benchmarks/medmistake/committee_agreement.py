@@ -1,0 +1,50 @@
+"""How far the two judges of the committee agree, with Cohen's weighted kappa."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Agreement:
+    """Counts of score pairs, one judge's and the other's; and how often a judge gave no score."""
+
+    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
+    not_scored: int = 0
+
+    def add(self, values: Sequence[int], *, not_scored: int) -> None:
+        """Count the scores of a dimension in one conversation: two where both judges gave one."""
+        self.not_scored += not_scored
+        if len(values) == 2:
+            self.pairs[values[0], values[1]] += 1
+
+    def __add__(self, other: "Agreement") -> "Agreement":
+        return Agreement(self.pairs + other.pairs, self.not_scored + other.not_scored)
+
+    @property
+    def weighted_kappa(self) -> float | None:
+        """Cohen's kappa with quadratic weights (1968); None where it is not defined.
+
+        That is so without pairs, and where both judges give all the same score.
+        """
+        total = self.pairs.total()
+        first, second = (Counter[int](), Counter[int]())
+        for (one, other), n in self.pairs.items():
+            first[one] += n
+            second[other] += n
+        observed = sum((one - other) ** 2 * n for (one, other), n in self.pairs.items())
+        expected = sum((one - other) ** 2 * n * m for one, n in first.items() for other, m in second.items())
+        return 1 - observed * total / expected if expected else None
+
+    def cells(self) -> tuple[str, ...]:
+        """Scored by both, equal, weighted kappa, mean difference, not scored."""
+        total = self.pairs.total()
+        difference = sum(abs(one - other) * n for (one, other), n in self.pairs.items())
+        kappa = self.weighted_kappa
+        return (
+            str(total),
+            str(sum(n for (one, other), n in self.pairs.items() if one == other)),
+            "–" if kappa is None else f"{kappa:.2f}",
+            f"{difference / total:.2f}" if total else "–",
+            str(self.not_scored),
+        )

@@ -1,0 +1,1 @@
+"""What operators see from outside: probes, metrics, and logs that hold no patient's text."""

@@ -1,0 +1,77 @@
+"""Log lines: readable on a terminal, or JSON if `MHB_LOG_JSON` is set.
+
+No line holds a patient's text or a key. Databases quote whole rows in their errors, and parsers
+what they could not parse: of a database's error only its code and the names in it are logged, and
+long quotations in other errors are cut.
+"""
+
+import logging
+import re
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import structlog
+from django.db import Error as DatabaseError
+
+MAX_MESSAGE = 500  # characters of an error's message
+# Where a database begins to quote a row or a value; Celery logs messages with escaped newlines.
+QUOTED_ROW = re.compile(r"(?:\n|\\n)(?:DETAIL|LINE \d|CONTEXT|QUERY): ?|(?<=: )\\?\"")
+QUOTATION = re.compile(r"'[^']{40,10000}'|\"[^\"]{40,10000}\"")
+MENTIONED = ("constraint_name", "table_name", "column_name")  # what PostgreSQL says beside the row
+
+
+def formatter(as_json: bool) -> structlog.stdlib.ProcessorFormatter:
+    """The formatter of Django's LOGGING, which passes every log record through structlog."""
+    renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False)
+    return structlog.stdlib.ProcessorFormatter(
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        foreign_pre_chain=[
+            structlog.contextvars.merge_contextvars,
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.ExceptionRenderer(_traceback),
+        ],
+    )
+
+
+class WithoutTexts(logging.Filter):
+    """Replaces errors among the arguments of a record by what may be logged of them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(describe(arg) if isinstance(arg, BaseException) else arg for arg in record.args)
+        message = record.getMessage()
+        if (quoted := QUOTED_ROW.search(message)) and re.search(
+            r"violates|invalid input|value too long|DETAIL", message
+        ):
+            record.msg, record.args = message[: quoted.start()] + " (values left out)", None
+        return True
+
+
+def describe(error: BaseException) -> str:
+    """What may be logged of an error: its class and message, without rows and long quotations."""
+    cause = error.__cause__ if isinstance(error, DatabaseError) else error
+    if isinstance(cause, psycopg.Error) and cause.sqlstate:
+        names = [name for field in MENTIONED if (name := getattr(cause.diag, field))]
+        return f"{type(error).__name__}: SQLSTATE {' '.join([cause.sqlstate, *names])}"
+    message = str(error).split("\n", 1)[0][:MAX_MESSAGE]
+    shortened = QUOTATION.sub(lambda quotation: f"({len(quotation[0]) - 2} characters)", message)
+    return f"{type(error).__name__}: {shortened}"
+
+
+def _traceback(exc_info: Any) -> str:
+    """Where an error was raised and what may be said of it, its causes first."""
+    errors = reversed(list(chain(exc_info[1])))
+    return "\n".join("".join(traceback.format_tb(error.__traceback__)) + describe(error) for error in errors)
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what caused it, the error first."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

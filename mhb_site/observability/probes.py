@@ -1,0 +1,129 @@
+"""/live, /ready and /metrics: asked by machines, of one process, without a host or HTTPS."""
+
+import hmac
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import close_old_connections, connection
+from django.db.migrations.loader import MigrationLoader
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from generation.models import WorkerBeat
+from mhb_site.observability.metrics import SiteCollector
+
+DATABASE_SECONDS = 2.0
+OLD = 60.0  # seconds without a beat after which a worker or the sweeper is missing
+
+# One thread: a database that does not answer holds it, and the next probe fails at once.
+_database_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="probe")
+
+
+class ProbesMiddleware:
+    """Answers the probes before any other middleware.
+
+    An orchestrator asks with the address of a process as the host, over plain HTTP; nothing it is
+    told is secret, and the metrics need `MHB_METRICS_TOKEN`.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info in ("/live", "/live/"):
+            return HttpResponse("live\n", content_type="text/plain")
+        if request.path_info in ("/ready", "/ready/"):
+            return ready()
+        if request.path_info in ("/metrics", "/metrics/"):
+            return metrics(request)
+        return self.get_response(request)
+
+
+def ready() -> JsonResponse:
+    """503 if the pages cannot be served: no database within two seconds, or old tables.
+
+    Without Redis, workers or the sweeper, people can still review, so the answer is 200 with the
+    status `degraded`; monitoring looks at that.
+    """
+    checks: dict[str, Any] = {"database": _in_time(_database), "redis": _redis()}
+    is_ready = checks["database"] == "ok"
+    if is_ready:
+        checks |= _in_time(_tables_and_beats)
+        is_ready = checks["migrations"] == "ok"
+    status = "not ready" if not is_ready else "ready" if all(map(_is_well, checks.values())) else "degraded"
+    return JsonResponse({"status": status, **checks}, status=200 if is_ready else 503)
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Prometheus metrics, for those who hold `MHB_METRICS_TOKEN`."""
+    token = settings.ENV.metrics_token
+    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if not token:
+        return HttpResponse("Set MHB_METRICS_TOKEN to offer metrics.\n", status=404, content_type="text/plain")
+    if not hmac.compare_digest(given.encode(), token.encode()):
+        response = HttpResponse("Send MHB_METRICS_TOKEN as a bearer token.\n", status=401, content_type="text/plain")
+        response["WWW-Authenticate"] = "Bearer"
+        return response
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(SiteCollector())
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def _is_well(value: Any) -> bool:
+    return value in ("ok", "not used") or (isinstance(value, int | float) and value < OLD)
+
+
+def _in_time(check: Callable[[], Any]) -> Any:
+    """The check's result, or words for its failure; it runs in a thread with its own connection."""
+    future = _database_thread.submit(_closing, check)
+    try:
+        return future.result(DATABASE_SECONDS)
+    except TimeoutError:
+        future.cancel()
+        return f"no answer within {DATABASE_SECONDS:g} s"
+    except Exception as error:
+        return type(error).__name__
+
+
+def _closing(check: Callable[[], Any]) -> Any:
+    close_old_connections()
+    try:
+        return check()
+    finally:
+        connection.close()
+
+
+def _database() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return "ok"
+
+
+def _tables_and_beats() -> dict[str, Any]:
+    loader = MigrationLoader(connection)
+    missing = set(loader.disk_migrations) - set(loader.applied_migrations)
+    now = timezone.now()
+    beats = {beat.name: (now - beat.seen_at).total_seconds() for beat in WorkerBeat.objects.all()}
+    sweeper = beats.pop(WorkerBeat.SWEEPER, None)
+    return {
+        "migrations": f"{len(missing)} to apply: run migrate" if missing else "ok",
+        "workers": sum(age < OLD for age in beats.values()),
+        "worker_age_s": round(min(beats.values()), 1) if beats else "none",
+        "sweeper_age_s": "none" if sweeper is None else round(sweeper, 1),
+    }
+
+
+def _redis() -> str:
+    if not settings.ENV.redis_url:
+        return "not used"
+    try:
+        with redis.Redis.from_url(settings.ENV.redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
+            client.ping()
+    except (redis.RedisError, OSError) as error:
+        return type(error).__name__
+    return "ok"

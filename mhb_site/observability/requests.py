@@ -1,0 +1,61 @@
+"""A line in the log for every request, under an id that its tasks carry on."""
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+import structlog
+from celery.signals import before_task_publish, task_postrun, task_prerun
+from django.http import HttpRequest, HttpResponse
+
+log = logging.getLogger("mhb.access")
+HEADER = "X-Request-ID"
+FOREIGN_ID = re.compile(r"[\w.:-]{8,100}", re.ASCII)
+QUIET = ("/static/",)
+
+
+class AccessLogMiddleware:
+    """Logs method, route, status, milliseconds and account of a request, never its query or body.
+
+    A proxy may name the request (`X-Request-ID`); the response carries the id in the same header.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.headers.get(HEADER, "")
+        request_id = given if FOREIGN_ID.fullmatch(given) else uuid.uuid4().hex
+        begun = time.monotonic()
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            response = self.get_response(request)
+            response[HEADER] = request_id
+            if not request.path_info.startswith(QUIET):
+                match = request.resolver_match
+                account = getattr(getattr(request, "user", None), "pk", None)
+                milliseconds = round((time.monotonic() - begun) * 1000)
+                route = f"/{match.route}" if match else "(unknown)"
+                log.info(
+                    "%s %s %s %d ms account=%s", request.method, route, response.status_code, milliseconds, account
+                )
+        return response
+
+
+@before_task_publish.connect
+def _send_request_id(headers: dict[str, object], **_: object) -> None:
+    if request_id := structlog.contextvars.get_contextvars().get("request_id"):
+        headers["mhb_request_id"] = request_id
+
+
+@task_prerun.connect
+def _bind_request_id(task: object, **_: object) -> None:
+    request_id = getattr(getattr(task, "request", None), "mhb_request_id", None)
+    if isinstance(request_id, str):
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+
+
+@task_postrun.connect
+def _unbind_request_id(**_: object) -> None:
+    structlog.contextvars.unbind_contextvars("request_id")

@@ -1,0 +1,72 @@
+"""Texts and times as their readers read them: direction of a script, whole doses, time zones.
+
+Available in every template without `load`.
+"""
+
+import re
+from datetime import datetime
+
+from django import template
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001eeff]")
+# A number with its sign, further numbers or unit ("5-10 mg", "<2.5 µg/kg"), whose parts would
+# change places among words that are read from right to left.
+_DOSE = re.compile(
+    r"((?:(?<!\S)[<>≤≥±~+-])?[0-9]+(?:[.,/:×x–-][0-9]+)*(?:[ \u00a0\u202f]?(?:%|[A-Za-zµμ°]+(?:/[A-Za-z0-9²]+)*))?)"
+)
+_RTL_LANGUAGES = {"ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ku-arab", "ps", "sd", "syr", "ug", "ur", "yi"}
+
+
+@register.simple_tag
+def written_in(language: str, text: object = None) -> SafeString:
+    """`<p{% written_in case.language text %}>`: the attributes of an element with a text.
+
+    In a language from right to left, texts without any such letter have their own direction.
+    """
+    from_right = language in _RTL_LANGUAGES or language.split("-")[0] in _RTL_LANGUAGES
+    direction = "rtl" if from_right and (text is None or is_right_to_left(str(text))) else "auto"
+    return format_html(' lang="{}" dir="{}"' if language else ' dir="{1}"', language, direction)
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether a text has letters that are read from right to left."""
+    return _RIGHT_TO_LEFT.search(text) is not None
+
+
+@register.filter
+def doses(text: object) -> SafeString:
+    """`{{ text|doses }}`: a text of a case, in which every dose reads in its own direction."""
+    plain = str(text)
+    return isolated_doses(plain) if is_right_to_left(plain) else conditional_escape(plain)
+
+
+@register.filter
+def isolated(text: object) -> SafeString:
+    """`{{ case.title|isolated }}`: a text of a case among words of the page."""
+    return format_html("<bdi>{}</bdi>", doses(text)) if is_right_to_left(str(text)) else conditional_escape(str(text))
+
+
+def isolated_doses(text: str) -> SafeString:
+    """A text among words from right to left, as HTML, with its doses in `<bdi>`."""
+    parts = _DOSE.split(text)
+    kept_together = '<bdi dir="ltr">{}</bdi>'
+    return format_html_join(
+        "",
+        "{}",
+        ((format_html(kept_together, part) if n % 2 and not part.isdigit() else part,) for n, part in enumerate(parts)),
+    )
+
+
+@register.filter
+def moment(at: datetime | None) -> str:
+    """`{{ case.due_at|moment }}`: a date and time where the reader is, with the time zone."""
+    if at is None:
+        return ""
+    here = timezone.localtime(at)
+    return f"{date_format(here, 'DATETIME_FORMAT')} {here:%Z}"

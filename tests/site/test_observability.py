@@ -1,0 +1,168 @@
+"""Probes, metrics, request ids and logs without patients' texts."""
+
+import logging
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.test import Client
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from generation.engine.worker_beats import record_beat
+from generation.jobs.live_status import live_workers
+from generation.models import WorkerBeat
+from mhb_site.env import Env
+from mhb_site.observability import logs, probes
+from mhb_site.observability.hooks import without_texts
+from review.models import User
+
+SECRET = "Frau Beispiel, geboren 1950, hustet seit drei Wochen und nimmt Ramipril ein"
+
+
+@pytest.fixture
+def own_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes in this thread: others do not see the rows of a test."""
+    monkeypatch.setattr(probes, "_in_time", lambda check: check())
+
+
+@pytest.fixture
+def written() -> Iterator[list[str]]:
+    """Every line that the site's formatter and filter would write."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    handler = Keep()
+    handler.setFormatter(logs.formatter(as_json=True))
+    handler.addFilter(logs.WithoutTexts())
+    root = logging.getLogger()
+    root.addHandler(handler)
+    yield lines
+    root.removeHandler(handler)
+
+
+def test_compose_passes_every_setting() -> None:
+    compose = (settings.BASE_DIR / "docker-compose.yml").read_text()
+    ours = {"static_root", "port", "debug"}  # of the image, of the proxy, never in production
+    assert not {name for name in Env.model_fields if f"MHB_{name.upper()}:" not in compose} - ours
+
+
+def test_live_needs_neither_host_nor_https_nor_database(client: Client) -> None:
+    assert client.get("/live", headers={"host": "10.0.0.7:8000"}).status_code == 200
+
+
+@pytest.mark.usefixtures("own_connection")
+@pytest.mark.django_db
+def test_ready_names_ages_and_degrades(client: Client) -> None:
+    answer = client.get("/ready", headers={"host": "10.0.0.7:8000"})
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+    assert answer.json()["sweeper_age_s"] == answer.json()["worker_age_s"] == "none"
+    record_beat("celery@one")
+    record_beat(WorkerBeat.SWEEPER)
+    assert client.get("/ready").json() | {"worker_age_s": 0, "sweeper_age_s": 0} == {
+        "status": "ready", "database": "ok", "redis": "not used", "migrations": "ok", "workers": 1, "worker_age_s": 0,
+        "sweeper_age_s": 0,
+    }  # fmt: skip
+    WorkerBeat.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
+    assert client.get("/ready").json()["status"] == "degraded"
+
+
+@pytest.mark.usefixtures("own_connection")
+@pytest.mark.django_db
+def test_ready_refuses_old_tables(client: Client) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'generation' AND name LIKE '0001%%'")
+    answer = client.get("/ready")
+    assert answer.status_code == 503
+    assert answer.json()["migrations"] == "1 to apply: run migrate"
+
+
+def test_ready_gives_up_on_a_silent_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "DATABASE_SECONDS", 0.05)
+    monkeypatch.setattr(probes, "_database", lambda: time.sleep(0.3))
+    monkeypatch.setattr(probes, "_closing", lambda check: check())
+    answer = client.get("/ready")
+    assert (answer.status_code, answer.json()["database"]) == (503, "no answer within 0.05 s")
+
+
+@pytest.mark.django_db
+def test_a_sweeper_is_no_worker() -> None:
+    record_beat(WorkerBeat.SWEEPER)
+    assert not live_workers().exists()
+
+
+@pytest.mark.django_db
+def test_metrics_need_their_token(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.get("/metrics").status_code == 404
+    monkeypatch.setattr(settings.ENV, "metrics_token", "scrape-me")
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers={"authorization": "Bearer other"}).status_code == 401
+    record_beat(WorkerBeat.SWEEPER)
+    answer = client.get("/metrics", headers={"authorization": "Bearer scrape-me"})
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    assert {"mhb_info", "mhb_work_rows", "mhb_calls", "mhb_reviews", "mhb_lanes", "mhb_audit_entries"} <= set(families)
+    (age,) = families["mhb_beat_age_seconds"].samples
+    assert age.labels == {"process": "sweeper"}
+    assert 0 <= age.value < 60
+    kinds = {(sample.labels["job"], sample.labels["status"]) for sample in families["mhb_work_rows"].samples}
+    assert {("batch", "queued"), ("run", "running")} <= kinds
+
+
+@pytest.mark.django_db
+def test_a_request_is_logged_under_its_id(client: Client, written: list[str]) -> None:
+    answer = client.get(f"/accounts/login/?next={SECRET}", headers={"x-request-id": "proxy-12345678"})
+    assert answer["X-Request-ID"] == "proxy-12345678"
+    (line,) = [line for line in written if "mhb.access" in line]
+    assert "proxy-12345678" in line
+    assert "GET /accounts/login/ 200" in line
+    assert "Beispiel" not in line
+    assert client.get("/accounts/login/", headers={"x-request-id": "a b\u00e4"})["X-Request-ID"] != "a b\u00e4"
+
+
+@pytest.mark.both
+@pytest.mark.django_db
+def test_errors_of_the_database_quote_no_row(written: list[str], django_user_model: type[User]) -> None:
+    django_user_model.objects.create(username=SECRET[:40])
+    log = logging.getLogger("any")
+    try:
+        with transaction.atomic():
+            django_user_model.objects.create(username=SECRET[:40])
+    except IntegrityError as error:
+        log.exception("a part failed")
+        log.warning("postponed: %s", error)
+        log.error(f"Task failed: {error!r}")  # as Celery writes it
+    if connection.vendor == "postgresql":
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SELECT CAST(%s AS integer)", [SECRET])
+        except DatabaseError as error:
+            log.exception("a part failed: %s", error)
+            log.error(f"Task failed: {error!r}")
+    assert len(written) >= 3
+    assert "IntegrityError" in written[0]
+    assert not [line for line in written if "Beispiel" in line]
+
+
+def test_long_quotations_are_cut(written: list[str]) -> None:
+    try:
+        int(SECRET)
+    except ValueError:
+        logging.getLogger("any").exception("cannot read")
+    assert "characters)" in written[0]
+    assert "Beispiel" not in written[0]
+
+
+def test_sentry_gets_no_texts() -> None:
+    try:
+        int(SECRET)
+    except ValueError as error:
+        hint: dict[str, Any] = {"exc_info": (type(error), error, error.__traceback__)}
+        event = {"request": {"data": SECRET}, "exception": {"values": [{"value": str(error)}]}, "extra": {"x": SECRET}}
+    assert "Beispiel" not in str(without_texts(event, hint))
