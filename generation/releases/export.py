@@ -27,6 +27,7 @@ from generation.releases.exporters.programs.verify_release import COLUMNS
 from generation.sources import queries as sources_queries
 from review.audit import exports
 from review.common.sql import Rows, among, as_text, parse_json, pipelined, read_ahead, repeatable_query
+from review.quality import agreement
 
 MAX_NAMED = 10  # samples that an error message names
 RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
@@ -329,9 +330,13 @@ def files_of(
         lines = json.dumps(release.about["agreement"][split], indent=1, sort_keys=True)
         path.write_text(lines + "\n", encoding="utf-8", newline="\n")
         yield sums.add(path)
-    for program in (verify_release, *((restore_release,) if by_reference else ())):
-        path = folder / f"{program.__name__.rpartition('.')[2]}.py"
-        shutil.copyfile(str(program.__file__), path)
+    programs = {module.__name__.rpartition(".")[2]: module for module in (verify_release, restore_release)}
+    if not by_reference:
+        del programs["restore_release"]
+    for name, module in {**programs, "review/quality/agreement": agreement}.items():
+        path = folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(str(module.__file__), path)
         yield sums.add(path)
     path = folder / "croissant.json"
     tables = {"ratings": COLUMNS, "highlights": ratings.HIGHLIGHT_COLUMNS}

@@ -94,11 +94,35 @@ def test_agreement_matches_known_figures() -> None:
     assert (line["cases"], line["raters"], line["raw"]) == (20, 4, 0.85)
     assert line["kappa"] == pytest.approx(site_figures.kappa.value, abs=1e-6)
     assert line["ac1"] == pytest.approx(site_figures.ac1.value, abs=1e-6)
-    low, high = line["raw_interval"]
-    assert low < 0.85 < high
-    assert site_figures.raw.low is not None
-    assert low < site_figures.raw.low + 0.05, "raters are resampled, too"
+    ends = [site_figures.kappa.low, site_figures.kappa.high]
+    assert line["kappa_interval"] == pytest.approx(ends, abs=1e-6)
     assert result.lines() == [line]
+
+
+def test_equal_answers_are_not_certain_to_agree(release: Release, tmp_path: Path) -> None:
+    """Eleven times the same is no interval of [1, 1]; figures frozen with one are still checked."""
+    result = verify_release.Agreement()
+    for number in range(22):
+        row = {"sample_id": str(number), "answer": "blind", "rubric": "", "question": "verdict"}
+        value = "approve" if number % 2 else "reject"
+        result.add({**row, "role": role, "rater": role, "value": value} for role in ("primary", "secondary"))
+    [line] = result.lines()
+    assert line["kappa"] == 1.0
+    assert 0.4 < line["kappa_interval"][0] < 0.9
+    export.export_release(release, "jsonl", tmp_path)
+    path = tmp_path / "agreement.json"
+    before = [
+        {
+            name: [1.0, 1.0] if name.endswith("_interval") else value
+            for name, value in line.items()
+            if name != "intervals"
+        }
+        for line in json.loads(path.read_text())
+    ]
+    path.write_text(json.dumps(before))
+    assert verify_release.faults_of(tmp_path) == ["agreement.json: altered"]
+    path.write_text(json.dumps([{**line, "cases": 99} for line in before]))
+    assert len(verify_release.faults_of(tmp_path)) == 1 + len(before)
 
 
 def test_only_blind_answers_count_for_agreement(

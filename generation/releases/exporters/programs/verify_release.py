@@ -1,35 +1,36 @@
 """Check a release: python verify_release.py [FOLDER]
 
-FOLDER (by default the folder of this file) is an unpacked export of MHB. Needs Python 3.9 or newer
-and nothing else, and no network. Prints each fault on a line, and exits with 1 if there are any;
+FOLDER (by default the folder of this file) is an unpacked export of MHB. Needs Python 3.11, numpy
+for the agreement, and no network. Prints each fault on a line, and exits with 1 if there are any;
 with 2 if there is nothing to check.
 
 It recomputes the checksum of every file, looks for files without a checksum, compares the samples
 with the checksum that the release was frozen with (JSON Lines only), recomputes the agreement in
-agreement.json from ratings.csv, and runs verify_trail.py on the audit trail.
+agreement.json from ratings.csv with MHB's own arithmetic, which is beside it, and runs
+verify_trail.py on the audit trail.
 """
-
-from __future__ import annotations
 
 import csv
 import hashlib
 import importlib.util
 import json
-import math
-import random
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+if not __package__:  # in an export
+    sys.dont_write_bytecode = True  # add no files to it
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+from review.quality.agreement import agreement
+
 COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "polarity", "question", "value"]
 PAIRS = {"reviewers": ("primary", "secondary"), "adjudicators": ("adjudicator-1", "adjudicator-2")}
 BLIND = "blind"
-REPLICATES = 200
-SEED = 2008
 DIGITS = 6
-ENOUGH = 0.95  # share of the replicates that must be defined for an interval
+TOLERANCE = 2e-6  # of rounding by another version of numpy
+METHOD = "dirichlet"  # of intervals; those frozen before had another, and are not recomputed
 
 
 def title(about: dict[str, Any]) -> str:
@@ -38,20 +39,17 @@ def title(about: dict[str, Any]) -> str:
 
 
 Pair = tuple[str, str]
-# First rater, second rater, and their answers; identical cases are counted as one kind.
-Kind = tuple[str, str, tuple[Pair, ...]]
 
 
 class Agreement:
     """Agreement between raters. Takes the blind answers sample by sample; `lines` are the figures.
 
-    Intervals resample raters and cases at once (Owen 2007, The pigeonhole bootstrap, Ann. Appl.
-    Stat. 1(2)): a case counts as often as it was drawn, times how often each of its two raters was
-    drawn.
+    Intervals have the case as cluster (`review/quality/agreement.py`), and hold for these raters.
     """
 
     def __init__(self) -> None:
-        self.kinds: dict[tuple[str, str], Counter[Kind]] = defaultdict(Counter)
+        self.cases: dict[tuple[str, str], Counter[tuple[Pair, ...]]] = defaultdict(Counter)
+        self.raters: dict[tuple[str, str], set[str]] = defaultdict(set)
 
     def add(self, rows: Iterable[dict[str, str]]) -> None:
         """Add the rows of one sample."""
@@ -66,85 +64,45 @@ class Agreement:
                 one, other = answers[first, question], answers.get((second, question), {})
                 both = tuple((one[key], other[key]) for key in sorted(one) if one[key] and other.get(key))
                 if both:
-                    self.kinds[pair, question][raters[first], raters[second], both] += 1
+                    self.cases[pair, question][both] += 1
+                    self.raters[pair, question] |= {raters[first], raters[second]}
 
     def lines(self) -> list[dict[str, Any]]:
         """One line for each pair of roles and question, in a fixed order."""
-        return [self._line(pair, question) for pair, question in sorted(self.kinds)]
+        return [self._line(pair, question) for pair, question in sorted(self.cases)]
 
     def _line(self, pair: str, question: str) -> dict[str, Any]:
-        kinds = sorted(self.kinds[pair, question].items())
-        raters = sorted({rater for (one, other, _both), _n in kinds for rater in (one, other)})
-        rng = random.Random(f"{SEED} {pair} {question}")
-        replicates: dict[str, list[float]] = {"raw": [], "kappa": [], "ac1": []}
-        for _ in range(REPLICATES):
-            table: Counter[Pair] = Counter()
-            while not table:  # with few raters, a draw may leave no pair
-                weight = Counter(rng.choices(raters, k=len(raters)))
-                for (one, other, both), n in kinds:
-                    rater_weight = weight[one] * weight[other]
-                    if rater_weight and (cases := _poisson(rng, n)):
-                        for answer_pair in both:
-                            table[answer_pair] += rater_weight * cases
-            for name, value in figures(table).items():
-                if value is not None:
-                    replicates[name].append(value)
-        table = Counter()
-        for (_one, _other, both), n in kinds:
-            for answer_pair in both:
-                table[answer_pair] += n
+        cases = self.cases[pair, question]
+        categories = sorted({answer for both in cases for answers in both for answer in answers})
+        figures = agreement(cases.elements(), categories)
         line: dict[str, Any] = {
             "pair": pair,
             "question": question,
-            "cases": sum(n for _kind, n in kinds),
-            "answers": sum(table.values()),
-            "raters": len(raters),
+            "cases": figures.cases,
+            "answers": figures.n,
+            "raters": len(self.raters[pair, question]),
+            "intervals": METHOD,
         }
-        for name, value in figures(table).items():
-            line[name] = None if value is None else round(value, DIGITS)
-            line[f"{name}_interval"] = _interval(replicates[name]) if value is not None else None
+        for name, figure in (("raw", figures.raw), ("kappa", figures.kappa), ("ac1", figures.ac1)):
+            ends = (figure.low, figure.high)
+            line[name] = None if figure.value is None else round(figure.value, DIGITS)
+            line[f"{name}_interval"] = [round(end, DIGITS) for end in ends if end is not None] or None
         return line
 
 
-def figures(table: Counter[Pair]) -> dict[str, float | None]:
-    """Raw agreement, Cohen's kappa and Gwet's AC1; None where one is undefined."""
-    n = sum(table.values())
-    if not n:
-        return {"raw": None, "kappa": None, "ac1": None}
-    categories = sorted({one for answer_pair in table for one in answer_pair})
-    raw = sum(count for (one, other), count in table.items() if one == other) / n
-    first: Counter[str] = Counter()
-    second: Counter[str] = Counter()
-    for (one, other), count in table.items():
-        first[one] += count
-        second[other] += count
-    expected = sum(first[one] * second[one] for one in categories) / n**2
-    shares = [(first[one] + second[one]) / (2 * n) for one in categories]
-    spread = sum(share * (1 - share) for share in shares) / (len(shares) - 1) if len(shares) > 1 else None
-    return {
-        "raw": raw,
-        "kappa": (raw - expected) / (1 - expected) if 1 - expected > 1e-12 else None,
-        "ac1": (raw - spread) / (1 - spread) if spread is not None and 1 - spread > 1e-12 else None,
-    }
+def _is_same(stated: Any, counted: Any) -> bool:
+    if isinstance(stated, list) and isinstance(counted, list):
+        return len(stated) == len(counted) and all(map(_is_same, stated, counted))
+    if isinstance(stated, float) and isinstance(counted, float):
+        return abs(stated - counted) <= TOLERANCE
+    return bool(stated == counted)
 
 
-def _interval(values: list[float]) -> list[float] | None:
-    if len(values) < ENOUGH * REPLICATES:
-        return None
-    ordered = sorted(values)
-    low, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.025, 0.975))
-    return [round(low, DIGITS), round(high, DIGITS)]
-
-
-def _poisson(rng: random.Random, mean: int) -> int:
-    """How often `mean` identical cases are drawn."""
-    if mean > 30:
-        return max(0, round(rng.gauss(mean, math.sqrt(mean))))
-    count, limit, product = 0, math.exp(-mean), rng.random()
-    while product > limit:
-        count += 1
-        product *= rng.random()
-    return count
+def _is_same_line(stated: dict[str, Any], counted: dict[str, Any]) -> bool:
+    if "intervals" not in stated:
+        counted = {name: value for name, value in counted.items() if "interval" not in name}
+        stated = {name: value for name, value in stated.items() if "interval" not in name}
+    return stated.keys() == counted.keys() and all(_is_same(stated[name], counted[name]) for name in counted)
 
 
 def by_sample(rows: Iterable[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
@@ -203,16 +161,16 @@ def _agreement_faults(folder: Path) -> list[str]:
     ratings, agreement_file = folder / "ratings.csv", folder / "agreement.json"
     if not (ratings.is_file() and agreement_file.is_file()):
         return []
-    agreement = Agreement()
+    figures = Agreement()
     with ratings.open(encoding="utf-8-sig", newline="") as file:
         for group in by_sample(csv.DictReader(file)):
-            agreement.add(group)
+            figures.add(group)
     stated = {(line["pair"], line["question"]): line for line in json.loads(agreement_file.read_text(encoding="utf-8"))}
-    lines = {(line["pair"], line["question"]): line for line in agreement.lines()}
+    lines = {(line["pair"], line["question"]): line for line in figures.lines()}
     return [
         f"agreement.json: {pair}, {question}: not what ratings.csv gives"
         for pair, question in sorted(stated.keys() | lines.keys())
-        if stated.get((pair, question)) != lines.get((pair, question))
+        if not _is_same_line(stated.get((pair, question), {}), lines.get((pair, question), {}))
     ]
 
 
@@ -249,5 +207,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.dont_write_bytecode = True
     sys.exit(main(sys.argv[1:]))
