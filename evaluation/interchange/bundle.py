@@ -111,6 +111,8 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
         yield sums.add(_lines(folder / "validation.jsonl", judging.validation_rows(validation, ORDER)))
         yield sums.add(_lines(folder / "physicians.jsonl", judging.physician_rows(validation, ORDER)))
     yield sums.add(_lines(folder / "calls.jsonl", judging.call_rows(run)))
+    if run.judge_id and run.origin == Run.Origin.LAUNCHED:
+        yield sums.add(_lines(folder / "judge_replies.jsonl", judging.reply_rows(run)))
     if report.protocol.scores:
         yield sums.add(_lines(folder / "scores.jsonl", _scores(run)))
     yield sums.add(_json(folder / "numbers.json", values.by_model(report.numbers)))

@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import ratio, satterthwaite_df
+from evaluation.statistics.clusters import Floats, ratio, satterthwaite_df
 from evaluation.statistics.comparisons import padding
 from evaluation.statistics.distributions import noncentral_t_cdf, t_quantile
 from evaluation.statistics.intervals import MINIMUM
@@ -14,9 +14,11 @@ from review.rules.wilson_interval import wilson
 
 ALPHA = 0.05
 POWER = 0.8
-# Clusters of one criterion up to which power is exact: few outcomes are possible there, and the
-# noncentral t promises up to 5 points too much (docs/statistics.md).
-EXACT = 50
+# Clusters of one criterion up to which power is exact, and of several up to which it is simulated:
+# few outcomes are possible there, and the noncentral t promises up to 8 points too much
+# (docs/statistics.md).
+EXACT, SIMULATED = 50, 20
+STUDIES, SEED = 2_000, 2014
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,8 @@ def power_of_difference(
     and the pseudo-clusters in the difference and in its standard error (Chow, Shao & Wang 2008,
     Sample Size Calculations in Clinical Research, section 3.2, for the noncentral t). Bonferroni's
     level is that of Holm's first step. Up to `EXACT` clusters of one criterion, the power is exact:
-    the chances of all outcomes in which the test rejects. With few clusters of several criteria it
-    is up to 7 points too high (docs/statistics.md).
+    the chances of all outcomes in which the test rejects. Up to `SIMULATED` clusters of several
+    criteria, it is the share of `STUDIES` simulated studies in which the test rejects.
 
     Args:
         sizes: the criteria in each cluster; n* is their sum divided by the design effect.
@@ -121,6 +123,8 @@ def power_of_difference(
         both = first * second + pairing * sqrt(variances[0] * variances[1])
         both = min(first, second, max(0.0, first + second - 1, both))
         return _exact_power(len(shares), first - both, second - both, alpha / pairs)
+    if len(shares) <= SIMULATED:
+        return _simulated_power((first, second), m[m > 0], correlation, pairing, alpha / pairs)
     effective_n = m.sum() / design_effect(m[m > 0], correlation)
     true_variance = (sum(variances) - 2 * pairing * sqrt(variances[0] * variances[1])) / effective_n
     padded, pseudo = padding(typical, first - second)
@@ -153,6 +157,44 @@ def _exact_power(n: int, only_first: float, only_second: float, alpha: float) ->
     return min(1.0, float(stats.multinomial.pmf(counts, n, chances).sum())) if len(counts) else 0.0
 
 
+def _simulated_power(rates: tuple[float, float], m: Floats, correlation: float, pairing: float, alpha: float) -> float:
+    """The share of studies in which `paired_difference` finds these rates to differ.
+
+    Failures in a cluster are beta-binomial with this correlation. Both models take the same
+    quantile in a share `pairing` of the clusters (the opposite one for a negative pairing). The
+    draws have a fixed seed, so that the power depends smoothly on the rates.
+    """
+    random = np.random.default_rng(SEED)
+    place, others, shared = random.random((3, STUDIES, len(m)))
+    other = np.where(shared < abs(pairing), place if pairing > 0 else 1 - place, others)
+    one, two = (_failures(rate, m, correlation, at) for rate, at in zip(rates, (place, other), strict=True))
+    shares = m / m.sum()
+    difference = (one - two).sum(axis=1) / m.sum()
+    padded, pseudo = padding(float((shares**2).sum()), difference)
+    centre = difference / padded
+    residuals = ((one - two) / m.sum() - np.outer(centre, shares)) / padded
+    variance = (residuals**2 / (1 - shares / padded)).sum(axis=1) + pseudo
+    critical = t_quantile(1 - alpha / 2, satterthwaite_df(shares))
+    return float((np.abs(centre) > critical * np.sqrt(variance)).mean())
+
+
+def _failures(rate: float, m: Floats, correlation: float, quantiles: Floats) -> Floats:
+    """The beta-binomial failures of clusters of m criteria at these quantiles."""
+    from scipy import stats
+
+    if not 0 < rate < 1:
+        return np.broadcast_to(m * rate, quantiles.shape)
+    failures = np.empty(quantiles.shape)
+    inside = min(0.999, max(1e-6, correlation))
+    for size in np.unique(m):
+        chances = stats.betabinom.cdf(
+            np.arange(size), int(size), rate * (1 - inside) / inside, (1 - rate) * (1 - inside) / inside
+        )
+        at = m == size
+        failures[:, at] = np.searchsorted(chances, quantiles[:, at])
+    return failures
+
+
 def detectable_difference(
     rate: float,
     sizes: ArrayLike,
@@ -177,4 +219,4 @@ def detectable_difference(
     largest = 1 - rate
     if largest <= 0 or lacks_power(largest) > 0:
         return None
-    return float(optimize.brentq(lacks_power, 0.0, largest, xtol=1e-9)) if lacks_power(0.0) > 0 else 0.0
+    return float(optimize.brentq(lacks_power, 0.0, largest, xtol=1e-7)) if lacks_power(0.0) > 0 else 0.0

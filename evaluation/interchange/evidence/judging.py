@@ -3,17 +3,20 @@
 from collections.abc import Iterator
 from typing import Any
 
+from django.db.models import Q, Value
+
 from evaluation.judges.content import rubric_pk
 from evaluation.judges.families import makers
 from evaluation.judges.numbers.criteria import validated_rate
 from evaluation.judges.queries import validation_of
-from evaluation.models import Run, Validation
+from evaluation.models import Judgment, Run, Validation, Vote
 from evaluation.protocol import Protocol
 from evaluation.runs.plan import plan_of
 from evaluation.runs.queries import judges_of
 from evaluation.runs.selection import selecting_models
+from generation.common.chunks import CHUNK, chunked
 from generation.jobs.queries import stage_costs
-from generation.models import ReleasedRubric
+from generation.models import Call, ReleasedRubric
 from generation.releases.ratings import pseudonym
 from review.access.visibility import counted_reviews
 from review.audit import trail
@@ -81,6 +84,39 @@ def physician_rows(validation: Validation, order: tuple[str, ...]) -> Iterator[d
                     "role": review.role,
                     "answer": answer,
                     "simulated": review.physician.simulated,
+                }
+
+
+def reply_rows(run: Run) -> Iterator[dict[str, Any]]:
+    """When each reply of a judge came, and from which version of its model, in the order sent.
+
+    A reply on all criteria of a sample names the first of them.
+    """
+    asked = Q(subject__startswith="judgment:") | Q(subject__startswith="vote:")
+    calls = Call.objects.filter(asked, job=run, error="").order_by("pk")
+    columns = ("subject", "endpoint__name", "model", "fingerprint", "started_at", "hit_of__started_at")
+    of_response = ("response__endpoint__name", "response__sample__key", "response__variant", "response__repeat")
+    of_judgment = (*of_response, "rubric__key")
+    for chunk in chunked(calls.values_list(*columns).iterator(chunk_size=CHUNK)):
+        pks: dict[str, set[int]] = {"judgment": set(), "vote": set()}
+        for subject, *_rest in chunk:
+            kind, _colon, pk = subject.partition(":")
+            pks[kind].add(int(pk))
+        judgments = Judgment.objects.filter(pk__in=pks["judgment"]).values_list("pk", Value(0), *of_judgment)
+        votes = Vote.objects.filter(pk__in=pks["vote"])
+        votes_on = votes.values_list("pk", "repeat", *(f"judgment__{column}" for column in of_judgment))
+        about = {f"judgment:{pk}": values for pk, *values in judgments} | {f"vote:{pk}": v for pk, *v in votes_on}
+        for subject, judge, reported, fingerprint, read_at, paid_at in chunk:
+            if subject in about:
+                yield {
+                    **dict(
+                        zip(("vote", "model", "sample", "variant", "repeat", "rubric"), about[subject], strict=True)
+                    ),
+                    "judge": judge,
+                    "reported_model": reported,
+                    "system_fingerprint": fingerprint,
+                    "replied_at": (paid_at or read_at).isoformat(),
+                    "reused": paid_at is not None,
                 }
 
 

@@ -19,7 +19,7 @@ from evaluation.runs import adding, queries, services, work
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle
 from generation.llm.types import SIMULATOR_FINGERPRINT
-from generation.models import Endpoint, Release, ReleasedSample
+from generation.models import Call, Endpoint, Release, ReleasedSample
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, bare_release, endpoint, evaluate_release, make_release
 from tests.evaluation.reports.test_counting import with_controls
@@ -128,6 +128,16 @@ def test_a_bundle_says_what_made_it_and_when_each_answer_came(run: Run, folder: 
     assert first is not None
     assert first.call is not None
     assert paid[first.endpoint.name, first.sample.key] == first.call.started_at.isoformat()
+    replies = [json.loads(line) for line in (folder / "judge_replies.jsonl").read_text().splitlines()]
+    judged = [json.loads(line) for line in (folder / "judgments.jsonl").read_text().splitlines()]
+    named = ("model", "sample", "variant", "repeat", "rubric")
+    assert sorted([row[name] for name in named] for row in replies) == sorted(
+        [row[name] for name in named] for row in judged
+    )
+    versions = {(row["judge"], row["vote"], row["system_fingerprint"], row["reused"]) for row in replies}
+    assert versions == {("sim-judge", 0, SIMULATOR_FINGERPRINT, False)}
+    [call] = Call.objects.filter(job=run, subject=f"judgment:{first.judgments.order_by('pk')[0].pk}")
+    assert call.started_at.isoformat() in {row["replied_at"] for row in replies}
 
 
 @pytest.mark.parametrize(
