@@ -8,12 +8,19 @@ from evaluation.models import Run
 from evaluation.reports import queries
 from evaluation.reports.numbers.report_numbers import Options
 
+WEIGHT = "weight-"  # before a value: the field of its weight
+MAX_WEIGHTS = 50
+
 
 def read_options(query: Mapping[str, str], run: Run) -> tuple[Options, str]:
-    """The options in a query (`common`, `weights`, `all_ranked`), and the error, '' if none."""
+    """The options in a query, and the error, '' if none.
+
+    `common`, `weights`, `all_ranked`, and `weight-VALUE` for the weight of one value.
+    """
     protocol = registry.protocol(run.release.benchmark)
     common, all_ranked = (query.get(name, "") in ("1", "true", "on") for name in ("common", "all_ranked"))
-    weights = query.get("weights", "")[:500]
+    rows = [f"{name.removeprefix(WEIGHT)}:{number}" for name, number in query.items() if name.startswith(WEIGHT)]
+    weights = ",".join([query.get("weights", "")[:500], *rows[:MAX_WEIGHTS]])
     try:
         return queries.parse_options(protocol, common=common, weights=weights, all_ranked=all_ranked), ""
     except WrongWeights as error:

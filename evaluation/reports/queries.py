@@ -284,20 +284,20 @@ def parse_options(protocol: Protocol, *, common: bool = False, weights: str = ""
 
     Raises WrongWeights.
     """
-    weighted_values = {value for rate in protocol.rates if rate.weights for value in rate.weights.of}
+    usual = {value: weight for rate in protocol.rates if rate.weights for value, weight in rate.weights.of.items()}
     chosen: dict[str, int] = {}
     for text in filter(None, (part.strip() for part in weights.split(","))):
         value, _sign, number = (part.strip() for part in text.partition(":"))
         if (
-            value not in weighted_values
+            value not in usual
             or not number.isdecimal()
             or len(number) > len(str(MAX_WEIGHT))
             or int(number) > MAX_WEIGHT
         ):
-            names = ", ".join(sorted(weighted_values)) or "–"
+            names = ", ".join(sorted(usual)) or "–"
             raise errors.WrongWeights(f"{text!r}; write VALUE:NUMBER, 0 to {MAX_WEIGHT}. Values: {names}.")
         chosen[value] = int(number)
-    return Options(common, chosen, all_ranked)
+    return Options(common, {value: n for value, n in chosen.items() if usual[value] != n}, all_ranked)
 
 
 def judgment(run: Run, judgment_id: int) -> Judgment | None:

@@ -7,12 +7,16 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
-from evaluation.runs import queries
+from evaluation.protocol import Protocol
+from evaluation.reports.comparison_lines import rule_label, rule_names
+from evaluation.runs import plan, queries
 from evaluation.runs.settings import RunSettings
 from evaluation.verdicts.selection import COMBINED
 from generation.jobs.forms import SpendingForm
 from generation.models import Release
 from generation.prompts import queries as prompts_queries
+
+OUTCOME = "outcome-"  # before the name of an outcome: the field of its rule
 
 
 class ReleaseField(forms.ModelChoiceField[Release]):
@@ -28,6 +32,7 @@ class LaunchForm(SpendingForm):
     """The settings of a run: release, models under test, judges and plan."""
 
     settings_class = RunSettings
+    omitted = ("outcomes",)  # asked for by a select each
 
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
 
@@ -77,9 +82,35 @@ class LaunchForm(SpendingForm):
             self.fields["primary_dataset"].choices = choices  # type: ignore[attr-defined]
         else:
             del self.fields["primary_dataset"]
+        if protocol:
+            self._add_rules(protocol)
         if protocol and protocol.judge is None:
             for name in ("judge", "further_judges", "panel", "judgments", "judge_temperature", "judging"):
                 del self.fields[name]
+
+    def _add_rules(self, protocol: Protocol) -> None:
+        """Add a select for the rule of each outcome and failure of the judge."""
+        for outcome, label in rule_names(protocol):
+            rules = [(rule, rule_label(rule, protocol)) for rule in plan.known_rules(protocol, outcome)]
+            choices = [("", gettext("By the counting rules")), *rules]
+            self.fields[OUTCOME + outcome] = forms.ChoiceField(label=label, choices=choices, required=False)
+
+    def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
+        """The initial value of a field: of a rule, from the list of rules that a launch has."""
+        if field_name.startswith(OUTCOME):
+            rules = dict(rule.split("=", 1) for rule in self.initial.get("outcomes", ()))
+            return rules.get(field_name.removeprefix(OUTCOME), "")
+        return super().get_initial_for_field(field, field_name)
+
+    @property
+    def folded(self) -> list[str]:
+        return [name for name in self.fields if name.startswith(OUTCOME)]
+
+    def clean(self) -> dict[str, Any]:
+        """Gather the rules that differ."""
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        rules = {name.removeprefix(OUTCOME): data.get(name) for name in self.folded}
+        return {**data, "outcomes": [f"{outcome}={rule}" for outcome, rule in rules.items() if rule]}
 
     @property
     def settings(self) -> RunSettings:

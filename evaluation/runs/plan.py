@@ -36,6 +36,11 @@ def default_rules(protocol: Protocol) -> dict[str, str]:
     return of_responses | {failure: protocol.outcomes.get(failure, EXCLUDED) for failure in JUDGE_FAILURES}
 
 
+def known_rules(protocol: Protocol, outcome: str) -> tuple[str, ...]:
+    """The rules by which a plan may count an outcome, or a failure of the judge."""
+    return (*(() if outcome in JUDGE_FAILURES else (JUDGED,)), EXCLUDED, *protocol.known_verdicts)
+
+
 def _preset(name: str, protocol: Protocol) -> tuple[str, CountingPreset]:
     """The name and values of the chosen preset, by default the first. Raises InvalidPlan."""
     name = name or next(iter(protocol.presets), "")
@@ -56,17 +61,16 @@ def make_plan(settings: RunSettings, protocol: Protocol, datasets: Sequence[Data
     rules = {**default_rules(protocol), **counting.outcomes}
     for text in settings.outcomes:
         outcome, _sign, rule = (part.strip() for part in text.partition("="))
-        allowed = ", ".join(
-            known_rules := (*(() if outcome in JUDGE_FAILURES else (JUDGED,)), EXCLUDED, *protocol.known_verdicts)
-        )
-        if outcome not in rules or rule not in known_rules:
-            raise errors.InvalidPlan(f"{text!r}; write OUTCOME=RULE. Outcomes: {', '.join(rules)}. Rules: {allowed}.")
+        allowed = known_rules(protocol, outcome)
+        if outcome not in rules or rule not in allowed:
+            names = f"Outcomes: {', '.join(rules)}. Rules: {', '.join(allowed)}."
+            raise errors.InvalidPlan(f"{text!r}; write OUTCOME=RULE. {names}")
         rules[outcome] = rule
     if not MINIMUM <= settings.minimum <= MAX_MINIMUM:
         raise errors.InvalidPlan(f"The minimum must be a number from {MINIMUM} to {MAX_MINIMUM}.")
-    known = [*(dataset.name for dataset in datasets), *([COMBINED] if protocol.pooled and len(datasets) > 1 else [])]
-    if settings.primary_dataset and settings.primary_dataset not in known:
-        raise errors.InvalidPlan(f"Primary data set {settings.primary_dataset!r}; known: {', '.join(known)}.")
+    parts = [*(dataset.name for dataset in datasets), *([COMBINED] if protocol.pooled and len(datasets) > 1 else [])]
+    if settings.primary_dataset and settings.primary_dataset not in parts:
+        raise errors.InvalidPlan(f"Primary data set {settings.primary_dataset!r}; known: {', '.join(parts)}.")
     unique = tuple(dict.fromkeys(pairs))
     return Plan(metric, unique, rules, settings.minimum, preset=preset, dataset=settings.primary_dataset)
 

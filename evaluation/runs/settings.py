@@ -146,11 +146,8 @@ class RunSettings(LaunchSettings):
         Sequence[str],
         Setting(
             _("Rules for responses without an answer or a verdict"),
-            _(
-                "OUTCOME=RULE; for example refused=excluded. Outcomes: refused, empty, filtered, cut_off, failed; of the "
-                "judge: unparsed, judge_failed, no_majority. Rules: judged, excluded, or a verdict. Leave empty for the "
-                "benchmark's rules."
-            ),
+            "OUTCOME=RULE. Outcomes: refused, empty, filtered, cut_off, failed, unknown, unasked; of the judge: unparsed,"
+            " judge_failed, no_majority. Rules: judged, excluded, or a verdict. Default: those of the preset.",
             most=40,
             entries=20,
             option="--outcome",

@@ -148,7 +148,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     shown_rate = rate_named(report, rate_name)
     option_values = {
         "common": "1" if options.common else "",
-        "weights": request.GET.get("weights", "") if not problem else "",
+        "weights": ",".join(f"{value}:{weight}" for value, weight in options.weights.items()),
     }
     option_values |= {"all_ranked": "1" if options.all_ranked else ""}
     in_batches = watched_run.transport == Run.Transport.BATCH

@@ -125,7 +125,21 @@ class SpendingForm(BudgetForm):
 
     @property
     def step_models(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name not in (*self._records, *BUDGET)]
+        return [self[name] for name in self.fields if name not in (*self._records, *self.folded, *BUDGET)]
+
+    @property
+    def folded(self) -> list[str]:
+        """Fields of the second step that are folded away until they are wanted."""
+        return []
+
+    @property
+    def step_folded(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.folded]
+
+    @property
+    def is_unfolded(self) -> bool:
+        """Whether a folded field has a value or an error."""
+        return any(field.value() or field.errors for field in self.step_folded)
 
     @property
     def step_limits(self) -> list[forms.BoundField]:

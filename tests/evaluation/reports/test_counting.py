@@ -209,6 +209,10 @@ def test_weights_are_chosen_on_the_page_in_addresses_and_in_the_shell(admin_clie
     run = run_with_verdicts(release, one=fails_first(0.25))
     page = reverse("evaluation:run", args=[run.pk])
     assert "weights=mild%3A7" in text_of(admin_client.get(page, {"weights": "mild:7", "rate": HARM}))
+    rows = text_of(admin_client.get(page, {"weight-mild": "7", "weight-severe": "3", "rate": HARM}))
+    assert "weights=mild%3A7&" in rows.replace("&amp;", "&").replace('"', "&"), "what is as usual is left out"
+    assert '<input type="number" name="weight-mild" value="7"' in rows
+    assert "These weights cannot be used" in text_of(admin_client.get(page, {"weight-mild": "7.5"}))
     wrong = admin_client.get(page, {"weights": "odd:7"})
     assert "These weights cannot be used" in text_of(wrong)
     assert admin_client.get(reverse("evaluation:report-json", args=[run.pk]), {"weights": "odd:7"}).status_code == 422

@@ -511,6 +511,28 @@ def test_the_form_has_the_fields_that_the_benchmark_uses(release: Release, claim
     assert (run.judge, run.seed, run.variants, run.responses.count()) == (None, 3, ["plain"], COUNT)
 
 
+def test_rules_are_chosen_in_rows_and_taken_as_an_object(
+    release: Release, claimants: str, admin: Client, api: Api, adela: User
+) -> None:
+    endpoint(claimants, "sim-average")
+    url = reverse("evaluation:run-new")
+    data = {"release": release.pk, "endpoints": ["sim-average"], "outcome-refused": "excluded"}
+    asked: Page = admin.post(url, data)
+    assert ("outcome-refused", "excluded") in asked.context["carried"]
+    admin.post(url, {**dict(asked.context["carried"]), "confirmed": "1"})
+    launched = Run.objects.get()
+    assert (launched.plan["outcomes"]["refused"], launched.plan["outcomes"]["empty"]) == ("excluded", "judged")
+    again = " ".join(admin.get(url).content.decode().split())
+    assert '<option value="excluded" selected>' in again
+    assert "outcome-judge_failed" not in again, "no judge can fail"
+    assert admin.post(url, {**data, "outcome-refused": "odd"}).status_code == 422
+    body = {"release": "toy", "endpoints": ["sim-average"], "confirmed": True}
+    for outcomes in ({"refused": "excluded"}, ["refused=excluded"]):
+        number = api(adela).post(reverse("api:runs"), {**body, "outcomes": outcomes}).json()["id"]
+        assert Run.objects.get(pk=number).plan == launched.plan
+    assert api(adela).post(reverse("api:runs"), {**body, "outcomes": {"refused": "odd"}}).status_code == 422
+
+
 def test_an_invalid_release_is_refused_by_the_form(release: Release, claimants: str, admin: Client) -> None:
     endpoint(claimants, "sim-average")
     for invalid in ("x", "0", "9" * 30, ""):

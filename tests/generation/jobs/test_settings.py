@@ -81,8 +81,13 @@ def test_every_setting_of_a_run_is_asked_for_on_the_page_and_in_the_api() -> Non
     names = {each.name for each in declared(RunSettings)}
     assert set(RunSettings.__dataclass_fields__) == names, "a field without a declaration appears nowhere"
     assert names <= set(RunSettingsSerializer().fields)
-    assert names - set(LaunchForm().fields) == {"datasets", "primary_dataset", "seed", "prompts", "preset"}, (
-        "these depend on the release"
-    )
+    assert names - set(LaunchForm().fields) == {
+        "datasets",
+        "outcomes",
+        "primary_dataset",
+        "seed",
+        "prompts",
+        "preset",
+    }, "these depend on the release"
     undeclared = set(BatchSettings.__dataclass_fields__) - {each.name for each in declared(BatchSettings)}
     assert undeclared == {"roles", "beside", "where", "plan", "compare", "changes", "checks"}, "composed differently"
