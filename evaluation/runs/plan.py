@@ -63,8 +63,8 @@ def make_plan(settings: RunSettings, protocol: Protocol, datasets: Sequence[Data
         outcome, _sign, rule = (part.strip() for part in text.partition("="))
         allowed = known_rules(protocol, outcome)
         if outcome not in rules or rule not in allowed:
-            names = f"Outcomes: {', '.join(rules)}. Rules: {', '.join(allowed)}."
-            raise errors.InvalidPlan(f"{text!r}; write OUTCOME=RULE. {names}")
+            hint = f"Outcomes: {', '.join(rules)}. Rules: {', '.join(allowed)}."
+            raise errors.InvalidPlan(f"{text!r}; write OUTCOME=RULE. {hint}")
         rules[outcome] = rule
     if not MINIMUM <= settings.minimum <= MAX_MINIMUM:
         raise errors.InvalidPlan(f"The minimum must be a number from {MINIMUM} to {MAX_MINIMUM}.")
