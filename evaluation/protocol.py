@@ -113,12 +113,13 @@ class CountingPreset:
 
     `metric` is the primary metric; '' selects the first rate. `outcomes` overrides the protocol's
     counting rules, by outcome or judge failure. A judge failure is either excluded or counted as a
-    verdict.
+    verdict. `judging` overrides how a judge decides on a rubric, by key.
     """
 
     label: str
     metric: str = ""
     outcomes: Mapping[str, str] = field(default_factory=dict)
+    judging: "Mapping[str, Judging]" = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +282,13 @@ class Protocol:
     kept_together: Callable[[Sample], Sequence[str]] | None = None
     chosen_by: str = ""
 
-    def judging(self, rubric: str) -> Judging | None:
-        """How a judge decides on the rubric with this key; None if only code reads answers."""
+    def judging(self, rubric: str, preset: str = "") -> Judging | None:
+        """How a judge decides on the rubric with this key; None if only code reads answers.
+
+        `preset`: the counting preset of the run, which may have its own.
+        """
+        if preset in self.presets and rubric in self.presets[preset].judging:
+            return self.presets[preset].judging[rubric]
         if rubric in self.by_rubric:
             return self.by_rubric[rubric]
         if self.judge is None or self.shape is None or self.decide is None:

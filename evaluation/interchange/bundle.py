@@ -296,11 +296,11 @@ def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
         requests = [protocol.sample_judging.judge(value, rubrics, "", "(the response)")]
     else:
         usual = [rubric for rubric in rubrics if rubric.key not in protocol.by_rubric]
-        requests = [protocol.judge(value, rubric, "", "(the response)") for rubric in usual[:1]]
-        special = [(rubric, protocol.by_rubric[rubric.key]) for rubric in rubrics if rubric.key in protocol.by_rubric]
-        requests += [
-            rubric_judging.judge(value, rubric, min(rubric_judging.variants, default=""), "(the response)")
-            for rubric, rubric_judging in special
+        special = [rubric for rubric in rubrics if rubric.key in protocol.by_rubric]
+        judgings = [(rubric, queries.judging_of(protocol, rubric, run)) for rubric in (*usual[:1], *special)]
+        requests = [
+            judging.judge(value, rubric, min(judging.variants, default=""), "(the response)")
+            for rubric, judging in judgings
         ]
     for request in requests:
         yield {

@@ -250,7 +250,7 @@ def _judge_requests(protocol: Protocol, run: Run, row: ReleasedSample) -> list[A
     return [
         (judge_request(judging.judge(sample, rubric, "", answer), run, answer=0), judging.shape)
         for rubric in rubrics
-        if (judging := protocol.judging(rubric.key)) is not None
+        if (judging := protocol.judging(rubric.key, run.plan.get("preset", ""))) is not None
     ]
 
 
@@ -289,9 +289,9 @@ def judgment_input(row: Judgment) -> tuple[Sample, Rubric, Response]:
     return sample_value(rubric.sample), Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)), row.response
 
 
-def judging_of(protocol: Protocol, rubric: Rubric) -> Judging:
-    """How a judge decides on a rubric. Raises NoJudgeNeeded if code decides."""
-    judging = protocol.judging(rubric.key)
+def judging_of(protocol: Protocol, rubric: Rubric, run: Run) -> Judging:
+    """How a judge decides on a rubric in a run. Raises NoJudgeNeeded if code decides."""
+    judging = protocol.judging(rubric.key, run.plan.get("preset", ""))
     if judging is None:
         raise errors.NoJudgeNeeded
     return judging

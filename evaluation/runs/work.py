@@ -321,7 +321,7 @@ async def _judge(
         check_tries(row)
         judgment, repeat = _judgment_of(row)
         sample, rubric, response = queries.judgment_input(judgment)
-        judging = queries.judging_of(protocol, rubric)
+        judging = queries.judging_of(protocol, rubric, run)
         text = await reader.judged_text(sample, response.variant, response.text, earlier)
         request = judging.judge(sample, rubric, response.variant, text)
         request = queries.judge_request(request, run, answer=response.repeat, judgment=repeat)

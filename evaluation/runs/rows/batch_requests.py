@@ -78,7 +78,7 @@ def _judgment_requests(rows: Sequence[Judgment], *, run: Run, protocol: Protocol
             )
         else:
             sample, rubric, response = queries.judgment_input(row)
-            judging = queries.judging_of(protocol, rubric)
+            judging = queries.judging_of(protocol, rubric, run)
             response.sample = row.rubric.sample
             text = chains.judged_texts(protocol, [response])[response.pk]
             request = judging.judge(sample, rubric, response.variant, text)

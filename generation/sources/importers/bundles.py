@@ -54,18 +54,30 @@ class Bundle:
         self._read = read
         self._names = names
         self._by_name: dict[str, list[str]] | None = None
+        self._has_images = False  # not looked yet
 
     def picture(self, name: str, *folders: str) -> Picture:
         """The image that a row names: in one of `folders`, in `images` there, or anywhere.
 
-        Raises Malformed if the name leads out of the data set.
+        Raises Malformed if the name leads out of the data set, WrongFormat if it has no image.
         """
         if not name or len(name) > 300 or not name.isprintable():
             raise Malformed("An image's name is empty, or contains what a file name cannot contain.")
         safe_name = _safe_path(name)
         if safe_name is None:
             raise Malformed("An image's name points outside the data set.")
+        if not self._has_images:
+            self._require_images(name)
+            self._has_images = True
         return Picture(name, lambda: self._image(safe_name, folders), safe_name)
+
+    def _require_images(self, name: str) -> None:
+        """Say once that there is no image at all, instead of refusing every row."""
+        if not any(path.casefold().endswith((*ENDINGS, "images.zip")) for path in self._names()):
+            where = "A zip archive needs" if self.kind == "zip archive" else "Beside the rows there must be"
+            raise WrongFormat(
+                f"The images are missing: its rows name {name!r} and others. {where} a folder images/, or images.zip."
+            )
 
     def _image(self, name: str, folders: tuple[str, ...]) -> bytes:
         endings = ("",) if name.lower().endswith(ENDINGS) else ("", *ENDINGS)

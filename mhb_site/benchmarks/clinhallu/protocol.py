@@ -40,6 +40,7 @@ from mhb_site.benchmarks.clinhallu.judging import (
     judge_answer,
     option_lines,
     stage_judging,
+    without_images,
 )
 from mhb_site.benchmarks.clinhallu.trace_text import (
     KNOWLEDGE,
@@ -47,6 +48,7 @@ from mhb_site.benchmarks.clinhallu.trace_text import (
     VISUAL,
     read_trace,
     stage_fault,
+    with_images,
     write_stages,
 )
 
@@ -95,7 +97,7 @@ def _messages(sample: Sample, prompt: Prompt, given: Mapping[str, str]) -> tuple
     content = sample.content
     data = {"question": content["question"], "options": option_lines(content), **given}
     [*before, last] = prompt.messages(**{name: as_data(value) for name, value in data.items()})
-    return (*before, Message.with_images(last.role, last.text, content["images"]))
+    return (*before, with_images(last, content["images"]))
 
 
 def ask_on(sample: Sample, asked: Ask, earlier: Mapping[str, str]) -> Ask | None:
@@ -318,11 +320,14 @@ PROTOCOL = Protocol(
         UNREAD: _("failure of the judge"),
     },
     presets={
-        "paper": CountingPreset(_("As in the paper: failures of the judge are excluded"), "accuracy"),
+        "paper": CountingPreset(_("As in the paper: judges see the images, their failures are excluded"), "accuracy"),
         "released": CountingPreset(
-            _("As in the released code: a stage counts as hallucinated if its judge failed"),
+            _(
+                "As in the released code: only the visual judge sees images; a stage counts as hallucinated if its judge failed"
+            ),
             "accuracy_valid",
             dict.fromkeys(JUDGE_FAILURES, UNREAD),
+            without_images(JUDGED_ON),
         ),
     },
     outcomes=dict.fromkeys(("failed", "filtered", "empty", "unasked"), MISSING),

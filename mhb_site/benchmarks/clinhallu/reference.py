@@ -16,7 +16,7 @@ from generation.recipes.prompts import Prompt, read_prompt
 from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.clinhallu import presets
 from mhb_site.benchmarks.clinhallu.judging import PROMPTS, AnswerVerdict, ZeroOrOne, option_lines, true_answer
-from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace
+from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace, with_images
 
 REFERENCE, REPORT, CHECK_ANSWER, CHECK_TRACE = (
     read_prompt(PROMPTS / f"{name}.md") for name in ("reference", "report", "check_answer", "check_trace")
@@ -40,7 +40,7 @@ class Consistency(BaseModel):
 
 def _messages_with_images(prompt: Prompt, images: Sequence[str], **data: str) -> tuple[Message, ...]:
     [*before, last] = prompt.messages(**data)
-    return (*before, Message.with_images(last.role, last.text, images))
+    return (*before, with_images(last, images))
 
 
 def rejected_version(draft: Draft) -> dict[str, Any] | None:

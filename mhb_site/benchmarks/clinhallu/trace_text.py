@@ -1,7 +1,10 @@
 """Traces as text: three stages under headers, and the answer; read as the released code does."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from generation.llm.types import Message
 
 VISUAL, KNOWLEDGE, REASONING = "visual", "knowledge", "reasoning"
 STAGES = (VISUAL, KNOWLEDGE, REASONING)
@@ -63,3 +66,12 @@ def read_trace(text: str) -> Trace:
 def write_stages(**stages: str) -> str:
     """The given stages under their headers, in order: a prefix for a model to continue."""
     return "".join(f"{HEADERS[stage]}\n{stages[stage].strip()}\n\n" for stage in STAGES if stage in stages)
+
+
+def with_images(message: Message, digests: Sequence[str]) -> Message:
+    """A message followed by images; several are numbered, so that texts can refer to them."""
+    numbers = ", ".join(f"image {number}" for number in range(1, len(digests) + 1))
+    note = (
+        f"\n\nThe images follow in this order: {numbers}. Refer to them by these numbers." if len(digests) > 1 else ""
+    )
+    return Message.with_images(message.role, message.text + note, digests)

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_noop as _
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.llm.fencing import as_data
 from generation.recipes.prompts import Prompt, read_prompt
+from mhb_site.benchmarks.medhallu import taxonomy
 from mhb_site.benchmarks.medhallu.parsing import Reading, read_reply
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -24,6 +25,8 @@ DETECT: Mapping[str, Prompt] = {
     PLAIN_UNSURE: read_prompt(PROMPTS / "detect_unsure.md"),
     KNOWLEDGE_UNSURE: read_prompt(PROMPTS / "detect_knowledge_unsure.md"),
 }
+# Detectors are told of the categories what the generator is told (`candidates`).
+CATEGORIES = "\n".join(f"- {term.label}: {term.definition}" for term in taxonomy.TERMS)
 MAY_BE_UNSURE = frozenset({PLAIN_UNSURE, KNOWLEDGE_UNSURE})
 HAS_KNOWLEDGE = frozenset({KNOWLEDGE, KNOWLEDGE_UNSURE})
 
@@ -66,7 +69,7 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:
     """
     content = sample.content
     answer = shown_answer(sample.key, seed)
-    data = {"question": as_data(content["question"]), "answer": as_data(content[answer])}
+    data = {"question": as_data(content["question"]), "answer": as_data(content[answer]), "categories": CATEGORIES}
     knowledge = {"knowledge": as_data(content["knowledge"])}
     return [
         Ask(

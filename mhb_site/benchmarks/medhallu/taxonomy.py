@@ -12,17 +12,16 @@ TERMS: tuple[Term, ...] = (
         "MQ",
         _("Misinterpretation of the question"),
         definition=_(
-            "The answer addresses a different question from the one asked: a different population, "
-            "outcome, comparison or point in time, or the opposite of what was found, stated as if it "
-            "were the answer."
+            "The answer addresses a different question from the one asked, such as another population, outcome, "
+            "comparison or point in time, and presents this as the answer."
         ),
     ),
     Term(
         "II",
         _("Incomplete information"),
         definition=_(
-            "Something decisive is left out, such as a condition, an exception or half of the finding, "
-            "so that the rest is misleading."
+            "Something decisive is left out, such as a condition, an exception or half of the finding, so that the rest is "
+            "misleading. Nothing is invented."
         ),
     ),
     Term(

@@ -98,15 +98,14 @@ def test_the_true_rates_are_recovered(tmp_path: Path) -> None:
         assert bool(valid.excluded) == bool(simulated_model.malformed)
     assert Response.objects.filter(run=run, outcome="unasked").exists()
 
-    # Only the judge of visual recognition got the image; all calls use the published settings.
+    # Models and judges got the image (equations 7 and 12); all calls use the published settings.
     for call in Call.objects.filter(job=run, hit_of=None):
         has_image = (
             "image" in json.dumps(call.sent["messages"][-1]["content"][1:])
             if isinstance(call.sent["messages"][-1]["content"], list)
             else False
         )
-        judges_text_only = any(name in call.prompt for name in ("judge_answer", "judge_knowledge", "judge_reasoning"))
-        assert has_image is not judges_text_only, call.prompt
+        assert has_image, call.prompt
         assert call.sent["temperature"] == (0.01 if "judge" in call.prompt else 0.7)
         assert (call.sent["top_p"], call.sent["max_tokens"]) == (0.9, 4096)
 

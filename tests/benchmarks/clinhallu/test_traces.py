@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.protocol import Rubric
 from generation.llm.fencing import read_data
-from mhb_site.benchmarks.clinhallu import protocol
+from mhb_site.benchmarks.clinhallu import protocol, reference
 from mhb_site.benchmarks.clinhallu.judging import AnswerVerdict, StageVerdict, decide_answer, decide_stage, judge_stage
 from mhb_site.benchmarks.clinhallu.protocol import PROTOCOL
 from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace
@@ -100,7 +100,7 @@ def test_each_stage_is_judged_in_the_variant_that_replaces_the_stages_before_it(
     sample = traced_sample(2, images=[SHA])
     visual, knowledge = (judge_stage(sample, rubric(key), "", FREE) for key in ("visual", "knowledge"))
     assert [image.sha256 for image in visual.messages[-1].images] == [SHA]
-    assert not knowledge.messages[-1].images
+    assert [image.sha256 for image in knowledge.messages[-1].images] == [SHA]
     support = read_data(knowledge.messages[-1].text)["SUPPORT"]
     assert support["candidate visual"] == "A shadow to the right."
     assert support["reference visual"].startswith("A round shadow")
@@ -119,3 +119,38 @@ def test_the_reference_has_the_same_parts_as_a_trace() -> None:
     assert labels == ["Visual recognition", "Knowledge recall", "Reasoning", "Answer"]
     assert all(texts)
     assert texts[-1] == "B. Spleen"
+
+
+def test_the_paper_shows_every_judge_the_images_and_the_released_code_the_visual_one_alone() -> None:
+    sample = traced_sample(2, images=[SHA, "b" * 64])
+    shown = {}
+    for preset in ("", "paper", "released"):
+        for key in CRITERIA:
+            judging = PROTOCOL.judging(key, preset)
+            assert judging is not None
+            [*_before, last] = judging.judge(sample, rubric(key), "free", FREE).messages
+            told = "\n".join(message.text for message in (*_before, last))
+            shown[preset, key] = len(last.images)
+            assert ("do not see the images" in told) == (not last.images)
+            assert ("image 1, image 2" in told) == bool(last.images), "frames are numbered"
+    assert {(preset, key) for (preset, key), n in shown.items() if not n} == {
+        ("released", key) for key in ("answer", "knowledge", "reasoning")
+    }
+
+
+def test_reference_and_candidate_are_asked_for_the_same_stages() -> None:
+    candidate, generator = (prompt.turns[0][1] for prompt in (protocol.TRACE, reference.REFERENCE))
+    stages = [
+        text[text.index("[Visual Recognition]") : text.index("- If the question asks")]
+        for text in (candidate, generator)
+    ]
+    assert stages[0] == stages[1]
+
+
+def test_judges_are_told_how_to_treat_hedging() -> None:
+    for key in CRITERIA:
+        judging = PROTOCOL.judging(key)
+        assert judging is not None
+        assert (
+            "hedg" in judging.judge(traced_sample(2, images=[SHA]), rubric(key), "free", FREE).messages[0].text.lower()
+        )

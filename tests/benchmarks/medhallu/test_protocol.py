@@ -95,7 +95,8 @@ def test_every_prompt_names_the_four_kinds_and_has_its_own_heading():
         ((_role, prompt_text),) = prompt.turns
         headings.add(prompt_text.partition("\n")[0])
         for kind in ("Misinterpretation", "Incomplete", "Mechanism and pathway", "Methodological and evidence"):
-            assert kind in prompt_text
+            assert kind in protocol.CATEGORIES
+        assert "$categories" in prompt_text
     assert len(headings) == 4
 
 

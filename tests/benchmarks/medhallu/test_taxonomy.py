@@ -3,6 +3,7 @@
 import pytest
 
 from generation.recipes.recipe import Term
+from mhb_site.benchmarks.medhallu import candidates, protocol
 from mhb_site.benchmarks.medhallu.mesh import CHECK_TAGS, branches
 from mhb_site.benchmarks.medhallu.taxonomy import TERMS, UnknownCategory, facets
 
@@ -84,3 +85,12 @@ def test_only_the_headings_of_the_article_count_once_each_ignoring_case():
 @pytest.mark.parametrize(("headings", "terms"), [([], [term("A", "C1")]), (["A"], []), (["Female"], [term("Female")])])
 def test_headings_without_tree_numbers_have_no_branch(headings, terms):
     assert branches(headings, terms) == []
+
+
+def test_detectors_are_told_of_each_category_what_the_generator_is_told() -> None:
+    told = candidates._categories_text(TERMS)
+    for prompt in protocol.DETECT.values():
+        text = prompt.messages(question="", answer="", knowledge="", categories=protocol.CATEGORIES)[0].text
+        for term in TERMS:
+            assert term.definition in told
+            assert f"- {term.label}: {term.definition}" in text

@@ -155,3 +155,24 @@ def test_medxpertqa_is_read_as_its_repository_has_it(tmp_path: Path) -> None:
         "Reasoning",
         "Respiratory",
     )
+
+
+def test_a_folder_without_images_says_once_what_is_missing(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"MM-{n}",
+            "question": "What is it?",
+            "options": {"A": "a", "B": "b"},
+            "label": "A",
+            "images": [f"MM-{n}.jpeg"],
+        }
+        for n in range(3)
+    ]
+    path = tmp_path / "MM" / "test.jsonl"
+    path.parent.mkdir()
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = run_import("medxpertqa", tmp_path)
+    assert (run.status, run.rows, run.refused) == ("failed", 0, 0)
+    assert "The images are missing" in run.detail
+    assert "MM-0.jpeg" in run.detail
+    assert "images/, or images.zip" in run.detail
