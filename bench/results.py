@@ -28,7 +28,6 @@ def seed(samples: int) -> None:
     """Create a release of `samples` samples with six rubrics each."""
     from bench.rows import bare_release
     from generation.models import Release, ReleasedRubric, ReleasedSample
-    from review.common.bulk_rows import insert_rows, reserve_keys
 
     first = bare_release(("dialogue", [["A1"]])).samples.select_related("version").get()
     count = samples * RUBRICS
@@ -37,20 +36,17 @@ def seed(samples: int) -> None:
         counts={"task": {"dialogue": {"samples": samples, "rubrics": count}}}, generators=[], sources=[],
         sha256="0" * 64, created_at=first.version.created_at,
     )  # fmt: skip
-    keys, exported = reserve_keys(ReleasedSample, samples), json.dumps(first.exported)
-    columns = ("id", "release_id", "position", "version_id", "key", "task", "exported", "split")
-    insert_rows(
-        ReleasedSample,
-        columns,
-        (
-            (pk, release.pk, at, first.version_id, f"mhb-dialogue-{at:06}", "dialogue", exported, "public")
-            for at, pk in enumerate(keys)
-        ),
-    )
-    insert_rows(
-        ReleasedRubric,
-        ("sample_id", "key", "criterion", "traps", "severity", "polarity"),
-        ((pk, f"R{n}", "Says so.", '["A1"]', "", "") for pk in keys for n in range(1, RUBRICS + 1)),
+    stored = ReleasedSample.objects.bulk_create(
+        ReleasedSample(
+            release=release, position=at, version_id=first.version_id, key=f"mhb-dialogue-{at:06}", task="dialogue",
+            exported=first.exported, split="public",
+        )
+        for at in range(samples)
+    )  # fmt: skip
+    ReleasedRubric.objects.bulk_create(
+        ReleasedRubric(sample=sample, key=f"R{n}", criterion="Says so.", traps=["A1"])
+        for sample in stored
+        for n in range(1, RUBRICS + 1)
     )
 
 

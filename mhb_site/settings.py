@@ -60,7 +60,7 @@ MIDDLEWARE = [
     "mhb_site.web.time_zones.TimeZoneMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "mhb_site.sign_in.sessions.AccountMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -104,11 +104,10 @@ CACHES = {
 }
 
 AUTH_USER_MODEL = "review.User"
-SESSION_ENGINE = "mhb_site.sign_in.sessions"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     # Not allauth's, which reveals whether the password of a closed account was right.
-    "mhb_site.sign_in.backend.AccountBackend",
+    "django.contrib.auth.backends.ModelBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},

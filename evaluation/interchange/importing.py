@@ -1,18 +1,16 @@
 """Imports verdicts made elsewhere as a run, matched by the keys of samples and rubrics."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from evaluation import errors, registry
 from evaluation.interchange import several_judges
 from evaluation.interchange.files import Entry, RefusedRow, VerdictRow
-from evaluation.interchange.rows import Chunks
+from evaluation.interchange.rows import chunked
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Protocol
 from evaluation.runs.queries import count_rubrics
@@ -22,8 +20,6 @@ from generation.endpoints import services as endpoints_services
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
-from review.common.bulk_rows import default_values, insert_rows, reserve_keys
-from review.common.sql import fetch_rows
 from review.models import User
 
 Status = Work.Status
@@ -116,7 +112,6 @@ def import_results(
     models: Mapping[str, str] = MappingProxyType({}),
     actor: User | None = None,
     on_chunk: Callable[[ImportResult], object] = lambda _progress: None,
-    while_silent: Callable[[], object] = lambda: None,
 ) -> ImportResult:
     """Add verdicts to the run of `study` on `release`, which is created with the first of them.
 
@@ -126,22 +121,19 @@ def import_results(
     `models`: the endpoints of models and judges that the results name otherwise; '' for rows
     without a model.
     `on_chunk` gets the progress in the transaction of each chunk of rows; an exception from it
-    undoes the chunk. `while_silent` is called every second while none can be read.
+    undoes the chunk.
     Raises the errors of `check_study`, and WrongResults while `entries` are read; earlier chunks
     are then kept.
     """
     study = check_study(release, study, sha256)
     protocol = registry.protocol(release.benchmark)
     met, not_met = verdict_words(protocol)
-    with ThreadPoolExecutor(1) as reader:
-        chunks = Chunks(iter(entries), CHUNK, reader, while_silent)
-        importer = None
-        for chunk in chunks:
-            if importer is None:
-                verdicts: dict[bool, Verdict] = {True: (met, ""), False: (not_met, "")}
-                run = _run_of(release, study, actor)
-                importer = _Importer(run, protocol, verdicts, models, chunks.parse_next)
-            importer.store(chunk, on_chunk)
+    importer = None
+    for chunk in chunked(entries, CHUNK):
+        if importer is None:
+            verdicts: dict[bool, Verdict] = {True: (met, ""), False: (not_met, "")}
+            importer = _Importer(_run_of(release, study, actor), protocol, verdicts, models)
+        importer.store(chunk, on_chunk)
     if importer is None:
         raise errors.WrongResults("it has no rows")
     importer.finish()
@@ -172,29 +164,19 @@ def verdict_words(protocol: Protocol) -> tuple[str, str]:
 
 
 class _Importer:
-    """Stores chunks of rows, each in one transaction and with a few queries.
-
-    `parse_next` starts to parse the next chunk.
-    """
+    """Stores chunks of rows, each in one transaction and with a few queries."""
 
     def __init__(
-        self,
-        run: Run,
-        protocol: Protocol,
-        verdicts: Mapping[bool, Verdict],
-        names: Mapping[str, str],
-        parse_next: Callable[[], object],
+        self, run: Run, protocol: Protocol, verdicts: Mapping[bool, Verdict], names: Mapping[str, str]
     ) -> None:
         self.result = ImportResult(run)
-        self._run, self._verdicts, self._names, self._parse_next = run, verdicts, names, parse_next
+        self._run, self._verdicts, self._names = run, verdicts, names
         self._variants = {dataset.task: dataset.variant for dataset in protocol.datasets}
         self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> sample, rubrics by key
         self._variant_of: dict[int, str] = {}  # sample -> variant in which it is asked
         self._models: dict[str, int | str] = {}  # name -> endpoint, or the reason to refuse it
         self._judges: dict[str, int | str] = {}  # name -> endpoint, or the reason to refuse it
         self._tested = set(run.tested.values_list("endpoint", flat=True))
-        self._response_tail = default_values(Response, _RESPONSE)
-        self._judgment_tail = default_values(Judgment, _JUDGMENT)
 
     @transaction.atomic
     def store(self, chunk: list[Entry], on_chunk: Callable[[ImportResult], object]) -> None:
@@ -208,15 +190,9 @@ class _Importer:
             # Rows before the first of the second judge belong to the first judge.
             voter = (judge or self._run.judge_id or SOLE_JUDGE) if self._run.panel else SOLE_JUDGE
             self._add(answers, question, (rubric, voter), row)
-        # PostgreSQL checks references at the commit, without Python: parse beside that.
-        parse_late = connection.vendor == "postgresql"
-        if not parse_late:
-            self._parse_next()
         self._insert(answers)
         self._update_run(answers)
         on_chunk(self.result)
-        if parse_late:
-            self._parse_next()
 
     def finish(self) -> None:
         """Write the totals of the run, or delete it if it has no judgment."""
@@ -326,8 +302,10 @@ class _Importer:
     def _load_answers(self, questions: set[Question]) -> dict[Question, _Answer]:
         answers: dict[Question, _Answer] = {}
         by_pk: dict[int, _Answer] = {}
-        pairs = {(endpoint, sample) for endpoint, sample, _repeat in questions}
-        for pk, endpoint, sample, repeat, outcome, text in _load_responses(self._run, pairs):
+        endpoints, samples = ({question[place] for question in questions} for place in (0, 1))
+        rows = Response.objects.filter(run=self._run, endpoint__in=endpoints, sample__in=samples)
+        columns = ("pk", "endpoint_id", "sample_id", "repeat", "outcome", "text")
+        for pk, endpoint, sample, repeat, outcome, text in rows.values_list(*columns):
             if (endpoint, sample, repeat) in questions:
                 by_pk[pk] = answers[endpoint, sample, repeat] = _Answer(outcome, text, pk)
         if self._run.panel:
@@ -371,10 +349,9 @@ class _Importer:
 
     def _insert(self, answers: Mapping[Question, _Answer]) -> None:
         new = [(question, answer) for question, answer in answers.items() if answer.pk is None]
-        for (_question, answer), pk in zip(new, reserve_keys(Response, len(new)), strict=True):
-            answer.pk = pk
-        responses = (self._response_row(*question, answer) for question, answer in new)
-        insert_rows(Response, (*_RESPONSE, *self._response_tail), responses)
+        responses = Response.objects.bulk_create(self._response(*question, answer) for question, answer in new)
+        for (_question, answer), response in zip(new, responses, strict=True):
+            answer.pk = response.pk
         added = {answer.pk for _question, answer in new}
         with_text = [
             Response(pk=answer.pk, text=answer.text)
@@ -386,46 +363,29 @@ class _Importer:
         if self._run.panel:
             several_judges.store_votes(self._run, list(verdicts))
             return
-        judgments = (
-            (self._run.pk, response, rubric, verdict, explanation, *_status(error), *self._judgment_tail.values())
+        Judgment.objects.bulk_create(
+            Judgment(
+                run=self._run,
+                response_id=response,
+                rubric_id=rubric,
+                verdict=verdict,
+                explanation=explanation,
+                status=Status.FAILED if error else Status.DONE,
+                error=error,
+            )
             for response, rubric, _judge, (verdict, error), explanation in verdicts
         )
-        insert_rows(Judgment, (*_JUDGMENT, *self._judgment_tail), judgments)
 
-    def _response_row(self, endpoint: int, sample: int, repeat: int, answer: _Answer) -> tuple[Any, ...]:
-        """The values of `_RESPONSE` and of the other columns."""
-        status = _status(FAILED_ELSEWHERE if answer.outcome == "failed" else "")
-        place = self._run.pk, endpoint, sample, self._variant_of[sample], repeat
-        return answer.pk, *place, answer.outcome, answer.text, *status, *self._response_tail.values()
-
-
-def _status(error: str) -> tuple[str, str]:
-    """The status of a row with this error ('' for none), and the error."""
-    return (Status.FAILED if error else Status.DONE).value, error
-
-
-_RESPONSE = ("id", "run_id", "endpoint_id", "sample_id", "variant", "repeat", "outcome", "text", "status", "error")
-_JUDGMENT = ("run_id", "response_id", "rubric_id", "verdict", "explanation", "status", "error")
-
-
-# Looks up each pair by itself. While the table grows, PostgreSQL cannot estimate how much of it
-# belongs to one run, and would otherwise read all of it.
-_SELECT_RESPONSES_SQL = """
-SELECT r.id, r.endpoint_id, r.sample_id, r.repeat, r.outcome, r.text
-FROM unnest(%s::bigint[], %s::bigint[]) AS asked(endpoint, sample) CROSS JOIN LATERAL (
-  SELECT * FROM evaluation_response
-  WHERE run_id = %s AND endpoint_id = asked.endpoint AND sample_id = asked.sample OFFSET 0
-) r
-"""
-
-
-def _load_responses(run: Run, pairs: Collection[tuple[int, int]]) -> Iterable[tuple[int, int, int, int, str, str]]:
-    """Load the responses to (endpoint, sample) pairs, and possibly others of the run.
-
-    Yields (primary key, endpoint, sample, repeat, outcome, text).
-    """
-    endpoints, samples = [endpoint for endpoint, _ in pairs], [sample for _, sample in pairs]
-    if connection.vendor == "postgresql":
-        return fetch_rows(_SELECT_RESPONSES_SQL, endpoints, samples, run.pk)
-    rows = Response.objects.filter(run=run, endpoint__in=set(endpoints), sample__in=set(samples))
-    return rows.values_list("pk", "endpoint_id", "sample_id", "repeat", "outcome", "text")
+    def _response(self, endpoint: int, sample: int, repeat: int, answer: _Answer) -> Response:
+        failed = answer.outcome == "failed"
+        return Response(
+            run=self._run,
+            endpoint_id=endpoint,
+            sample_id=sample,
+            variant=self._variant_of[sample],
+            repeat=repeat,
+            outcome=answer.outcome,
+            text=answer.text,
+            status=Status.FAILED if failed else Status.DONE,
+            error=FAILED_ELSEWHERE if failed else "",
+        )

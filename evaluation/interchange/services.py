@@ -74,14 +74,13 @@ def _read(row: ResultsImport) -> None:
     try:
         check_tries(row, IMPORT_TRIES)
         result = importing.import_results(
-            rows.read(path),
+            rows.read(path, while_silent=partial(renew, ResultsImport, [row.token])),
             release=row.release,
             study=row.study,
             sha256=row.sha256,
             models=row.model_names,
             actor=row.created_by,
             on_chunk=store_progress,
-            while_silent=partial(renew, ResultsImport, [row.token]),
         )
     except _LeaseLost:
         return

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from evaluation.models import Judgment, Run, RunJudge, Vote
 from evaluation.runs import queries
-from evaluation.runs.rows.votes import CountedVote, PanelVerdict, decide_judgments, panel_of, panel_verdict
+from evaluation.runs.rows.votes import CountedVote, decide_judgments, panel_of, panel_verdict
 from generation.common.chunks import CHUNK
 from generation.models import Endpoint
 from generation.models.work import Work
-from review.common.bulk_rows import default_values, insert_rows, reserve_keys
 
 Status = Work.Status
 Verdict = tuple[str, str]  # the verdict and '', or '' and the error
@@ -58,38 +57,32 @@ def store_votes(run: Run, votes: Sequence[VoteRow]) -> None:
     pks = {(response, rubric): pk for pk, response, rubric in rows if (response, rubric) in of_judgment}
     existing_pks, panel = list(pks.values()), panel_of(run)
     new = [key for key in of_judgment if key not in pks]
-    pks.update(zip(new, reserve_keys(Judgment, len(new)), strict=True))
-    insert_rows(
-        Judgment,
-        (*_JUDGMENT, *_JUDGMENT_TAIL),
-        (
-            (
-                *(pks[key], run.pk, *key, *decision),
-                *(Status.DONE.value if decision.verdict else Status.FAILED.value,),
-                *_JUDGMENT_TAIL.values(),
-            )
-            for key in new
-            for decision in [panel_verdict(panel, of_judgment[key])]
-        ),
+    decisions = [panel_verdict(panel, of_judgment[key]) for key in new]
+    judgments = Judgment.objects.bulk_create(
+        Judgment(
+            run=run,
+            response_id=response,
+            rubric_id=rubric,
+            status=Status.DONE if decision.verdict else Status.FAILED,
+            **decision._asdict(),
+        )
+        for (response, rubric), decision in zip(new, decisions, strict=True)
     )
-    insert_rows(
-        Vote,
-        (*_VOTE, *_VOTE_TAIL),
-        (
-            (
-                *(run.pk, pks[key], vote.judge_id, vote.repeat, vote.verdict, vote.error, vote.explanation),
-                *(Status.DONE.value if vote.verdict else Status.FAILED.value,),
-                *_VOTE_TAIL.values(),
-            )
-            for key, counted_votes in of_judgment.items()
-            for vote in counted_votes
-        ),
+    pks.update(zip(new, (judgment.pk for judgment in judgments), strict=True))
+    Vote.objects.bulk_create(
+        Vote(
+            run=run,
+            judgment_id=pks[key],
+            judge_id=vote.judge_id,
+            repeat=vote.repeat,
+            verdict=vote.verdict,
+            error=vote.error,
+            explanation=vote.explanation,
+            status=Status.DONE if vote.verdict else Status.FAILED,
+        )
+        for key, counted_votes in of_judgment.items()
+        for vote in counted_votes
     )
     undecided = {"status": Status.QUEUED, "verdict": "", "explanation": "", "error": "", "detail": ""}
     Judgment.objects.filter(pk__in=existing_pks).update(**undecided)
     decide_judgments(panel, existing_pks)
-
-
-_JUDGMENT = ("id", "run_id", "response_id", "rubric_id", *PanelVerdict._fields, "status")
-_VOTE = ("run_id", "judgment_id", "judge_id", "repeat", "verdict", "error", "explanation", "status")
-_JUDGMENT_TAIL, _VOTE_TAIL = default_values(Judgment, _JUDGMENT), default_values(Vote, _VOTE)

@@ -22,6 +22,7 @@ from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from generation.batches import queries
+from generation.common.chunks import analyze_tables
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import finish_all, requeue, take
 from generation.engine.watchdog import computing_for
@@ -36,14 +37,12 @@ from generation.recipes.review_sampling import NOT_SAMPLED_FOR_REVIEW, SAMPLED_F
 from generation.samples.services import generator_of, rubric_rows
 from review.assignments import services
 from review.audit.trail import recording_events
-from review.common import bulk_rows
 from review.models import Case, Event
 from review.rules.case_spec import UNDETERMINED, CaseSpec
 from review.rules.state_machine import position
 
 CHUNK = 500  # samples in one transaction
 STREAMED = 2_000
-MADE_MODELS = (Draft, Sample, SampleVersion, Rubric, Case, Event)
 Status = Work.Status
 
 
@@ -60,7 +59,6 @@ def make_published_samples(batch: Batch) -> int:
     if not queued.exists():
         return 0
     drawn = _draw_for_review(batch, queued, "record__content")
-    analyze_at = bulk_rows.ANALYZE_THRESHOLD
     done, deadline = 0, time.monotonic() + settings.MHB_LANE_SECONDS
     while life_cycle.is_running(batch.pk) and not SHUTTING_DOWN.is_set() and time.monotonic() < deadline:
         rows = take(queued, CHUNK)
@@ -78,13 +76,9 @@ def make_published_samples(batch: Batch) -> int:
         if ready:
             _make_published(batch, ready, drawn)
             done += len(ready)
-            if done >= analyze_at:
-                bulk_rows.analyze_tables(MADE_MODELS)
-                analyze_at = 10 * done
         if other_rows or not rows:
             break
-    if done >= bulk_rows.ANALYZE_THRESHOLD:
-        bulk_rows.analyze_tables(MADE_MODELS)
+    analyze_tables(Draft, Sample, SampleVersion, Rubric, Case, Event)
     return done
 
 
@@ -200,9 +194,8 @@ def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], 
     simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
     generator = generator_of(batch)
     completed = [(row, _complete_sample(row, new, drawn)) for row, new in new_samples]
-    samples = [
+    samples = Sample.objects.bulk_create(
         Sample(
-            pk=key,
             benchmark=batch.benchmark,
             task=new.task,
             batch=batch,
@@ -210,16 +203,15 @@ def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], 
             bound=new.bound,
             created_at=now,
         )
-        for key, (row, new) in zip(bulk_rows.reserve_keys(Sample, len(completed)), completed, strict=True)
-    ]
+        for row, new in completed
+    )
     specs = [
         registry.case_spec(batch.benchmark, new, sample.key, 1).with_history(asked_for=(), simulated=simulated)
         for sample, (_row, new) in zip(samples, completed, strict=True)
     ]
     needs_review = [not position(spec.policy, []).state.final for spec in specs]
-    for sample, is_reviewed in zip(samples, needs_review, strict=True):
-        sample.status = Sample.Status.IN_REVIEW if is_reviewed else Sample.Status.APPROVED
-    bulk_rows.bulk_insert(samples)
+    approved = [sample.pk for sample, is_reviewed in zip(samples, needs_review, strict=True) if not is_reviewed]
+    Sample.objects.filter(pk__in=approved).update(status=Sample.Status.APPROVED)
     cases = _open_cases(specs, needs_review)
     versions = [
         SampleVersion(
@@ -239,9 +231,9 @@ def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], 
         )
         for sample, spec, is_reviewed, (row, new) in zip(samples, specs, needs_review, completed, strict=True)
     ]
-    bulk_rows.bulk_insert(versions)
+    SampleVersion.objects.bulk_create(versions)
     pairs = zip(versions, completed, strict=True)
-    bulk_rows.bulk_insert([rubric for version, (_row, new) in pairs for rubric in rubric_rows(version, new)])
+    Rubric.objects.bulk_create(rubric for version, (_row, new) in pairs for rubric in rubric_rows(version, new))
 
 
 def _complete_sample(row: Draft, new: NewSample, drawn: frozenset[int] | None) -> NewSample:

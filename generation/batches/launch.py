@@ -20,7 +20,6 @@ from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import TrapPlan
 from generation.samples import queries as samples_queries
-from review.common import bulk_rows
 from review.common.api import MAX_ID
 from review.models import User
 
@@ -267,7 +266,7 @@ def _queue_drafts(
         for player in (players or (None,))
     )
     for chunk in chunked(drafts):
-        bulk_rows.bulk_insert(chunk)
+        Draft.objects.bulk_create(chunk)
 
 
 def _distribute_plan(batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | None) -> list[list[str]]:

@@ -8,7 +8,6 @@ from generation.models import Release, ReleasedSample
 from generation.releases import queries, verify_trail
 from generation.releases.exporters.base import canonical, open_text, replace_files
 from review.audit import publishing, verification
-from review.common.sql import read_ahead
 
 FORMAT = 1
 
@@ -37,10 +36,9 @@ def _lines(release: Release, split: str) -> Iterator[str]:
         "end": {"sequence": release.trail_end, "hash": verification.hash_at(release.trail_end)},
     }
     yield f"{canonical(header)}\n"
-    chunks = queries.in_order(release, split, "key", "version__number")
-    request = publishing.trail_requester(key=verification.pseudonym_key(), upto=release.trail_end)
-    for chunk, fetch in read_ahead((chunk, request([sample for sample, _version in chunk])) for chunk in chunks):
-        trails = fetch()
+    secret = verification.pseudonym_key()
+    for chunk in queries.in_order(release, split, "key", "version__number"):
+        trails = publishing.trails([sample for sample, _version in chunk], key=secret, upto=release.trail_end)
         for key, version in chunk:
             yield f"{canonical({'sample': key, 'version': version, 'events': len(trails[key])})}\n"
             yield from trails[key]

@@ -4,6 +4,7 @@ import contextlib
 import json
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +14,6 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from generation import errors
 from generation.common import formats
-from generation.common.stored_json import parsed
 from generation.images.files import open_image
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
 from generation.recipes import registry
@@ -26,7 +26,6 @@ from generation.releases.exporters.programs import restore_release, verify_relea
 from generation.releases.exporters.programs.verify_release import COLUMNS
 from generation.sources import queries as sources_queries
 from review.audit import exports
-from review.common.sql import Rows, among, as_text, parse_json, pipelined, read_ahead, repeatable_query
 from review.quality import agreement
 
 MAX_NAMED = 10  # samples that an error message names
@@ -35,33 +34,18 @@ RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
 
 def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
     """The export objects of one split of a release, in order, streamed."""
-    chunks = queries.in_order(release, split, "pk", as_text("exported"))
-    request = repeatable_query(_rubric_rows)
-    for chunk, rows in read_ahead((chunk, request([pk for pk, _exported in chunk])) for chunk in chunks):
-        rubrics: dict[int, list[tuple[Any, ...]]] = {}
-        for row in rows():
-            rubrics.setdefault(row[0], []).append(row)
-        for pk, text in chunk:
-            exported = parse_json(text)
+    for chunk in queries.in_order(release, split, "pk", "exported"):
+        rubrics: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        rows = ReleasedRubric.objects.filter(sample__in=[pk for pk, _exported in chunk]).order_by("pk")
+        for sample, *values in rows.values_list("sample_id", *RUBRIC_FIELDS):
+            rubric = dict(zip(RUBRIC_FIELDS, values, strict=True))
+            if not rubric["polarity"]:
+                del rubric["polarity"]  # absent if frozen without one
+            rubrics[sample].append(rubric)
+        for pk, exported in chunk:
             # Samples frozen before citations or canaries were introduced have none.
             split_field = {"split": split} if "canary" in exported else {}
-            yield {
-                "citations": [],
-                **exported,
-                **split_field,
-                "rubrics": [_rubric(*row) for row in rubrics.get(pk, ())],
-            }
-
-
-def _rubric_rows(samples: list[int]) -> Rows:
-    rows = ReleasedRubric.objects.filter(among("sample_id", samples)).order_by("pk")
-    columns = [as_text(name) if name == "traps" else name for name in RUBRIC_FIELDS]
-    return rows.values_list("sample_id", *columns)
-
-
-def _rubric(_sample: int, key: str, criterion: str, traps: str, severity: str, polarity: str) -> dict[str, Any]:
-    rubric = {"key": key, "criterion": criterion, "traps": parsed(traps), "severity": severity}
-    return {**rubric, "polarity": polarity} if polarity else rubric  # absent if frozen without one
+            yield {"citations": [], **exported, **split_field, "rubrics": rubrics[pk]}
 
 
 def exporter_of(format_name: str) -> exporters.Exporter:
@@ -307,9 +291,7 @@ def files_of(
         samples = _with_supervision(release, samples, stages)
     if exporter.trains:
         samples = _with_training(release, samples)
-    with pipelined():
-        data = exporter.write(samples, folder, about)
-    for data_path in data:
+    for data_path in exporter.write(samples, folder, about):
         path = data_path
         if by_reference and path.name == exporter.lines:
             path, reference_entry["by_reference"] = _write_references(release, split, path)
@@ -317,13 +299,9 @@ def files_of(
     if not by_reference:  # images come from the sources, so they are left out then
         for path in _write_images(images, folder):
             yield sums.add(path)
-    with pipelined():
-        trail = audit_bundle.write(release, folder, split)
-    for path in trail:
+    for path in audit_bundle.write(release, folder, split):
         yield sums.add(path)
-    with pipelined():
-        ratings_paths = ratings.write(release, split, folder, quoted=not by_reference)
-    for path in ratings_paths:
+    for path in ratings.write(release, split, folder, quoted=not by_reference):
         yield sums.add(path)
     if "agreement" in release.about:
         path = folder / "agreement.json"

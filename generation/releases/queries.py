@@ -9,7 +9,6 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import Count, F, Max, Q, QuerySet
-from django.db.models.functions import Cast
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -20,10 +19,9 @@ from generation.recipes.recipe import Term
 from generation.samples.queries import terms
 from generation.samples.validity import Validity
 from generation.sources import importers
-from review.common.sql import between, read_ahead, repeatable_query
 from review.rules.state_machine import Ground
 
-READ = 250  # samples in one query; the next query runs while they are written
+READ = 250  # samples in one query
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ def released_samples(release: Release, *, with_held_out: bool) -> QuerySet[Relea
     return rows if with_held_out else rows.filter(split=ReleasedSample.Split.PUBLIC)
 
 
-def in_order(release: Release, split: str, *columns: str | Cast) -> Iterator[list[tuple[Any, ...]]]:
+def in_order(release: Release, split: str, *columns: str) -> Iterator[list[tuple[Any, ...]]]:
     """Columns of the samples of one split of a release, in order, in chunks.
 
     Each chunk is read by its positions. For a cursor outside of a transaction, PostgreSQL would
@@ -165,10 +163,9 @@ def in_order(release: Release, split: str, *columns: str | Cast) -> Iterator[lis
     """
     rows = ReleasedSample.objects.filter(release=release).order_by("position")
     selected = rows.filter(split=split).values_list(*columns)
-    request = repeatable_query(lambda first, last: selected.filter(between("position", first, last)), values=2)
     end = rows.aggregate(end=Max("position") + 1)["end"] or 0
-    for fetch in read_ahead(request(start, start + READ - 1) for start in range(0, end, READ)):
-        if chunk := fetch():
+    for start in range(0, end, READ):
+        if chunk := list(selected.filter(position__range=(start, start + READ - 1))):
             yield chunk
 
 

@@ -5,7 +5,6 @@ A row for each review and question, and for each highlight.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
 from review.common.csv_text import BOM, END, line
-from review.common.sql import Rows, among, as_text, parse_json, read_ahead, repeatable_query
 from review.rules.state_machine import Phase
 
 ANSWERS = {Phase.COMMIT.value: "blind", Phase.CONFIRM.value: "confirmed", Phase.DISCUSS.value: "discussed"}
@@ -41,25 +39,20 @@ def pseudonym(key: str, canary: str, physician: int) -> str:
 
 
 def _reviews(chunks: Iterable[list[SampleRef]], canary: str) -> Iterator[list[ReviewData]]:
-    """The reviews of each chunk of samples, in order; the next chunk is queried meanwhile."""
+    """The reviews of each chunk of samples, in order."""
     secret = pseudonym_key()
-    request = repeatable_query(_review_rows)
-    for samples, fetch in read_ahead((chunk, request([case for _key, _version, case in chunk])) for chunk in chunks):
-        yield list(_review_data(samples, fetch(), secret, canary))
-
-
-def _review_rows(cases: list[int]) -> Rows:
-    rows = counted_reviews().filter(among("case", cases)).order_by("pk")
-    columns = ("case_id", "physician_id", "physician__simulated", "role", "phase", "verdict")
-    return rows.values_list(*columns, as_text("answers"))
+    columns = ("case_id", "physician_id", "physician__simulated", "role", "phase", "verdict", "answers")
+    for samples in chunks:
+        rows = counted_reviews().filter(case__in=[case for _key, _version, case in samples]).order_by("pk")
+        yield list(_review_data(samples, rows.values_list(*columns), secret, canary))
 
 
 def _review_data(
     samples: Sequence[SampleRef], rows: Iterable[tuple[Any, ...]], secret: str, canary: str
 ) -> Iterator[ReviewData]:
     reviews: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-    for case, *fields, answers in rows:
-        reviews[case].append((*fields, parse_json(answers)))
+    for case, *fields in rows:
+        reviews[case].append(tuple(fields))
     physicians = {physician for case_reviews in reviews.values() for physician, *_fields in case_reviews}
     pseudonyms = {physician: pseudonym(secret, canary, physician) for physician in physicians}
     for key, version, case in samples:
@@ -139,24 +132,13 @@ def _rows(reviews: Sequence[ReviewData]) -> Iterator[str]:
     Both blind answers and those confirmed or changed after seeing others' answers.
     """
     cases = {case for case, _about, _verdict, answers in reviews if answers.get("rubrics")}
-    rubrics = Rubric.objects.filter(among("version__case", cases)).exclude(polarity="").order_by()
+    rubrics = Rubric.objects.filter(version__case__in=cases).exclude(polarity="").order_by()
     polarities: dict[int, dict[str, str]] = defaultdict(dict)
     for case, key, polarity in rubrics.values_list("version__case", "key", "polarity") if cases else ():
         polarities[case][key] = polarity
-    current, case_polarities, sample = ("", ""), {}, ""
     for case, author, verdict, answers in reviews:
-        if author[:2] != current:
-            current, case_polarities = author[:2], polarities.get(case, {})
-            sample = line(current)
-        prefix = f"{sample},{_cached_row(*author[2:])}"
         for rubric, question, value in _ratings(verdict, answers):
-            yield f"{prefix},{_cached_row(rubric, case_polarities.get(rubric, ''), question, value)}{END}"
-
-
-@lru_cache(maxsize=4096)
-def _cached_row(*cells: str) -> str:
-    """The cells that recur in many rows (reviewer, answer), as CSV."""
-    return line(cells)
+            yield line((*author, rubric, polarities[case].get(rubric, ""), question, value)) + END
 
 
 def _highlights(reviews: Iterable[ReviewData], quoted: bool) -> Iterator[str]:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from generation import errors
+from generation.common.chunks import analyze_tables
 from generation.engine.task_queue import check_tries, finish, lease, requeue_expired, take
 from generation.llm.errors import GivenUp
 from generation.models import Facet, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
@@ -23,7 +24,6 @@ from generation.releases.freezing.composition import ChoiceList, Composition, ch
 from generation.releases.freezing.spool import Spool
 from generation.samples import queries as samples_queries
 from review.audit import verification
-from review.common import bulk_rows
 from review.models import User
 from review.rules.state_machine import Ground
 
@@ -247,8 +247,7 @@ def _store(row: Freeze, latest: Release | None, chosen: ChoiceList, spool: Spool
         **fields,
     )
     spool.store(release)
-    if release.samples_count >= bulk_rows.ANALYZE_THRESHOLD:
-        bulk_rows.analyze_tables((ReleasedSample, ReleasedRubric, Facet))
+    analyze_tables(ReleasedSample, ReleasedRubric, Facet)
     finish(row, Work.Status.DONE, release=release, finished_at=timezone.now())
 
 

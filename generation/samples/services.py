@@ -18,7 +18,6 @@ from generation.samples import merge_trail
 from review.assignments import services
 from review.audit.trail import record_person, recording_events
 from review.cases import queries as cases_queries
-from review.common import sql
 from review.models import PersonEvent, User
 from review.rules.case_spec import UNDETERMINED
 from review.rules.consolidation import SettledRubric
@@ -58,7 +57,7 @@ def make_version(
             bound=new_sample.bound,
             created_at=now,
         )
-        sql.insert(sample)
+        sample.save()
     else:
         previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
     language = previous.case.language if previous else new_sample.language
@@ -83,9 +82,8 @@ def make_version(
         made=dict(new_sample.made),
         created_at=now,
     )
-    sql.insert(version)
-    if rubrics := rubric_rows(version, new_sample):
-        sql.insert(*rubrics)
+    version.save()
+    Rubric.objects.bulk_create(rubric_rows(version, new_sample))
     if row.sample is not None:
         Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
     return version

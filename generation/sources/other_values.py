@@ -7,7 +7,6 @@ often.
 """
 
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate, islice
@@ -20,7 +19,6 @@ from django.db.models import QuerySet
 from generation.common import chunks
 from generation.models import NamedValues, Source, SourceRecord
 from generation.sources.importers.base import digest_of, normalized
-from review.common import bulk_rows
 
 CANDIDATES = 16  # values from which one is drawn
 VALUES_PER_ROW = 64
@@ -44,12 +42,12 @@ def store_values(source: Source, records: Iterable[tuple[int, Iterable[tuple[str
     for named in chunks.chunked(iter(by_name.items())):
         ends = _value_counts(source, digests := [digest_of(name) for name, _pairs_of_name in named])
         rows = [
-            (source.pk, digest, first, first + len(part) // 2, json.dumps(part))
+            NamedValues(source=source, name=digest, first=first, end=first + len(part) // 2, values=part)
             for digest, (_name, values) in zip(digests, named, strict=True)
             for first, part in _row_parts(values, ends.get(digest, 0))
         ]
         for chunk in chunks.chunked(iter(rows)):
-            bulk_rows.insert_missing_rows(NamedValues, ("source_id", "name", "first", '"end"', '"values"'), chunk)
+            NamedValues.objects.bulk_create(chunk)
 
 
 def _row_parts(values: list[Any], first: int) -> Iterator[tuple[int, list[Any]]]:

@@ -23,7 +23,6 @@ from generation.models.work import Work
 from generation.sources import importers, other_values, own_tables, queries, reading, reasons
 from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat, digest_of
 from generation.sources.own_tables import OwnTable
-from review.common import bulk_rows
 from review.models import User
 
 Status = Work.Status
@@ -134,8 +133,7 @@ def run_import(import_id: int) -> Import:
     added are counted as known.
     """
     for run in take(Import.objects.filter(pk=import_id).order_by("pk"), 1):
-        with bulk_rows.background_checkpoints():
-            _read_file(run)
+        _read_file(run)
     return Import.objects.get(pk=import_id)
 
 
@@ -143,7 +141,6 @@ def _read_file(run: Import) -> None:
     path = Path(run.path)
     ImportRefusal.objects.filter(run=run).delete()
     rows = added = refused = differs = listed = 0
-    count_at = bulk_rows.ANALYZE_THRESHOLD
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
     unread = ""
@@ -180,15 +177,13 @@ def _read_file(run: Import) -> None:
                 same = rows - added - refused - differs
                 counts = {"rows": rows, "added": added, "same": same, "differs": differs, "refused": refused}
                 our_import.update(**counts, layout=layout.name, facets=facets, joined=joined)
-            if added >= count_at:
-                bulk_rows.analyze_tables([SourceRecord])
-                count_at = 10 * added
     except (WrongFormat, Exhausting, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
         failure = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)
     else:
         failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {unread}"} if unread else {}
         ended = finish(run, Status.FAILED if unread else Status.DONE, finished_at=timezone.now(), **failure)
+    chunks.analyze_tables(SourceRecord)
     if ended and run.uploaded:  # a failed import is not retried
         path.unlink(missing_ok=True)
 
@@ -248,12 +243,6 @@ def _import_chunks(
         raise failure
 
 
-_COLUMNS = (
-    *("source_id", "external_id", "revision", "latest"),
-    *("title", "language", "language_confidence", "content", "private", "match"),
-)
-
-
 def _add_records(source: Source, rows: list[tuple[Row, EncodedJSON]], *, updates: bool) -> tuple[int, list[Refusal]]:
     """Store the records that are new; the number of new ids, and the rows that differ.
 
@@ -268,7 +257,7 @@ def _add_records(source: Source, rows: list[tuple[Row, EncodedJSON]], *, updates
         known.setdefault(external_id, []).append((content, private))
         matches[external_id] = match
     was_known = set(known)
-    made: dict[str, list[tuple[Row, EncodedJSON]]] = {}
+    made: dict[str, list[tuple[Row, tuple[Any, Any]]]] = {}
     differences = []
     for row, encoded in rows:
         revisions = known.setdefault(row.external_id, [])
@@ -281,24 +270,25 @@ def _add_records(source: Source, rows: list[tuple[Row, EncodedJSON]], *, updates
             if not updates:
                 continue
         revisions.append(value)
-        made.setdefault(row.external_id, []).append((row, encoded))
+        made.setdefault(row.external_id, []).append((row, value))
     SourceRecord.objects.filter(source=source, external_id__in=was_known & made.keys()).update(latest=False)
     new = [
-        (
-            source.pk,
-            row.external_id,
-            revision,
-            revision == len(known[external_id]),
-            row.title[:300],
-            row.language,
-            row.language_confidence,
-            *encoded,
-            _match_digest(row),
+        SourceRecord(
+            source=source,
+            external_id=external_id,
+            revision=revision,
+            latest=revision == len(known[external_id]),
+            title=row.title[:300],
+            language=row.language,
+            language_confidence=row.language_confidence,
+            content=content,
+            private=private,
+            match=_match_digest(row),
         )
         for external_id, entries in made.items()
-        for revision, (row, encoded) in enumerate(entries, len(known[external_id]) - len(entries) + 1)
+        for revision, (row, (content, private)) in enumerate(entries, len(known[external_id]) - len(entries) + 1)
     ]
-    bulk_rows.insert_missing_rows(SourceRecord, _COLUMNS, new)
+    SourceRecord.objects.bulk_create(new, ignore_conflicts=True)
     latest = [entries[-1][0] for entries in made.values()]
     first = {row.external_id: row for row, _encoded in reversed(rows) if row.external_id not in made}
     # Records without a match are new, or older than the `match` field.

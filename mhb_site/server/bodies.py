@@ -7,13 +7,12 @@ from http.cookies import CookieError, SimpleCookie
 
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
 from django.db import DatabaseError
 from django.utils import timezone
 from knox.crypto import hash_token
 from knox.models import AuthToken
 from waitress.parser import HTTPRequestParser
-
-from mhb_site.sign_in.sessions import SessionStore
 
 MAX_BODY = 6 * 2**20  # bytes; Django itself reads 5 MiB of a form or of JSON
 # The addresses that take files of any size; nginx.conf has them as well.

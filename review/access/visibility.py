@@ -9,7 +9,6 @@ from django.utils import timezone
 from django.utils.translation import get_language
 
 from review import errors
-from review.common import sql
 from review.models import Assignment, Case, Event, FirstLook, Review, RewordingOutcome, User
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.consolidation import answers_decision, comparable_rubrics
@@ -116,8 +115,6 @@ def _policy_flag(case: Case, name: str) -> bool:
 
 def first_look_of(assignment: Assignment, physician: User) -> FirstLook | None:
     """The physician's own first look at this case, or None if they have not committed one."""
-    if physician.pk in assignment.first_looks_by_physician:
-        return assignment.first_looks_by_physician[physician.pk]
     # There is at most one per person who held the assignment. `all()` reuses prefetched rows.
     return next((look for look in assignment.first_looks.all() if look.physician_id == physician.pk), None)
 
@@ -189,18 +186,9 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     return _reviews_of(case).filter(readable)
 
 
-_ASSIGNMENT_SQL = """SELECT {a}, {f} FROM review_assignment a
-LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = a.physician_id
-WHERE a.case_id = %s AND a.physician_id = %s ORDER BY a.id LIMIT 1"""
-
-
 def assignment_in(case: Case, physician: User) -> Assignment | None:
-    """The physician's assignment in a case, with their first look; None if they have none."""
-    rows = sql.select_instances(_ASSIGNMENT_SQL, (case.pk, physician.pk), a=Assignment, f=FirstLook)
-    for assignment, first_look in rows:
-        assignment.first_looks_by_physician[physician.pk] = first_look
-        return assignment  # type: ignore[no-any-return]
-    return None
+    """The physician's assignment in a case; None if they have none."""
+    return Assignment.objects.filter(case=case, physician=physician).prefetch_related("first_looks").first()
 
 
 def _reviews_of(case: Case) -> QuerySet[Review]:

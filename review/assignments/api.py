@@ -255,7 +255,7 @@ class AssignmentViewSet(ViewSet):
         """
         body, me = validated_body(SubmitSerializer, request), signed_in_account(request)
         answers = answers_from_json(body["answers"])
-        loaded = queries.assignment_for_post(me, assignment_id)
+        loaded = queries.assignment_for_post(assignment_id)
         with signatures.count_refused_signatures(request._request, me, loaded, body["token"]):
             review = services.submit(
                 me,

@@ -21,10 +21,10 @@ from review.answers.side_by_side import (
     version_changes,
     wording_offers,
 )
-from review.assignments import queries
+from review.assignments import eligibility, queries
 from review.assignments.first_look import with_committed_first_look
-from review.common import sql
 from review.common.decorators import signed_in_account
+from review.discussion import guidelines
 from review.labels import translate
 from review.models import Assignment, Case, User
 from review.rules import consolidation
@@ -47,12 +47,8 @@ def local_draft_key(me: User, assignment: Assignment, first_look_due: bool) -> s
 
 def submitted_answers(me: User, assignment: Assignment) -> Answers | None:
     """The holder's last submitted answers, where the confirmation and the second vote start."""
-    row = sql.fetch_first_row(_SUBMITTED_ANSWERS_SQL, me.pk, assignment.pk)
-    return answers_from_json(sql.parse_json(row[0])) if row else None
-
-
-_SUBMITTED_ANSWERS_SQL = """SELECT r.answers FROM review_review r WHERE r.physician_id = %s AND r.assignment_id = %s
-AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = r.id) ORDER BY r.id DESC LIMIT 1"""
+    last = visibility.counted_reviews().filter(physician=me, assignment=assignment).order_by("-id").first()
+    return answers_from_json(last.answers) if last else None
 
 
 def confirm_unchanged(committed: Answers | None, posted: Answers) -> Answers:
@@ -119,9 +115,7 @@ def render_case(
     """
     me = signed_in_account(request)
     spec = visibility.case_shown_to(me, assignment)
-    extras = queries.case_page_data(assignment, me)
-    draft = extras.draft
-    assignment.case.undiscussed = not extras.discussed
+    draft = queries.draft_of(assignment, me)
     if answers is None:
         # In the first phase no review of this assignment counts yet.
         earlier = submitted_answers(me, assignment) if draft is None and assignment.phase != Phase.COMMIT else None
@@ -135,7 +129,7 @@ def render_case(
     committed = [question.key for question in spec.form.questions if first_look is not None and question.first_look]
     reviews = []
     if not first_look_due:
-        reviews = sql.rows_unless_empty(visibility.reviews_shown_to(me, assignment.case, assignment))
+        reviews = list(visibility.reviews_shown_to(me, assignment.case, assignment))
     columns = anonymous_columns(me, reviews)
     full_form = assignment.case.localized_spec.form  # with the questions of the other stages
     blind = assignment.phase == Phase.COMMIT
@@ -190,9 +184,9 @@ def render_case(
         "received_local": received_local,
         "signs_as": signatures.signing_name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
-        "retractable": extras.retractable,
-        "waiting": extras.waiting,
-        "guideline": extras.guideline,
+        "retractable": queries.retractable_review(me),
+        "waiting": eligibility.count_available(me),
+        "guideline": guidelines.guideline(assignment.case.benchmark, Role(assignment.role).stage),
         "simulated": assignment.case.simulated,
         **lease_context(assignment),
     }

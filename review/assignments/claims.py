@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -13,9 +14,8 @@ from review.access import visibility
 from review.assignments import eligibility, queries
 from review.audit.trail import record, recording_events
 from review.calibration import services
-from review.common import sql
 from review.discussion.remarks import check_rate
-from review.models import Assignment, Case, Declined, Draft, Event, FirstLook, Notice, Retraction, Review, User
+from review.models import Assignment, Case, Declined, Draft, Event, Notice, Retraction, Review, User
 from review.rules import limits
 from review.rules.permissions import Can, UserRole, allowed, require
 from review.rules.state_machine import Phase, Role, State
@@ -27,12 +27,6 @@ MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
 def lease() -> timedelta:
     """How long an assignment stays reserved without a heartbeat."""
     return timedelta(minutes=settings.MHB_REVIEW_LEASE_MINUTES)
-
-
-_ACCOUNT_SQL = "SELECT {u} FROM review_user u WHERE u.id = %s"
-_CLAIM_STATE_SQL = """SELECT EXISTS (SELECT 1 FROM review_assignment WHERE physician_id = %s AND hold = 'held'),
-EXISTS (SELECT 1 FROM review_calibrationitem WHERE active),
-EXISTS (SELECT 1 FROM review_assignment WHERE reserved_for_id = %s)"""
 
 
 def claim_next(physician: User) -> Assignment | None:
@@ -50,27 +44,20 @@ def claim_next(physician: User) -> Assignment | None:
     # An attempt fails only because somebody else claimed the case, so the queue makes progress.
     for _attempt in range(20):
         with recording_events():
-            [(me,)] = sql.select_instances(_ACCOUNT_SQL + sql.lock_clause("no key u"), (physician.pk,), u=User)
-            # A second statement, after the lock: a transaction that waited for the lock would
-            # otherwise still see the old snapshot.
-            state = sql.fetch_first_row(_CLAIM_STATE_SQL + sql.generic_plan_column(), me.pk, me.pk)
-            holds_any, calibrates, reserved = state[:3] if state else (False, False, False)
-            if holds_any:
-                held = queries.held_assignment(me, locked=True)
-                if held is not None:
-                    return renew(held)
+            me = User.objects.select_for_update(no_key=True).get(pk=physician.pk)
+            held = queries.held_assignment(me, locked=True)
+            if held is not None:
+                return renew(held)
             if eligibility.blocking_reason(me) is not None:
                 return None
-            may_have_copy = services.prepare_copy(me, calibrates=calibrates)
-            for search in eligibility.search_rounds(me, reserved_for_me=None if may_have_copy else reserved):
+            services.prepare_copy(me)
+            for search in eligibility.search_rounds(me):
                 claimed = _claim_candidate(search, me)
                 if claimed is not None:
                     return claimed
             # A database with a single writer skips no locked rows.
             single_writer = not connection.features.has_select_for_update_skip_locked
-            # Also search what is reserved for the physician: it may have been reserved just now.
-            rounds = eligibility.search_rounds(me, reserved_for_me=True)
-            skipped = None if single_writer else eligibility.first_candidate(rounds)
+            skipped = None if single_writer else eligibility.first_candidate(me, eligibility.search_rounds(me))
         if skipped is None:
             return None
         # Wait for the skipped row. This transaction holds no other lock, so it cannot deadlock.
@@ -81,43 +68,27 @@ def claim_next(physician: User) -> Assignment | None:
 
 def _claim_candidate(search: eligibility.SearchRound, physician: User) -> Assignment | None:
     """Claim the first free row of a search round; None if there is none."""
-    select, params = search.locking_select()
-    rows = sql.select_instances(
-        f"{_CANDIDATE_SQL}({select})", (physician.pk, *params), a=Assignment, c=_CASE_WITHOUT_SPEC, f=FirstLook
-    )
-    if not rows:
-        return None
-    claimed: Assignment = rows[0][0]
-    claimed.case, claimed.first_looks_by_physician[physician.pk], spec = rows[0][1:]
-    claimed.case.freeze(spec)
-    now = timezone.now()
-    reason, until, token = eligibility.claim_reason(claimed, physician, search), now + lease(), uuid.uuid4()
-    if not sql.execute(
-        _CLAIM_SQL,
-        physician.pk,
-        sql.db_value(Assignment, "token", token),
-        sql.db_value(Assignment, "lease_until", until),
-        reason,
-        claimed.pk,
-        sql.db_value(Assignment, "lease_until", now),
-    ):
-        return None
-    claimed.physician, claimed.token, claimed.hold = physician, token, Hold.HELD
-    claimed.lease_until, claimed.why = until, reason
-    # An open row has no holder any more; only a claim on a lapsed lease takes it from somebody.
-    loser = visibility.holder_on_record(claimed) if search.lapsed else None
-    if loser is None:
-        record(claimed.case, Event.Kind.CLAIMED, physician, role=claimed.role)
-    else:
-        record(claimed.case, Event.Kind.TAKEN_OVER, physician, role=claimed.role, taken_from=loser)
-    return claimed
-
-
-_CANDIDATE_SQL = """SELECT {a}, {c}, {f}, c.spec FROM review_assignment a JOIN review_case c ON c.id = a.case_id
-LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s WHERE a.id = """
-# Checks again that nobody holds the row, or that its lease ran out before anything was committed.
-_CLAIM_SQL = """UPDATE review_assignment SET physician_id = %s, token = %s, hold = 'held', lease_until = %s, why = %s
-WHERE id = %s AND phase = 'commit' AND (hold = 'open' OR (hold = 'held' AND lease_until < %s))"""
+    while (key := search.lock_first()) is not None:
+        claimed = queries.assignment_for_post(key)
+        now = timezone.now()
+        reason = eligibility.claim_reason(claimed, physician, search)
+        values = {"token": uuid.uuid4(), "hold": Hold.HELD, "lease_until": now + lease(), "why": reason}
+        # The search read a snapshot: what it found may have been claimed or reserved since.
+        free = Q(hold=Hold.OPEN) | Q(hold=Hold.HELD, lease_until__lt=now)
+        unreserved = Q(reserved_for=None) | Q(reserved_for=physician)
+        rows = Assignment.objects.filter(free, unreserved, pk=key, phase=Phase.COMMIT)
+        if not rows.update(physician=physician, **values):
+            continue
+        for name, value in {"physician": physician, **values}.items():
+            setattr(claimed, name, value)
+        # An open row has no holder any more; only a claim on a lapsed lease takes it from somebody.
+        loser = visibility.holder_on_record(claimed) if search.lapsed else None
+        if loser is None:
+            record(claimed.case, Event.Kind.CLAIMED, physician, role=claimed.role)
+        else:
+            record(claimed.case, Event.Kind.TAKEN_OVER, physician, role=claimed.role, taken_from=loser)
+        return claimed
+    return None
 
 
 def recently_renewed(assignment: Assignment) -> bool:
@@ -131,7 +102,7 @@ def renew(assignment: Assignment) -> Assignment:
     """Renew the lease of an assignment whose row is locked, unless it was renewed recently."""
     if not recently_renewed(assignment):
         assignment.lease_until = timezone.now() + lease()
-        sql.update(assignment, "lease_until")
+        assignment.save(update_fields=["lease_until"])
     return assignment
 
 
@@ -140,14 +111,9 @@ def renew_unlocked(assignment: Assignment) -> None:
     if recently_renewed(assignment):
         return
     until = timezone.now() + lease()
-    until_value = sql.db_value(Assignment, "lease_until", until)
-    token_value = sql.db_value(Assignment, "token", assignment.token)
-    if not sql.execute(_RENEW_SQL, until_value, assignment.pk, token_value):
+    if not Assignment.objects.filter(pk=assignment.pk, token=assignment.token).update(lease_until=until):
         raise errors.LeaseLost
     assignment.lease_until = until
-
-
-_RENEW_SQL = "UPDATE review_assignment SET lease_until = %s WHERE id = %s AND token = %s"
 
 
 @transaction.atomic
@@ -163,16 +129,11 @@ def fenced_assignment(physician: User, assignment_id: int, token: uuid.UUID) -> 
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
     require(physician, Can.REVIEW)
-    for assignment, case in sql.select_instances(
-        _ASSIGNMENT_SQL + sql.lock_clause("a"), (assignment_id,), a=Assignment, c=_CASE_WITHOUT_SPEC
-    ):
-        assignment.case = case
-        return fence(assignment, physician, token)
-    raise errors.NotYours
-
-
-_CASE_WITHOUT_SPEC = sql.DeferredColumn(Case, "spec")
-_ASSIGNMENT_SQL = "SELECT {a}, {c} FROM review_assignment a JOIN review_case c ON c.id = a.case_id WHERE a.id = %s"
+    rows = Assignment.objects.select_for_update(of=("self",)).select_related("case").defer("case__spec")
+    assignment = rows.filter(pk=assignment_id).first()
+    if assignment is None:
+        raise errors.NotYours
+    return fence(assignment, physician, token)
 
 
 def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignment:

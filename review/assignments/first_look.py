@@ -13,7 +13,6 @@ from review.access import visibility
 from review.assignments import queries
 from review.assignments.claims import fenced_assignment, renew
 from review.audit.trail import record, recording_events
-from review.common import sql
 from review.models import Assignment, Event, FirstLook, User
 from review.rules.blocks import highlight_faults, passage_texts
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json
@@ -37,7 +36,7 @@ def reveal(
         NothingToReveal: the policy requires no first look.
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
-    loaded = loaded or queries.assignment_for_post(physician, assignment_id)
+    loaded = loaded or queries.assignment_for_post(assignment_id)
     check_limits(loaded.case.frozen, answers)
     assignment = renew(fenced_assignment(physician, assignment_id, token))
     assignment.physician = physician
@@ -45,33 +44,25 @@ def reveal(
     form = visibility.spec_for_stage(assignment).form
     if not visibility.requires_first_look(assignment.case):
         raise errors.NothingToReveal
-    first_look = loaded.first_looks_by_physician[physician.pk]
-    if first_look is not None:
-        return _attach(first_look, assignment)
+    if (committed := visibility.first_look_of(assignment, physician)) is not None:
+        return committed
     answers = with_allowed_highlights(answers, revealed=False)
     if missing := first_look_problems(form, answers) + highlight_problems(assignment.case.frozen, answers):
         raise errors.Incomplete(missing)
-    first_look = FirstLook(
+    first_look = FirstLook.objects.create(
         assignment=assignment,
         physician=physician,
         answers=answers_to_json(with_first_look(form, Answers(), answers)),
         at=timezone.now(),
     )
-    if not sql.insert_if_absent(first_look):  # a concurrent request has stored it
-        return _attach(FirstLook.objects.get(assignment=assignment, physician=physician), assignment)
     record(assignment.case, Event.Kind.REVEALED, physician, role=assignment.role, phase=Phase(assignment.phase))
-    return _attach(first_look, assignment)
+    return first_look
 
 
 def check_limits(spec: CaseSpec, answers: Answers) -> None:
     """Raise OverLimits if the answers hold more than a case can be asked, or than people write."""
     if faults := limit_problems(spec.form, answers):
         raise errors.OverLimits(faults)
-
-
-def _attach(first_look: FirstLook, assignment: Assignment) -> FirstLook:
-    first_look.assignment, assignment.first_looks_by_physician[first_look.physician_id] = assignment, first_look
-    return first_look
 
 
 def with_committed_first_look(spec: CaseSpec, first_look: FirstLook | None, answers: Answers) -> Answers:

@@ -65,7 +65,7 @@ class PostedReview:
 def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     """Parse a posted form of the workbench."""
     me = signed_in_account(request)
-    assignment = queries.assignment_for_post(me, assignment_id)
+    assignment = queries.assignment_for_post(assignment_id)
     case = assignment.case
     # Others' wordings can be adopted only if the physician may read them, hence not while the first
     # two answer blind.

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from django.db.models import F
 from django.utils import timezone
 
-from review.common import sql
 from review.models import Assignment, Draft, User
 from review.rules.state_machine import Phase
 
@@ -21,34 +21,14 @@ def store(
     Returns: the draft, or None if the stored one has another revision; then it is unchanged.
     """
     at = timezone.now()
-    values = (
-        assignment.pk,
-        physician.pk,
-        phase,
-        sql.db_value(Draft, "answers", answers),
-        sql.db_value(Draft, "saved_at", at),
+    draft, created = Draft.objects.get_or_create(
+        assignment=assignment, physician=physician, phase=phase, defaults={"answers": answers, "saved_at": at}
     )
-    # A single statement, because a physician who has lost the assignment holds no lock on its row.
-    if revision is None:
-        row = sql.fetch_first_row(_UPSERT_SQL + _RETURNING, *values)
-    else:
-        row = sql.fetch_first_row(f"{_UPSERT_SQL} WHERE review_draft.revision = %s{_RETURNING}", *values, revision)
-    if row is None:
+    if created:
+        return draft
+    # Compares and writes at once: a physician who has lost the assignment holds no lock on its row.
+    seen = Draft.objects.filter(pk=draft.pk, **({} if revision is None else {"revision": revision}))
+    if not seen.update(answers=answers, saved_at=at, revision=F("revision") + 1):
         return None
-    key, stored_revision = row
-    return Draft(
-        id=key,
-        assignment=assignment,
-        physician=physician,
-        phase=phase,
-        answers=answers,
-        revision=stored_revision,
-        saved_at=at,
-    )
-
-
-_UPSERT_SQL = """INSERT INTO review_draft (assignment_id, physician_id, phase, answers, revision, saved_at)
-VALUES (%s, %s, %s, %s, 1, %s)
-ON CONFLICT (assignment_id, physician_id, phase) DO UPDATE
-SET answers = excluded.answers, saved_at = excluded.saved_at, revision = review_draft.revision + 1"""
-_RETURNING = " RETURNING id, revision"
+    draft.refresh_from_db(fields=["answers", "saved_at", "revision"])
+    return draft

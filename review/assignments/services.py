@@ -27,10 +27,9 @@ from review.assignments.first_look import (
     with_committed_first_look,
 )
 from review.audit.trail import record, record_submitted, recording_events
-from review.common import bulk_rows, sql
-from review.discussion import remarks
+from review.discussion import guidelines, remarks
 from review.forms import queries as forms_queries
-from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, Rewording, User
+from review.models import Assignment, Case, Draft, Event, Review, Rewording, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json, specs_to_json
 from review.rules.consolidation import changes_rubrics, declaration_problems, may_declare, with_verdict
 from review.rules.permissions import Can, require
@@ -68,7 +67,7 @@ def open_case(spec: CaseSpec, *, actor: User | None = None, kind: Case.Kind = Ca
         simulated=spec.simulated,
         opened_at=now,
     )
-    sql.insert(case)
+    case.save()
     record(case, Event.Kind.OPENED, actor)
     follow_reviews(case, position(spec.policy, []), progress=CaseProgress({}, [], Counter()))
     return case
@@ -104,7 +103,7 @@ def open_unreviewed(specs: Sequence[CaseSpec]) -> list[Case]:
                 closed_at=now,
             )
         )
-    bulk_rows.bulk_insert(cases)
+    Case.objects.bulk_create(cases)
     for case in cases:
         record(case, Event.Kind.OPENED, None)
         record(case, Event.Kind.CLOSED, None, before=State.PRIMARY, after=case.state, ground=case.ground)
@@ -136,7 +135,7 @@ def save_draft(
         OverLimits: more than `review.rules.limits` allows; nothing was stored.
         AlreadySubmitted, NotYours: nothing was stored.
     """
-    assignment = loaded or queries.assignment_for_post(physician, assignment_id)
+    assignment = loaded or queries.assignment_for_post(assignment_id)
     require(physician, Can.REVIEW)
     check_limits(assignment.case.frozen, answers)
     late = _lateness(assignment, physician, token)
@@ -148,7 +147,7 @@ def save_draft(
     draft = review_drafts.store(assignment, physician, phase, answers_to_json(answers), revision=revision)
     if draft is None:
         # The other window may have saved it after the assignment was lost, which is then the news.
-        late = late or _lateness(queries.assignment_for_post(physician, assignment_id), physician, token)
+        late = late or _lateness(queries.assignment_for_post(assignment_id), physician, token)
         raise _with_stale_note(late) if late is not None else errors.StaleDraft
     if late is not None:
         raise late
@@ -202,7 +201,7 @@ def submit(
         LeaseLost, CaseClosed: too late. The answers were stored as the physician's draft, unless
             another window has saved one since `revision`; nothing else was written.
     """
-    loaded = loaded or queries.assignment_for_post(physician, assignment_id)
+    loaded = loaded or queries.assignment_for_post(assignment_id)
     check_limits(loaded.case.frozen, answers)
     signatures.check_password(physician, loaded, token, password)
     try:
@@ -229,34 +228,17 @@ def _with_stale_note(late: errors.ReviewError) -> errors.ReviewError:
     return late
 
 
-# Lock the case before the assignment, as everywhere. FOR NO KEY UPDATE, because a concurrent claim
-# of another assignment of this case holds that row and inserts an event that references the case:
-# with FOR UPDATE the two would deadlock.
-_SUBMIT_SQL = """SELECT {c}, {a}, {f}, {g}, h.key FROM review_assignment a JOIN review_case c ON c.id = a.case_id
-LEFT JOIN review_chainhead h ON h.name = 'event'
-LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s
-LEFT JOIN review_guideline g ON g.id = (
-    SELECT v.id FROM review_guideline v WHERE v.benchmark = c.benchmark AND v.stage = %s ORDER BY v.version DESC LIMIT 1
-)
-WHERE a.id = %s"""
-_LOCKS = "no key c", "a"
-
-
 @recording_events()
 def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answers, code: str) -> Review:
     role, spec = Role(loaded.role), loaded.case.frozen  # neither ever changes
-    rows = sql.select_instances(
-        _SUBMIT_SQL + sql.lock_clause(*_LOCKS),
-        (physician.pk, role.stage, loaded.pk),
-        c=sql.DeferredColumn(Case, "spec"),
-        a=Assignment,
-        f=FirstLook,
-        g=sql.DeferredColumn(Guideline, "text"),
-    )
-    if not rows:
-        raise errors.NotYours
-    case, assignment, first_look, guideline, key = rows[0]
+    # Lock the case before the assignment, as everywhere. FOR NO KEY UPDATE, because a concurrent
+    # claim of another assignment of this case holds that row and inserts an event that references
+    # the case: with FOR UPDATE the two would deadlock.
+    case = Case.objects.select_for_update(no_key=True).defer("spec").get(pk=loaded.case_id)
     case.frozen = spec
+    assignment = Assignment.objects.select_for_update().filter(pk=loaded.pk).first()
+    if assignment is None:  # a retraction has deleted it
+        raise errors.NotYours
     assignment.case = case
     require(physician, Can.REVIEW)
     fence(assignment, physician, token)
@@ -264,7 +246,7 @@ def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answ
     progress = load_progress(case, assignment)
     spec = visibility.spec_for_stage(assignment, case)
     answers = with_allowed_highlights(answers, revealed=True)
-    answers = with_committed_first_look(spec, first_look, answers)
+    answers = with_committed_first_look(spec, visibility.first_look_of(assignment, physician), answers)
     committed, primary, rejected_before = None, None, False
     if phase is Phase.CONFIRM:
         blind = {review.role: review for review in progress.reviews if review.phase == Phase.COMMIT}
@@ -284,7 +266,9 @@ def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answ
         answers = replace(answers, declaration="")
     signatures.check_code(physician, spec.policy, code)
     own_opinion = opinion(spec.form, answers, role, phase)
-    review = Review(
+    # Guidelines are about reviewing samples, not about judging answers of models.
+    guided = case.kind != Case.Kind.VALIDATION
+    review = Review.objects.create(
         case=case,
         assignment=assignment,
         physician=physician,
@@ -296,12 +280,10 @@ def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answ
         submitted_at=timezone.now(),
         signed_as=signatures.signing_name(physician),
         meaning=signatures.signature_meaning(role),
-        # Guidelines are about reviewing samples, not about judging answers of models.
-        guideline=guideline if case.kind != Case.Kind.VALIDATION else None,
+        guideline=guidelines.guideline(case.benchmark, role.stage) if guided else None,
         attempt=progress.attempts[role, phase] + 1,
     )
-    sql.insert(review)
-    record_submitted(review, key or "")
+    record_submitted(review)
     progress.reviews.append(review)
     # This may move the assignment to its next phase, with a new token.
     now = position(spec.policy, visibility.opinions(case, progress.reviews))
@@ -322,20 +304,15 @@ class CaseProgress:
     attempts: Counter[tuple[str, str]]
 
 
-_PROGRESS_SQL = """SELECT {a}, {r}, t.id FROM review_assignment a LEFT JOIN review_review r ON r.assignment_id = a.id
-LEFT JOIN review_retraction t ON t.review_id = r.id WHERE a.case_id = %s ORDER BY r.id"""
-
-
 def load_progress(case: Case, own: Assignment | None = None) -> CaseProgress:
     """The progress of a case, whose row must be locked. `own`: an assignment that is loaded."""
-    progress = CaseProgress({own.role: own} if own else {}, [], Counter())
-    for assignment, review, retraction in sql.select_instances(_PROGRESS_SQL, (case.pk,), a=Assignment, r=Review):
-        progress.assignments.setdefault(assignment.role, assignment)
-        if review is not None:
-            progress.attempts[review.role, review.phase] += 1
-            if retraction is None:
-                progress.reviews.append(review)
-    return progress
+    assignments = {row.role: row for row in Assignment.objects.filter(case=case).order_by("pk")}
+    reviews = list(Review.objects.filter(case=case).select_related("retraction").order_by("pk"))
+    return CaseProgress(
+        assignments | ({own.role: own} if own else {}),
+        [review for review in reviews if not hasattr(review, "retraction")],
+        Counter((review.role, review.phase) for review in reviews),
+    )
 
 
 def follow_reviews(
@@ -350,7 +327,7 @@ def follow_reviews(
     if now.state != case.state or now.state.final:
         before, case.state, case.ground = case.state, now.state, now.ground or ""
         case.closed_at = at if now.state.final else None
-        sql.update(case, "state", "ground", "closed_at")
+        case.save(update_fields=["state", "ground", "closed_at"])
         kind = Event.Kind.CLOSED if now.state.final else Event.Kind.MOVED
         record(case, kind, actor, before=before, after=now.state, ground=case.ground)
     if now.awaits_consent:
@@ -364,31 +341,19 @@ def follow_reviews(
                 waits = bool(now.openings) and assignment.role.startswith("adjudicator")
                 assignment.hold = Hold.WAITING if waits else Hold.DONE
                 assignment.lease_until = None
-                sql.update(assignment, "hold", "lease_until")
+                assignment.save(update_fields=["hold", "lease_until"])
         elif phase != assignment.phase:
             # The next phase belongs to the physician who committed the first, even after the lease.
             # It gets a new token, so that a double click on submit cannot answer the second phase.
             assignment.phase, assignment.hold, assignment.lease_until = phase, Hold.HELD, at + lease()
             assignment.new_token()
-            sql.update(assignment, "phase", "hold", "lease_until", "token")
+            assignment.save(update_fields=["phase", "hold", "lease_until", "token"])
             if phase is Phase.DISCUSS:
                 remarks.notify_of_discussion(assignment)
-    new_roles = [role for role in Role if role in open_turns and role not in progress.assignments]
-    if new_roles:
-        policy = case.frozen.policy
-        # In the order of Role, so that the first adjudicator's row is offered first.
-        sql.insert(
-            *(
-                Assignment(
-                    case=case,
-                    role=role,
-                    phase=open_turns[role],
-                    opened_at=at,
-                    **eligibility.reviewer_requirements(case, role, policy),
-                )
-                for role in new_roles
-            )
-        )
+    for role in Role:  # in this order, so that the first adjudicator's row is offered first
+        if role in open_turns and role not in progress.assignments:
+            requirements = eligibility.reviewer_requirements(case, role, case.frozen.policy)
+            Assignment.objects.create(case=case, role=role, phase=open_turns[role], opened_at=at, **requirements)
 
 
 def _ask_primary(case: Case, progress: CaseProgress, actor: User | None) -> None:

@@ -192,12 +192,12 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     try:
-        committed = first_look.reveal(posted.me, assignment_id, posted.token, posted.answers, loaded=posted.assignment)
+        first_look.reveal(posted.me, assignment_id, posted.token, posted.answers, loaded=posted.assignment)
     except errors.Incomplete as incomplete:
         return _render_refused(request, incomplete, assignment_id, posted, posted.answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _render_lost(request, late, assignment_id, posted.answers)
-    return _show_case_after_post(request, assignment_id, posted.local, committed.assignment)
+    return _show_case_after_post(request, assignment_id, posted.local)
 
 
 @requires(Can.REVIEW)
@@ -335,7 +335,7 @@ def _render_refused(
 def _render_lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
     """A page for a physician who no longer holds the case, with the typed answers to copy."""
     me = signed_in_account(request)
-    assignment = queries.assignment_for_post(me, assignment_id)
+    assignment = queries.assignment_for_post(assignment_id)
     context = {
         "error": late,
         "local": f"mhb-draft:{me.pk}:{assignment.public_id}:",

@@ -3,7 +3,7 @@
 Events are written at the end of each transaction, each linked to the one before it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -15,7 +15,6 @@ from django.db.models import Max
 from django.utils import timezone
 
 from review.audit import chain_entries
-from review.common import bulk_rows, sql
 from review.models import Case, ChainHead, Event, PersonEvent, Review, User
 
 _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
@@ -84,12 +83,8 @@ def _add(event: Event | PersonEvent) -> None:
     events.append(event)
 
 
-def record_submitted(review: Review, key: str) -> None:
-    """Record the submission of a review, with its digest and how it was signed.
-
-    Args:
-        key: the pseudonym key of the chain of events, which never changes.
-    """
+def record_submitted(review: Review) -> None:
+    """Record the submission of a review, with its digest and how it was signed."""
     record(
         review.case,
         Event.Kind.SUBMITTED,
@@ -99,7 +94,7 @@ def record_submitted(review: Review, key: str) -> None:
         review=review.pk,
         meaning=review.meaning,
         guideline=review.guideline.version if review.guideline else None,
-        digest=digest_of(review, key),
+        digest=digest_of(review, ChainHead.objects.get(pk=EVENTS).key),
     )
 
 
@@ -131,17 +126,15 @@ def _write(events: Sequence[Event]) -> None:
     if not events:
         return
     cases = {event.case_id for event in events}
-    head, numbers = _end_of_chain(min(cases))
-    numbers |= _last_numbers(cases - numbers.keys())
+    head = ChainHead.objects.select_for_update().get(pk=EVENTS)
+    last = Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number"))
+    numbers: dict[int, int] = dict(last)
     for event in events:
         event.number = numbers[event.case_id] = numbers.get(event.case_id, 0) + 1
         place: dict[str, Any] = {"sample": event.case.lineage, "version": event.case.version, "number": event.number}
         _chain(event, head, partial(chain_entries.entry, **place))
-    if len(events) <= SMALL_WRITE:
-        sql.insert_and_update(events, head, "sequence", "hash")
-    else:
-        bulk_rows.bulk_insert(events)
-        sql.update(head, "sequence", "hash")
+    Event.objects.bulk_create(events)
+    head.save(update_fields=["sequence", "hash"])
 
 
 def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dict[str, Any]]) -> None:
@@ -152,32 +145,6 @@ def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dic
         entry(**place, kind=event.kind, actor=event.actor_id, at=event.at, data=event.data)
     )
     head.sequence, head.hash = event.sequence, event.hash
-
-
-SMALL_WRITE = 20  # up to so many events are written by one plain INSERT
-_HEAD_SQL = """SELECT {h}, (SELECT MAX(sequence) FROM review_event), (SELECT MAX(number) FROM review_event WHERE case_id = %s)
-FROM review_chainhead h WHERE h.name = 'event'"""
-
-
-def _end_of_chain(case: int) -> tuple[ChainHead, dict[int, int]]:
-    """Lock the end of the chain of events.
-
-    Returns the head, and the number of the last event of `case` if it is certain. A transaction
-    that waited for the lock sees the current head, but the events of its older snapshot: the number
-    read along with them may then be stale, and the mapping is empty.
-    """
-    rows = sql.select_instances(_HEAD_SQL + sql.lock_clause("h"), (case,), h=ChainHead)
-    if not rows:
-        raise ChainHead.DoesNotExist
-    head, sequence, number = rows[0]
-    return head, {case: number or 0} if (sequence or 0) == head.sequence else {}
-
-
-def _last_numbers(cases: Collection[int]) -> dict[int, int]:
-    """The number of the last event of each case that has events."""
-    if not cases:
-        return {}
-    return dict(Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number")))
 
 
 def _write_person_events(events: Sequence[PersonEvent]) -> None:

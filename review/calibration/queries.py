@@ -11,7 +11,6 @@ from datetime import datetime
 from django.db.models import Count, F, Q, QuerySet
 
 from review import errors
-from review.common import sql
 from review.models import Assignment, CalibrationItem, Case, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answer, Answers, RubricAnswer, finding_decision
@@ -126,18 +125,8 @@ def _standings(active: Counter[str], scores: Iterable[Score]) -> list[Calibratio
     ]
 
 
-def has_reservations(physician: User) -> bool:
-    """Whether any assignment was ever reserved for the physician: by an admin, or as a copy."""
-    return (
-        sql.fetch_first_row("SELECT 1 FROM review_assignment WHERE reserved_for_id = %s LIMIT 1", physician.pk)
-        is not None
-    )
-
-
 def passed_benchmarks(physician: User) -> list[str]:
     """The benchmarks whose calibration the physician has passed."""
-    if not has_reservations(physician):
-        return []  # hence no calibration case either; this is the most frequent answer
     return [standing.benchmark for standing in standings(physician) if standing.passed]
 
 

@@ -86,39 +86,28 @@ def offer_again(physician: User, *, actor: User) -> int:
     return len(offered)
 
 
-def prepare_copy(physician: User, *, calibrates: bool) -> bool:
+def prepare_copy(physician: User) -> None:
     """Create the copy that is due for the physician, if any. Needs the transaction of the claim.
 
     A copy is a calibration case (before work or mixed in) or a repeat. The draw depends on the
     account and on its number of reviews, so claiming again draws the same.
-
-    Args:
-        calibrates: whether any calibration item is active.
-
-    Returns: whether a copy may be waiting for the physician now.
     """
-    repeats = settings.MHB_REPEAT_SHARE > 0
-    if not (calibrates or repeats):
-        return False
     unfinished = Assignment.objects.filter(reserved_for=physician, hold=Assignment.Hold.OPEN).exclude(
         case__kind=Case.Kind.WORK
     )
     # A copy looks like a first review, and would stand out for physicians who never get one.
     may_mix_in = not physician.stages or State.PRIMARY in physician.stages
     if unfinished.exists():
-        return True
-    if calibrates:
-        unanswered = _unanswered_items(physician)
-        first = next((item for item in unanswered if training_comes_first(physician, item.benchmark)), None)
-        may_draw = first is None and unanswered and may_mix_in
-        if may_draw and _is_drawn(physician, "calibration", settings.MHB_CALIBRATION_SHARE):
-            first = unanswered[0]
-        if first is not None:
-            _calibrate(physician, first)
-            return True
-    if repeats and may_mix_in and _is_drawn(physician, "repeat", settings.MHB_REPEAT_SHARE):
+        return
+    unanswered = _unanswered_items(physician)
+    first = next((item for item in unanswered if training_comes_first(physician, item.benchmark)), None)
+    may_draw = first is None and unanswered and may_mix_in
+    if may_draw and _is_drawn(physician, "calibration", settings.MHB_CALIBRATION_SHARE):
+        first = unanswered[0]
+    if first is not None:
+        _calibrate(physician, first)
+    elif may_mix_in and _is_drawn(physician, "repeat", settings.MHB_REPEAT_SHARE):
         _repeat(physician)
-    return True
 
 
 def _unanswered_items(physician: User) -> list[CalibrationItem]:

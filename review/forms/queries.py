@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.utils import translation
 
 from review.calibration import practice
-from review.common import benchmarks, sql
+from review.common import benchmarks
 from review.forms.design import INHERITABLE_PARTS, Design, apply_design, describe, design_from_json
 from review.labels import HARMS, translate
 from review.models import ReviewForm
@@ -41,11 +41,7 @@ def localized_lock_reasons(benchmark: str) -> dict[str, str]:
 
 def form_in_force(benchmark: str) -> ReviewForm | None:
     """The version in force; None if none was ever published, so that the folder's form applies."""
-    rows = sql.select_instances(_FORM_IN_FORCE_SQL, (benchmark,), f=ReviewForm)
-    return rows[0][0] if rows else None
-
-
-_FORM_IN_FORCE_SQL = "SELECT {f} FROM review_reviewform f WHERE f.benchmark = %s ORDER BY f.version DESC LIMIT 1"
+    return ReviewForm.objects.filter(benchmark=benchmark).order_by("-version").first()
 
 
 def versions(benchmark: str) -> QuerySet[ReviewForm]:

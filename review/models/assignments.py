@@ -4,7 +4,6 @@ import uuid
 
 from django.db import models
 from django.db.models import F, Q
-from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from review.models.cases import Case
@@ -75,11 +74,6 @@ class Assignment(models.Model):
     def public_id(self) -> str:
         """The ID that physicians see instead of the primary key."""
         return AssignmentId().to_url(self.pk)
-
-    @cached_property
-    def first_looks_by_physician(self) -> "dict[int, FirstLook | None]":
-        """First looks loaded with this row, by physician; None: not taken yet."""
-        return {}
 
     def new_token(self) -> uuid.UUID:
         """Set a new fencing token, which invalidates the old one."""

@@ -8,7 +8,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from review.models.public_ids import CaseId
-from review.rules.case_spec import CaseSpec, spec_from_json, spec_from_text
+from review.rules.case_spec import CaseSpec, spec_from_json
 from review.rules.state_machine import FINAL, Ground, State, shown_status
 
 # Sent in the transaction that stores `user`; `review.people.accounts` records the event.
@@ -53,8 +53,6 @@ class Case(models.Model):
     ground = models.CharField(max_length=32, blank=True)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True, blank=True)
-
-    undiscussed = False  # True: known to have no remarks, which saves the query
 
     class Meta:
         constraints = [
@@ -104,10 +102,6 @@ class Case(models.Model):
     def frozen(self) -> CaseSpec:
         """The parsed `spec`."""
         return spec_from_json(self.spec)
-
-    def freeze(self, text: str) -> None:
-        """Set `frozen` from the JSON text of `spec`, when the column itself was not loaded."""
-        self.frozen = spec_from_text(text)
 
     @property
     def localized_spec(self) -> CaseSpec:

@@ -21,9 +21,8 @@ from django.utils.translation import get_language, gettext
 
 from review.access.visibility import counted_reviews
 from review.calibration import queries
-from review.common import sql
 from review.labels import translate
-from review.models import Case, Review, User
+from review.models import Case, Event, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
 from review.rules.case_spec import answers_from_json, spec_from_json
@@ -112,18 +111,15 @@ def agreement_table(*, benchmark: str = "", task: str = "", pair: str = "") -> A
     return _cached_agreement(_reviews_fingerprint(), get_language() or "", benchmark, task, pair)
 
 
-_FINGERPRINT_SQL = """SELECT COUNT(*), MAX(r.id), (SELECT MAX(id) FROM review_case),
-    (SELECT hash FROM review_event WHERE kind IN ('submitted', 'retracted') ORDER BY id DESC LIMIT 1)
-FROM review_review r JOIN review_case c ON c.id = r.case_id LEFT JOIN review_retraction t ON t.review_id = r.id
-WHERE r.phase = 'commit' AND c.kind = 'work' AND t.id IS NULL"""
-
-
 def _reviews_fingerprint() -> tuple[Any, ...]:
     """A value that changes whenever the reviews change.
 
     Reviews are immutable, and the hash of the last event about one covers all events before it.
     """
-    return sql.fetch_first_row(_FINGERPRINT_SQL) or ()
+    about_reviews = Event.objects.filter(kind__in=(Event.Kind.SUBMITTED, Event.Kind.RETRACTED)).order_by("-id")
+    counts = blind_answers().aggregate(number=Count("pk"), last=Max("pk"))
+    last_case = Case.objects.aggregate(last=Max("pk"))
+    return (*counts.values(), *last_case.values(), about_reviews.values_list("hash", flat=True).first())
 
 
 @lru_cache(maxsize=64)

@@ -3,10 +3,8 @@
 It is stored as JSON on the case row.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -146,12 +144,6 @@ def spec_from_json(data: dict[str, Any]) -> CaseSpec:
     Raises pydantic's ValidationError if the data has another shape.
     """
     return _SPEC.validate_python(data)
-
-
-@lru_cache(maxsize=200)  # about 50 KB each
-def spec_from_text(text: str) -> CaseSpec:
-    """The spec from JSON text, cached, as every page, draft and submission of a case needs it."""
-    return spec_from_json(json.loads(text))
 
 
 def answers_to_json(answers: Answers) -> dict[str, Any]:

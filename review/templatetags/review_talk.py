@@ -8,7 +8,6 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
 
-from review.common import sql
 from review.discussion import guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks as discussion_remarks
@@ -51,9 +50,7 @@ def discussion(case: Case, user: User) -> list[dict[str, Any]]:
 
     Only those who oversee cases see real names.
     """
-    if case.undiscussed:
-        return []
-    remarks = sql.rows_unless_empty(discussion_remarks.remarks_shown_to(user, case))
+    remarks = list(discussion_remarks.remarks_shown_to(user, case))
     if not remarks:
         return []
     roles = Assignment.objects.filter(case=case, physician__isnull=False).values_list("physician", "role")
@@ -74,12 +71,7 @@ def _author_key(author: User, names: dict[int, str]) -> str:
 
 @register.simple_tag
 def notices(user: User) -> list[Notice]:
-    """`{% notices user as waiting %}`: the newest unread notices, queried at most once per page.
-
-    Not queried at all if the request's account is known to have none (`AccountBackend`).
-    """
-    if not getattr(user, "has_notices", True):
-        return []
+    """`{% notices user as waiting %}`: the newest unread notices, queried at most once per page."""
     if not hasattr(user, "waiting_notices"):
         user.waiting_notices = discussion_notices.notices_for(user)  # type: ignore[attr-defined]
     unread: list[Notice] = user.waiting_notices  # type: ignore[attr-defined]

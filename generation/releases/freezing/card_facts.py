@@ -13,7 +13,6 @@ from django.db.models import F, Sum
 from generation.models import BatchRole, PromptSet, SampleVersion
 from generation.releases.freezing.content import CHUNK, Totals
 from generation.samples.validity import validity
-from review.common.sql import among
 from review.models import ActiveInterval, User
 
 
@@ -27,7 +26,7 @@ def card_facts(benchmark: str, totals: Totals, cases: Sequence[int]) -> dict[str
     """
     seconds = 0.0
     for start in range(0, len(cases), CHUNK):
-        intervals = ActiveInterval.objects.filter(among("assignment__case", cases[start : start + CHUNK]))
+        intervals = ActiveInterval.objects.filter(assignment__case__in=cases[start : start + CHUNK])
         total = intervals.aggregate(total=Sum(F("ended_at") - F("began_at")))["total"]
         seconds += total.total_seconds() if total else 0.0
     roles = BatchRole.objects.filter(batch__in=totals.batches).order_by("role", "endpoint__name")

@@ -5,9 +5,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F
-
-from generation.common.stored_json import parsed
 from generation.images.queries import exported_paths
 from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, SourceRecord
 from generation.recipes import registry
@@ -17,17 +14,15 @@ from generation.releases.exporters.base import canonical
 from generation.releases.freezing.composition import Choice
 from generation.sources import queries as sources_queries
 from review.access.visibility import counted_reviews
-from review.common.sql import among, as_text, parse_json
 from review.rules.state_machine import NOT_SAMPLED, Ground
 
 CHUNK = 500
 _COLUMNS = (
-    *("pk", "number", "simulated", "sample_id", "sample__task", "sample_arm"),
+    *("pk", "number", "simulated", "sample_id", "sample__task", "sample__arm"),
     *("case_id", "case__ground", "case__language", "case__specialty"),
     *("sample__record__source_id", "sample__record__external_id", "prompt", "sample__batch_id"),
-    "case__spec__form_version",
+    *("case__spec__form_version", "content", "citations", "made"),
 )
-_JSON = ("content", "citations", "made")
 Facets = tuple[tuple[str, str], ...]  # (name, value) pairs under which one rubric is counted
 
 
@@ -84,7 +79,7 @@ def frozen_samples(
         chunk = chosen[start : start + CHUNK]
         pks = [choice.version_id for choice in chunk]
         rubrics = _rubrics(pks)
-        rows = {row["pk"]: row for row in _versions(pks)}
+        rows = {row["pk"]: row for row in SampleVersion.objects.filter(pk__in=pks).values(*_COLUMNS)}
         reviewers = _reviewers_of([row["case_id"] for row in rows.values()])
         paths = exported_paths(image for row in rows.values() for image in row["content"].get("images", ()))
         for choice in chunk:
@@ -117,20 +112,13 @@ def frozen_samples(
             )
 
 
-def _versions(pks: Sequence[int]) -> Iterator[dict[str, Any]]:
-    rows = SampleVersion.objects.filter(among("pk", pks)).annotate(sample_arm=F("sample__arm"))
-    for row in rows.values_list(*_COLUMNS, *map(as_text, _JSON)):
-        values = dict(zip((*_COLUMNS, *_JSON), row, strict=True))
-        yield values | {name: parse_json(values[name]) for name in _JSON}
-
-
 def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
     by_version: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    rows = Rubric.objects.filter(among("version", pks), removed=False).order_by("pk")
+    rows = Rubric.objects.filter(version__in=pks, removed=False).order_by("pk")
     for version, key, approved, criterion, traps, severity, polarity in rows.values_list(
-        "version_id", "key", "approved", "criterion", as_text("traps"), "severity", "polarity"
+        "version_id", "key", "approved", "criterion", "traps", "severity", "polarity"
     ):
-        rubric = {"key": key, "criterion": approved or criterion, "traps": parsed(traps), "severity": severity}
+        rubric = {"key": key, "criterion": approved or criterion, "traps": traps, "severity": severity}
         by_version[version].append(rubric | ({"polarity": polarity} if polarity else {}))
     return by_version
 
@@ -138,7 +126,7 @@ def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
 def _reviewers_of(cases: Sequence[int]) -> dict[int, list[tuple[int, bool]]]:
     """Case -> (physician, whether simulated) for each of its reviews."""
     by_case: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-    rows = counted_reviews().filter(among("case", cases)).order_by()
+    rows = counted_reviews().filter(case__in=cases).order_by()
     for case, physician, simulated in rows.values_list("case_id", "physician_id", "physician__simulated"):
         by_case[case].append((physician, simulated))
     return by_case
@@ -167,7 +155,7 @@ def _export_object(
         "simulated": row["simulated"],
         "language": row["case__language"],
         "specialty": row["case__specialty"],
-        "arm": row["sample_arm"],
+        "arm": row["sample__arm"],
         "source": {
             "dataset": source.name,
             "format": source.format,
@@ -256,7 +244,7 @@ def sources(ids: Sequence[int], sample_counts: Mapping[int, int]) -> list[dict[s
     """
     joined: dict[int, int] = defaultdict(int)
     for start in range(0, len(ids), CHUNK):
-        chunk = SampleVersion.objects.filter(among("pk", ids[start : start + CHUNK])).order_by()
+        chunk = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).order_by()
         records = SourceRecord.objects.only("pk").filter(samples__versions__in=chunk, refers__isnull=False).distinct()
         if not (referring := list(records)):
             continue

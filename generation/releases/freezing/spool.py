@@ -7,15 +7,13 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.releases.exporters import jsonl
-from generation.releases.exporters.base import canonical
 from generation.releases.freezing.content import FrozenSample
-from review.common.bulk_rows import insert_rows, reserve_keys
 
-STORED_TOGETHER = 1000  # samples in one COPY
+STORED_TOGETHER = 1000  # samples
 _LENGTH = 8  # bytes of the length in front of each sample in the file
 
 
@@ -35,13 +33,7 @@ class Spool:
     def add(self, entry: FrozenSample) -> None:
         self._digests[entry.choice.split].update(jsonl.line(entry.fields).encode())
         sample = {name: value for name, value in entry.fields.items() if name not in ("rubrics", "split")}
-        rubrics = [
-            (
-                *(rubric["key"], rubric["criterion"], canonical(rubric["traps"]), rubric["severity"]),
-                *(rubric.get("polarity", ""), facets),
-            )
-            for rubric, facets in zip(entry.sample["rubrics"], entry.facets, strict=True)
-        ]
+        rubrics = list(zip(entry.sample["rubrics"], entry.facets, strict=True))
         row = (entry.choice.version_id, str(entry.choice.split), entry.sample["sample_id"], entry.sample["task"])
         stored = json.dumps((*row, jsonl.as_object(sample), rubrics)).encode()
         self._file.write(len(stored).to_bytes(_LENGTH))
@@ -57,7 +49,6 @@ class Spool:
 
     @transaction.atomic
     def store(self, release: Release) -> None:
-        _compress_fast()
         self._file.seek(0)
         entries = enumerate(self._stored())
         while chunk := list(islice(entries, STORED_TOGETHER)):
@@ -68,40 +59,25 @@ class Spool:
             yield json.loads(self._file.read(int.from_bytes(length)))
 
 
-def _compress_fast() -> None:
-    """Let PostgreSQL compress the texts of this transaction with lz4, if it can.
-
-    It writes and reads faster than the default.
-    """
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT set_config(name, 'lz4', true) FROM pg_settings"
-                " WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)"
-            )
-
-
 def _store(release: Release, chunk: list[tuple[int, tuple[Any, ...]]]) -> None:
-    keys = reserve_keys(ReleasedSample, len(chunk))
-    insert_rows(
-        ReleasedSample,
-        ("id", "release_id", "position", "version_id", "key", "task", "exported", "split"),
-        (
-            (key, release.pk, position, version, name, task, exported, split)
-            for key, (position, (version, split, name, task, exported, _rubrics)) in zip(keys, chunk, strict=True)
-        ),
+    samples = ReleasedSample.objects.bulk_create(
+        ReleasedSample(
+            release=release,
+            position=position,
+            version_id=version,
+            split=split,
+            key=key,
+            task=task,
+            exported=json.loads(exported),
+        )
+        for position, (version, split, key, task, exported, _rubrics) in chunk
     )
-    rubrics = [(key, rubric) for key, (_position, entry) in zip(keys, chunk, strict=True) for rubric in entry[-1]]
-    rubric_keys = reserve_keys(ReleasedRubric, len(rubrics))
-    insert_rows(
-        ReleasedRubric,
-        ("id", "sample_id", "key", "criterion", "traps", "severity", "polarity"),
-        ((pk, sample, *rubric[:5]) for pk, (sample, rubric) in zip(rubric_keys, rubrics, strict=True)),
+    rows = [
+        (ReleasedRubric(sample=sample, **rubric), facets)
+        for sample, (_position, entry) in zip(samples, chunk, strict=True)
+        for rubric, facets in entry[-1]
+    ]
+    ReleasedRubric.objects.bulk_create(rubric for rubric, _facets in rows)
+    Facet.objects.bulk_create(
+        Facet(rubric=rubric, name=name, value=value) for rubric, facets in rows for name, value in facets
     )
-    insert_rows(Facet, ("rubric_id", "name", "value"), _facets(rubric_keys, rubrics))
-
-
-def _facets(keys: list[int], rubrics: list[tuple[int, Any]]) -> Iterator[tuple[int, str, str]]:
-    for key, (_sample, rubric) in zip(keys, rubrics, strict=True):
-        for name, value in rubric[5]:
-            yield key, name, value

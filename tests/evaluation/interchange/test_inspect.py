@@ -6,7 +6,6 @@ import re
 import struct
 import subprocess
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -263,10 +262,4 @@ def test_a_log_that_needs_too_much_memory_is_refused_by_name(release: Release, t
 
 def test_long_answers_are_stored_in_small_chunks() -> None:
     long_rows = [files.VerdictRow("line", "s", "R1", "m", True, "judged", "x" * 2**22, "", 0, "", "")] * 9
-    with ThreadPoolExecutor(1) as reader:
-        chunks = rows.Chunks(iter(long_rows), 5000, reader)
-        sizes = []
-        for chunk in chunks:
-            sizes.append(len(chunk))
-            chunks.parse_next()
-    assert sizes == [5, 4]
+    assert [len(chunk) for chunk in rows.chunked(long_rows, 5000)] == [5, 4]

@@ -3,18 +3,15 @@
 import json
 from collections import Counter
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from django.db import connection
-from django.utils import timezone
 
 from generation.batches import bulk_making, launch, services
 from generation.batches.launch import BatchSettings
 from generation.models import Batch, Draft, Rubric, Sample, SampleVersion
 from generation.models.work import Work
 from review.audit import verification
-from review.common import bulk_rows
 from review.models import Case, Event
 from review.rules.case_spec import spec_to_json
 from tests.engine import import_file
@@ -60,37 +57,8 @@ def test_unreviewed_samples_in_bulk_are_stored_like_single_ones(tmp_path: Path) 
         assert (version.sample.key, version.title) == (case.lineage, version.content["statement"])
 
 
-def test_bulk_insert_stores_the_same_rows_as_bulk_create(tmp_path: Path) -> None:
-    batch = batch_of(tmp_path, 2)
-    first = batch.drafts.order_by("pk")[0]
-    fields = {
-        "batch": batch,
-        "record": first.record,
-        "parent": first,
-        "preferred": ["a", "é"],
-        "data": {"x": [1, None, 'q"\t\\N\n']},
-    }
-    running = {"status": Work.Status.RUNNING, "token": uuid4(), "lease_until": timezone.now()}
-
-    def rows() -> list[Draft]:
-        return [Draft(**fields), Draft(**fields, **running), Draft(**fields, detail="\\N")]
-
-    inserted, created = rows(), Draft.objects.bulk_create(rows())
-    bulk_rows.bulk_insert(inserted)
-    bulk_rows.bulk_insert([])
-    assert len({row.pk for row in [*inserted, *created, Draft.objects.create(**fields)]}) == 7, "no key is given twice"
-    for ours, theirs in zip(inserted, created, strict=True):
-        stored = [{**vars(Draft.objects.get(pk=row.pk)), "id": 0, "_state": None} for row in (ours, theirs)]
-        stored[0]["token"] = stored[1]["token"] = None
-        stored[0]["lease_until"] = stored[1]["lease_until"] = bool(stored[0]["lease_until"])
-        assert stored[0] == stored[1]
-        assert not ours._state.adding
-        assert Draft.objects.get(pk=ours.pk).data == fields["data"]
-
-
-def test_postgresql_analyzes_tables_after_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgresql_analyzes_tables_after_many_rows(tmp_path: Path) -> None:
     """Without ANALYZE, the planner still takes the tables for small, and queries take minutes."""
-    monkeypatch.setattr(bulk_rows, "ANALYZE_THRESHOLD", 3)
     services.work_on_batch(batch_of(tmp_path, 4).pk)
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:

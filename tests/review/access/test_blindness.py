@@ -290,7 +290,7 @@ def test_a_copy_looks_like_an_open_case(ana: User) -> None:
     shown = page.get(reverse("review:mine-detail", args=[review.pk])).content.decode()
     assert not any(f"badge--{state}" in shown for state in State)
     assert visibility.outcome_shown_to(ana, review) == ""
-    assert queries.retractable_review(ana) == queries.RetractableReview(review.pk, review.case.title)
+    assert queries.retractable_review(ana) == review
     retraction.retract(ana, review.pk)
     assert Case.objects.get(pk=review.case_id).state == State.PRIMARY
     claim_and_submit(ana, rejection())

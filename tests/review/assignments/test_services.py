@@ -428,7 +428,7 @@ def test_a_save_that_loses_the_case_midway_reports_the_loss(ana: User, bo: User,
     ana_assignment = claim(ana)
     assert ana_assignment.token is not None
     save = partial(assignments_services.save_draft, ana, ana_assignment.pk, ana_assignment.token)
-    loaded = assignments_queries.assignment_for_post(ana, ana_assignment.pk)
+    loaded = assignments_queries.assignment_for_post(ana_assignment.pk)
     clock.advance(minutes=16)
     claim(bo)
     with pytest.raises(errors.LeaseLost):

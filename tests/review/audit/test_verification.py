@@ -137,11 +137,9 @@ def test_a_published_line_is_the_canonical_form_of_the_hashed_entry(events: list
         )  # fmt: skip
         line = chain_entries.canonical({**as_hashed, "hash": event.hash})
         expected.setdefault(event.case.lineage, []).append(line.decode() + "\n")
-    request = publishing.trail_requester(key=key, upto=verification.last_sequence())
-    assert request([*expected, "nobody"])() == {**expected, "nobody": []}
-    assert request([case.lineage])() == {case.lineage: expected[case.lineage]}
-    earlier = publishing.trail_requester(key=key, upto=verification.last_sequence() - 1)
-    assert earlier([case.lineage])() == {case.lineage: expected[case.lineage][:-1]}
+    last = verification.last_sequence()
+    assert publishing.trails([*expected, "nobody"], key=key, upto=last) == {**expected, "nobody": []}
+    assert publishing.trails([case.lineage], key=key, upto=last - 1) == {case.lineage: expected[case.lineage][:-1]}
 
 
 def _noon() -> datetime:
