@@ -302,17 +302,14 @@ class Env(BaseSettings):
     def database(self) -> dict[str, object]:
         """Django's DATABASES["default"]."""
         if self.database_url:
-            settings: dict[str, Any] = {**dj_database_url.parse(self.database_url, engine="mhb_site.postgresql")}
+            settings: dict[str, Any] = {**dj_database_url.parse(self.database_url)}
             url_options = settings.get("OPTIONS", {})  # from the URL: sslmode, options
+            settings["CONN_HEALTH_CHECKS"] = True  # the pool hands out no connection that died with a restart
             settings["OPTIONS"] = {
                 **url_options,
                 # Attempts to reconnect back off, and after a long outage the next one would be far
                 # away. With this limit, the next request tries again.
                 "pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20, "reconnect_timeout": 5},
-                # Planning takes longer than executing, so statements are prepared on their second
-                # use.
-                "server_side_binding": True,
-                "prepare_threshold": 1,
                 # With outdated statistics, PostgreSQL considers a claim expensive and compiles it,
                 # for half a second.
                 "options": f"-c jit=off {url_options.get('options', '')}".strip(),

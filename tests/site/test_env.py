@@ -60,9 +60,7 @@ def test_production_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not environment.embedded
     assert environment.secret() == KEY
     assert (environment.database()["HOST"], environment.database()["NAME"]) == ("db.example", "mhb")
-    assert environment.database()["ENGINE"] == "mhb_site.postgresql", (
-        "the pool hands out no connection that died with a restart"
-    )
+    assert environment.database()["CONN_HEALTH_CHECKS"], "the pool hands out no connection that died with a restart"
     assert environment.allowed_hosts == ["mhb.example", "www.mhb.example"]
     assert environment.https
 

@@ -392,5 +392,6 @@ def test_a_claim_locks_one_row_and_updates_it_only_if_it_is_free(ana: User) -> N
     assert '"hold"' in condition
     assert '"lease_until" <' in condition
     if connection.vendor == "postgresql":
-        [selection] = [sql for sql in statements if "SKIP LOCKED" in sql]
-        assert "LIMIT 1" in selection
+        selections = [sql for sql in statements if "SKIP LOCKED" in sql]
+        assert selections
+        assert all(sql.rstrip().endswith("LIMIT 1 FOR UPDATE SKIP LOCKED") for sql in selections)
