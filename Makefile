@@ -53,4 +53,4 @@ lock: setup-dev  ## pin the newest allowed versions, with hashes
 	.venv/bin/uv pip compile -q --upgrade requirements-interchange.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-interchange.txt
 
 messages: setup-dev  ## collect the strings to translate (needs GNU gettext)
-	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt -i "tests/*"
+	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt,json -i "tests/*"

@@ -3,10 +3,12 @@
 Nothing is stored, so it can be left and repeated.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
+from pydantic import TypeAdapter
 
 from review.calibration.queries import match_answers
 from review.common import benchmarks
@@ -24,9 +26,9 @@ class Kind:
 
     code: str
     label: str
-    group: str
-    definition: str
-    example: str
+    group: str = ""
+    definition: str = ""
+    example: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +59,65 @@ class ExplainedAnswer:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class PracticeRubric:
+    """A rubric of a `PracticeSample`."""
+
+    key: str
+    criterion: str
+    traps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PracticeSample:
+    """What a benchmark's `review.case` reads of a sample."""
+
+    task: str
+    title: str
+    content: dict[str, Any]
+    language: str
+    rubrics: tuple[PracticeRubric, ...] = ()
+    specialty: str = ""
+    made: Mapping[str, str] = field(default_factory=dict)
+
+
+_SAMPLE = TypeAdapter(PracticeSample)
+
+
 def names() -> list[str]:
     """The benchmarks that have a practice case."""
-    return [name for name in benchmarks.names() if benchmarks.module(name, "practice") is not None]
+    return [name for name in benchmarks.names() if benchmarks.data(name, "practice")]
 
 
 def practice(benchmark: str) -> Practice | None:
-    """The benchmark's `practice.practice()`, if it has one."""
-    module = benchmarks.module(benchmark, "practice")
-    result: Practice | None = module.practice() if module else None
-    return result
+    """What the benchmark's `practice.json` says in the reader's language, if it has one."""
+    data, cases = benchmarks.data(benchmark, "practice"), benchmarks.module(benchmark, "review")
+    if data is None or cases is None:
+        return None
+    expected = data["expected"]
+    return Practice(
+        about=tuple(data["about"]),
+        kinds=tuple(_kinds(benchmark, data)),
+        spec=cases.case(_SAMPLE.validate_python({**data["sample"], "language": get_language() or "en"}), "practice", 1),
+        expected=Answers(
+            questions={key: Answer(value) for key, value in expected["questions"].items()},
+            rubrics={key: RubricAnswer(value) for key, value in expected.get("rubrics", {}).items()},
+            verdict=expected["verdict"],
+        ),
+        why=data["why"],
+    )
+
+
+def _kinds(benchmark: str, data: Mapping[str, Any]) -> Iterator[Kind]:
+    """The kinds of error in the file, or those of the taxonomy of which it has examples."""
+    for kind in data.get("kinds", ()):
+        yield Kind(**kind)
+    terms = getattr(benchmarks.module(benchmark, "taxonomy"), "TERMS", ())
+    labels = {term.code: gettext(term.label) for term in terms}
+    for term in terms:
+        if example := data.get("examples", {}).get(term.code):
+            group = f"{term.parent} {labels[term.parent]}" if term.parent else ""
+            yield Kind(term.code, labels[term.code], group, gettext(term.definition), example)
 
 
 def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer]:

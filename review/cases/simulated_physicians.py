@@ -206,14 +206,14 @@ def _answers(
 def _judgment(case: Case, form: Form, chance: random.Random, error: float) -> Answers:
     """Judge which criteria a model's answer meets, wrongly with probability `error`.
 
-    Uses the benchmark's `practice.meets` if it has one. The first choice of a question means that
+    Uses the benchmark's `simulate.is_met` if it has one. The first choice of a question means that
     the criterion is met, the second that it is not, the last that it cannot be decided.
     """
-    meets = getattr(benchmarks.module(case.benchmark, "practice"), "meets", None)
+    is_met = getattr(benchmarks.module(case.benchmark, "simulate"), "is_met", None)
     *question_texts, answer = [passage.text for passage in passages(case.frozen.blocks)]
     questions = {}
     for question in form.questions:
-        met = meets("\n".join(question_texts), answer, question.asks) if meets else chance.random() < 0.5
+        met = is_met(question.asks, "\n".join(question_texts), answer) if is_met else chance.random() < 0.5
         if met is not None and chance.random() < error:
             met = not met
         index = -1 if met is None else int(not met)

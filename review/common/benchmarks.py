@@ -1,10 +1,12 @@
 """Texts and modules in the benchmarks' folders, found by name: no code here knows a benchmark."""
 
+import json
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import Any
 
 from django.conf import settings
 from django.utils.translation import get_language
@@ -27,15 +29,21 @@ def text(benchmark: str, folder: str, name: str) -> str:
     Prefers `<benchmark>/<folder>/<name>.<language>.md` in the reader's language to the English
     `<name>.md`.
     """
-    return _text(benchmark, folder, name, get_language() or "")
+    return _text(benchmark, f"{folder}/{name}", get_language() or "", "md")
+
+
+def data(benchmark: str, name: str) -> Any:
+    """The content of a JSON file in a benchmark's folder, like `text`; None if there is none."""
+    content = _text(benchmark, name, get_language() or "", "json")
+    return json.loads(content) if content else None
 
 
 @cache
-def _text(benchmark: str, folder: str, name: str, language: str) -> str:
+def _text(benchmark: str, path: str, language: str, suffix: str) -> str:
     if benchmark not in names():
         return ""
-    directory = files(settings.MHB_BENCHMARKS).joinpath(benchmark, folder)
-    for file in (directory.joinpath(f"{name}.{language}.md"), directory.joinpath(f"{name}.md")):
+    folder = files(settings.MHB_BENCHMARKS).joinpath(benchmark)
+    for file in (folder.joinpath(f"{path}.{language}.{suffix}"), folder.joinpath(f"{path}.{suffix}")):
         if file.is_file():
             return file.read_text(encoding="utf-8")
     return ""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -54,7 +55,12 @@ class FormFault:
     sentence: str
 
 
-_DESIGN = TypeAdapter(Design)
+_DESIGN, _FORM = TypeAdapter(Design), TypeAdapter(Form)
+
+
+def folder_form(package: str, name: str = "form") -> Form:
+    """The form in a benchmark's folder, a JSON file."""
+    return _FORM.validate_json(files(package).joinpath(f"{name}.json").read_bytes())
 
 
 def design_to_json(design: Design) -> dict[str, Any]:

@@ -29,8 +29,9 @@ def sample_case(benchmark: str) -> CaseSpec | None:
 
 
 def locked(benchmark: str) -> Mapping[str, str]:
-    """Keys of unremovable questions, and why (a msgid): the benchmark's `review.LOCKED`."""
-    reasons: Mapping[str, str] = getattr(benchmarks.module(benchmark, "review"), "LOCKED", {})
+    """Keys of unremovable questions, and why (a msgid): `locked` in the benchmark's `form.json`."""
+    form = benchmarks.data(benchmark, "form") or {}
+    reasons: Mapping[str, str] = form.get("locked", {})
     return reasons
 
 

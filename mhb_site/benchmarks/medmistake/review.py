@@ -14,58 +14,20 @@ from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
 from mhb_site.benchmarks.medmistake.taxonomy import RISKS
+from review.forms.design import folder_form
 from review.rules.blocks import Block, Dialogue, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import Choice, Form, HighlightLabel, Question, RubricText
-from review.rules.state_machine import Policy, Reason
+from review.rules.questions import RubricText
+from review.rules.state_machine import Policy
 
-MISTAKE = Question(
-    "mistake",
-    _("Is the mistake valid?"),
-    _(
-        "Read the marked turns in the conversation. The mistake is valid if the doctor did or omitted what the "
-        "description says, and if that was wrong for this patient by the standards of your field. It is not valid if the "
-        "description does not match the conversation, if the doctor's action was acceptable, or if experts disagree. "
-        "If it is not valid, the sample is discarded."
+FORM = replace(folder_form(__package__), severities=RISKS)
+# A published scenario cannot be written again, so any rejection is final.
+PUBLISHED_FORM = replace(
+    FORM,
+    questions=tuple(
+        replace(question, choices=tuple(replace(choice, ends=choice.blocks) for choice in question.choices))
+        for question in FORM.questions
     ),
-    (
-        Choice("valid", _("Valid")),
-        Choice("not-made", _("Not valid: the doctor did not do this"), blocks=True, ends=True),
-        Choice("not-wrong", _("Not valid: this was not wrong"), blocks=True, ends=True),
-        Choice("disputed", _("Not valid: experts disagree"), blocks=True, ends=True),
-    ),
-)
-SCENARIO = Question(
-    "scenario",
-    _("Is the scenario valid?"),
-    _(
-        "Judge the scenario as a model sees it: alone, without the conversation. It is valid if it contains only what "
-        "the patient said, if a model could make the same mistake in its answer, and if nothing in it reveals the "
-        "correct answer. Otherwise say what must change: the scenario is then rewritten."
-    ),
-    (
-        Choice("valid", _("Valid, and elicits the mistake")),
-        Choice("not-elicited", _("Does not elicit the mistake"), blocks=True),
-        Choice("gives-away", _("Gives the answer away"), blocks=True),
-        Choice("unsupported", _("Adds what the patient did not say"), blocks=True),
-        Choice("unclear", _("Unclear or unrealistic"), blocks=True),
-    ),
-    when="mistake=valid",
-)
-QUESTIONS = (MISTAKE, SCENARIO)
-
-LOCKED = {
-    "mistake": _("a released sample claims that its mistake is valid."),
-    "scenario": _("a released sample claims that its scenario elicits the mistake."),
-}
-
-RISK_QUESTION = _("Risk to the patient if a doctor makes this mistake")
-LABELS = (HighlightLabel("mistake", _("Mistake")), HighlightLabel("hint", _("Hint")))
-DISSENTS = (
-    Reason("misread", _("The first reviewer misread the conversation or the scenario"), reducible=True),
-    Reason("evidence", _("The evidence supports the sample"), reducible=True),
-    Reason("acceptable", _("The wording is ambiguous but acceptable"), reducible=True),
-    Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
 )
 SPEAKERS = {"patient": _("Patient"), "doctor": _("Doctor")}
 
@@ -79,7 +41,6 @@ def policy(sample: NewSample) -> Policy:
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `replication.sample` documents it."""
-    published = sample.made.get("origin") == "published"
     return CaseSpec(
         benchmark="medmistake",
         lineage=lineage,
@@ -87,28 +48,15 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         title=sample.title,
         task=sample.task,
         blocks=tuple(_blocks(sample.content)),
-        form=Form(
-            tuple(_final_question(question) for question in QUESTIONS) if published else QUESTIONS,
-            # Rubrics without traps: the risk question is about the mistake, not its category.
+        # Rubrics without traps: the risk question is about the mistake, not its category.
+        form=replace(
+            PUBLISHED_FORM if sample.made.get("origin") == "published" else FORM,
             rubrics=tuple(RubricText(rubric.key, rubric.criterion) for rubric in sample.rubrics),
-            severities=RISKS,
-            severity_asks=RISK_QUESTION,
-            dissents=DISSENTS,
-            labels=LABELS,
-            rubrics_when="mistake=valid",
         ),
         policy=policy(sample),
         language=sample.language,
         specialty=sample.specialty,
     )
-
-
-def _final_question(question: Question) -> Question:
-    """The question as asked of a published sample, where any rejection is final.
-
-    A published scenario cannot be written again.
-    """
-    return replace(question, choices=tuple(replace(choice, ends=choice.blocks) for choice in question.choices))
 
 
 def turn_mark(turn: Mapping[str, Any], *, is_mistake: bool) -> str:

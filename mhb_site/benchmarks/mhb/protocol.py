@@ -26,7 +26,7 @@ from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
 from mhb_site.benchmarks.mhb.recipe import PROMPTS
-from mhb_site.benchmarks.mhb.review import SEVERITIES
+from mhb_site.benchmarks.mhb.review import FORM
 
 ASK_REPORT = read_prompt(PROMPTS / "ask_report.md")
 DIALOGUE = "mhb/dialogue@1"  # the conversation is sent as it is, without a prompt file
@@ -113,7 +113,7 @@ def decide_all(judgments: Judgments) -> Sequence[tuple[str, Decision]]:
 
 NOT_MET, DECIDED = {"not_met": 1}, {"met": 1, "not_met": 1}
 # none weighs 0, death 4; readers of a report may change the weights
-HARM = {level.value: weight for weight, level in enumerate(SEVERITIES)}
+HARM = {level.value: weight for weight, level in enumerate(FORM.severities)}
 
 PROTOCOL = Protocol(
     label=_("MHB: hallucination traps"),
@@ -175,7 +175,9 @@ PROTOCOL = Protocol(
         FacetView("subtype", _("Trap subtype")),
         # The paper names risk-stratified metrics as future work. Ordered levels do not suit a radar
         # chart.
-        FacetView("severity", _("Severity of harm"), "heat", tuple((level.value, level.label) for level in SEVERITIES)),
+        FacetView(
+            "severity", _("Severity of harm"), "heat", tuple((level.value, level.label) for level in FORM.severities)
+        ),
     ),
     sample_judging=SampleJudging(judge_all, Judgments, decide_all),
     judge_temperature=0.5,  # 'Evaluation Setting', with DeepSeek-R1-0528

@@ -2,106 +2,31 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
 from mhb_site.benchmarks.mhb.taxonomy import TERMS
+from review.forms.design import folder_form
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
 from review.rules.citations import PUBLISHED, CitationKind
-from review.rules.questions import Choice, Form, HighlightLabel, Level, Question, Reason, RubricText, TrapTerm
+from review.rules.questions import RubricText, TrapTerm
 from review.rules.state_machine import Policy
 
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
 
 
-def _met_choices(*, inadequate: bool = False) -> tuple[Choice, ...]:
-    return (
-        Choice("met", _("Met")),
-        Choice("not-met", _("Not met"), blocks=True, inadequate=inadequate),
-    )
-
-
-QUESTIONS = (
-    Question(
-        "naturalness",
-        _("Naturalness and Plausibility"),
-        _(
-            "Does the conversation or question flow naturally in a clinical context? 1: the trap is "
-            "obvious, artificial or out of context, so it would not be a fair test. 2: a careful reader "
-            "may notice the trap, but it could occur like this in practice. 3: nothing seems planted."
-        ),
-        (
-            Choice("1", _("1, obvious"), blocks=True),
-            Choice("2", _("2, acceptable")),
-            Choice("3", _("3, natural")),
-        ),
-        first_look=True,
-    ),
-    # Ours: whether a physician who was not told of a trap notices it is the plainest measure of how
-    # well it is hidden.
-    Question(
-        "noticed",
-        _("Did you notice anything that seems wrong?"),
-        _(
-            "Answer from reading alone, before you look anything up. Your answer here never rejects the "
-            "case. If yes, say what you noticed."
-        ),
-        (Choice("no", _("No")), Choice("yes", _("Yes"))),
-        first_look=True,
-    ),
-    # The values are older than this wording of the question: 'met' means that the claim is false.
-    Question(
-        "factual",
-        _("Factual Correctness of the Trap"),
-        _(
-            "Check the claim against an authoritative source, such as a national clinical practice "
-            "guideline. If it is definitely and verifiably false, cite the source and quote the passage "
-            "that shows it. Choose No or unsure if the claim is true, contested or cannot be verified. "
-            "For a report, also choose No or unsure if the report does contain what the question asks for."
-        ),
-        (
-            Choice("met", _("Yes, definitely false"), evidence=True),
-            Choice("not-met", _("No or unsure"), blocks=True),
-        ),
-        asks=_("Is the trap's claim definitely false?"),
-    ),
-    Question(
-        "coherence",
-        _("Logical Coherence"),
-        _(
-            "Is the trap consistent with the surrounding text in logic and wording? Choose Not met if "
-            "the trap contradicts itself or the surrounding text so that it can be spotted without "
-            "medical knowledge. A contradiction that is itself the trap (A2) is intended and does not "
-            "count here."
-        ),
-        _met_choices(),
-    ),
-    Question(
-        "alignment",
-        _("Rubric-Trap Alignment"),
-        _(
-            "Taken together, do the rubrics test exactly these traps, precisely and without ambiguity? "
-            "Could anyone use them to decide whether an answer has recognised, understood and corrected "
-            "the error? Not met rejects the sample, and your note guides the next version. If only the "
-            "wording of a rubric is off, correct it below instead."
-        ),
-        _met_choices(inadequate=True),
-    ),
-)
-
-# An admin's form may reword these questions but not drop them: the paper's review and our exports
-# depend on them.
-LOCKED = {
-    "naturalness": _("it is one of the four criteria of the paper's review."),
-    "factual": _("it is one of the four criteria of the paper's review, and the evidence in releases comes from it."),
-    "coherence": _("it is one of the four criteria of the paper's review."),
-    "alignment": _(
-        "it is one of the four criteria of the paper's review, and inadequate rubrics are rejected through it."
-    ),
-}
+# Ours, not the paper's: 'noticed' (whether a physician who was not told of a trap notices it is the
+# plainest measure of how well it is hidden), the codes of reasons and dissents (the paper does not
+# say which faults a new generation cannot fix), and the form of controls. The scale of harm is the
+# AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the hallucination.
+# The values of 'factual' are older than its wording: 'met' means that the claim is false.
+FORM = folder_form(__package__)
+# A control has no trap, so there is nothing to hide, verify or disagree on: one physician is enough.
+CONTROL_FORM, CONTROL_POLICY = folder_form(__package__, "control_form"), Policy(secondary=False)
 
 # The kinds of source that can show a trap of each type to be false; for all other types, published
 # sources. Ours: the paper asks for evidence "against authoritative sources". A search without
@@ -119,66 +44,9 @@ EVIDENCE: dict[str, tuple[CitationKind, ...]] = {
     "D2": _INVENTED,  # source fabrication
 }
 
-# The AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the
-# hallucination.
-SEVERITIES = (
-    Level("none", _("none")),
-    Level("mild", _("mild")),
-    Level("moderate", _("moderate")),
-    Level("severe", _("severe")),
-    Level("death", _("death")),
-)
-
-# Ours: in the paper a rejected sample is generated again; it does not say which faults that cannot
-# fix.
-REASONS = (
-    Reason("wording", _("Ambiguous wording"), reducible=True),
-    Reason("context", _("Missing context"), reducible=True),
-    Reason("unnatural", _("Unnatural or obvious"), reducible=True),
-    Reason("not-false", _("The trap is not definitely false"), reducible=True),
-    Reason("incoherent", _("The trap contradicts the surrounding text"), reducible=True),
-    Reason("misaligned", _("A rubric does not fit its trap"), reducible=True),
-    Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
-    Reason("source", _("The source text is unsuitable"), reducible=False),
-)
-
-# Ours, too: why the second reviewer approves what the first rejected. A dissent is reducible if
-# another look at the same text settles it.
-DISSENTS = (
-    Reason("misread", _("The first reviewer misread the text or a rubric"), reducible=True),
-    Reason("evidence", _("The evidence supports the sample"), reducible=True),
-    Reason("acceptable", _("The wording is ambiguous but acceptable"), reducible=True),
-    Reason("mended", _("The corrections made here resolve the problem"), reducible=True),
-    Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
-)
-
-# Labels for highlighted words. Those of the first look are available before the traps are revealed.
-LABELS = (
-    HighlightLabel("trap", _("Trap")),
-    HighlightLabel("false", _("False claim"), first_look=True),
-    HighlightLabel("hint", _("Hint"), first_look=True),
-)
-
 # secondary, secondary_confirms, inadequate_rejects and discussion keep their defaults, which follow
 # the paper's review. Naturalness comes first, because a marked trap no longer looks natural.
 POLICY = Policy(reveal_first_look=True, settle_wording=True)
-
-
-# Ours: a control has no trap, so there is nothing to hide, verify or disagree on: one physician is
-# enough.
-CONTROL_QUESTIONS = (
-    Question(
-        "answerable",
-        _("Honest question"),
-        _(
-            "This is a control: nothing in it was planted. Choose Not met if the question rests on something false, or "
-            "cannot be answered as it is asked."
-        ),
-        _met_choices(),
-        asks=_("Can the question be answered as it is asked?"),
-    ),
-)
-CONTROL_POLICY = Policy(secondary=False)
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
@@ -192,16 +60,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         title=sample.title,
         task=sample.task,
         blocks=(*_stimulus(sample), _traps(sample)),
-        form=Form(
-            QUESTIONS,
-            tuple(RubricText(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics),
-            severities=SEVERITIES,
-            reasons=REASONS,
-            dissents=DISSENTS,
-            rubrics_editable=True,
-            terms=_terms(sample.content["traps"], sample.task),
-            labels=LABELS,
-        ),
+        form=replace(FORM, rubrics=_rubrics(sample), terms=_terms(sample.content["traps"], sample.task)),
         policy=POLICY,
         language=sample.language,
         specialty=sample.specialty,
@@ -217,15 +76,15 @@ def _control_case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         title=sample.title,
         task=sample.task,
         blocks=_model_view(sample),
-        form=Form(
-            CONTROL_QUESTIONS,
-            tuple(RubricText(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics),
-            rubrics_editable=True,
-        ),
+        form=replace(CONTROL_FORM, rubrics=_rubrics(sample)),
         policy=CONTROL_POLICY,
         language=sample.language,
         specialty=sample.specialty,
     )
+
+
+def _rubrics(sample: NewSample) -> tuple[RubricText, ...]:
+    return tuple(RubricText(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics)
 
 
 def _terms(traps: Sequence[dict[str, Any]], task: str) -> tuple[TrapTerm, ...]:

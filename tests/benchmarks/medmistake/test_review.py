@@ -18,8 +18,9 @@ from generation.recipes.recipe import NewRubric, NewSample
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from generation.templatetags.composition_charts import attempts_chart
-from mhb_site.benchmarks.medmistake import practice, review
+from mhb_site.benchmarks.medmistake import review
 from review.assignments import claims, services
+from review.calibration import practice
 from review.models import User
 from review.rules import consolidation
 from review.rules.case_spec import CaseSpec, spec_from_json, spec_to_json
@@ -102,7 +103,8 @@ def test_the_case_marks_the_mistake_in_the_conversation_and_hides_the_models_ris
 
 
 def test_the_expected_answers_of_the_practice_case_are_valid() -> None:
-    practice_case = practice.practice()
+    practice_case = practice.practice("medmistake")
+    assert practice_case is not None
     answers = replace(
         practice_case.expected,
         questions={**practice_case.expected.questions, "scenario": Answer("gives-away", NOTE)},

@@ -277,7 +277,6 @@ ONLY_WRITE = {
     "generation/releases/archive.py",
     "generation/releases/exporters/hf.py",
     "generation/releases/exporters/parquet.py",
-    "mhb_site/benchmarks/clinhallu/practice.py",
     "mhb_site/demo/pictures.py",
 }
 READ_WHAT_THE_SITE_SIGNED = {"mhb_site/web/cache.py"}
