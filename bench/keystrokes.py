@@ -19,6 +19,7 @@ import django
 from bench import servers, sites
 from bench.core import Result, at_most, exactly, skipped, table
 from mhb_site.server import children
+from review.cases import services as cases_services
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -39,11 +40,10 @@ def prepare() -> dict[str, Any]:
     The database is migrated and empty.
     """
     from bench.cases import medhallu_spec, spec_with_rubrics
-    from review.assignments import services
     from review.rules.case_spec import CaseSpec
 
     def hold_case(name: str, spec: CaseSpec, *before: Callable[[Any], None]) -> dict[str, Any]:
-        case = services.open_case(spec)
+        case = cases_services.open_case(spec)
         for step in before:
             step(case)
         physician, session = _account(name)

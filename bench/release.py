@@ -37,8 +37,8 @@ def _seed(count: int, name: str, people: Sequence[Any]) -> None:
     from generation.models import Rubric, Sample, SampleVersion
     from generation.recipes import registry
     from generation.recipes.recipe import NewRubric, NewSample
-    from review.assignments import services
     from review.audit.trail import record, recording_events
+    from review.cases import services as cases_services
     from review.models import Assignment, Case, Event, Review
 
     now = timezone.now()
@@ -47,7 +47,7 @@ def _seed(count: int, name: str, people: Sequence[Any]) -> None:
     turns = [{**turn, "content": f"{turn['content']} {WORDS}"} for turn in ALTERED]
     content = {"task": "dialogue", "source_turns": TURNS, "turns": turns, "traps": _named_traps()}
     new_sample = NewSample("dialogue", "Case", "en", content, (NewRubric("R1", "Says so.", ("A1",)),))
-    first = services.open_case(registry.case_spec("mhb", new_sample, name, 1))
+    first = cases_services.open_case(registry.case_spec("mhb", new_sample, name, 1))
     samples = Sample.objects.bulk_create(
         Sample(
             benchmark="mhb", task="dialogue", batch=batch, record_id=row.record_id, status="approved", created_at=now

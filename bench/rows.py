@@ -20,7 +20,7 @@ from generation.models import (
 from generation.recipes import registry
 from generation.recipes.recipe import NewRubric, NewSample
 from mhb_site.benchmarks.mhb import taxonomy
-from review.assignments import services
+from review.cases import services as cases_services
 
 TURNS = [
     {"role": "user", "content": "I have had a mild headache since yesterday."},
@@ -63,7 +63,7 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]], benchmark: str =
         "report": {"task": "report", "report": REPORT, "question": QUESTION, "traps": _named_traps()},
     }
     new_sample = NewSample("dialogue", "Case", "en", content["dialogue"], (NewRubric("R1", "Says so.", ("A1",)),))
-    case = services.open_case(registry.case_spec("mhb", new_sample, origin.key, 1))
+    case = cases_services.open_case(registry.case_spec("mhb", new_sample, origin.key, 1))
     version = SampleVersion.objects.create(
         sample=origin, number=1, draft=draft, case=case, title="Case", content=new_sample.content, created_at=now
     )

@@ -17,11 +17,11 @@ BATCH = 1_000  # events per transaction
 def fill(cases: int) -> None:
     """Open `cases` cases, each with its own lineage."""
     from bench.cases import spec
-    from review.assignments import services
+    from review.cases import services as cases_services
 
     shapes = min(SHAPES, cases)
     for number in range(shapes):
-        services.open_case(spec(number))
+        cases_services.open_case(spec(number))
     for start in range(shapes, cases, shapes):
         _copy_cases(start, min(shapes, cases - start))
     _assign_copies()

@@ -18,7 +18,7 @@ from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import chains
 from generation.models import ReleasedRubric
-from review.assignments.services import open_case
+from review.cases.services import open_case
 from review.models import Case, User
 from review.rules.case_spec import CaseSpec
 

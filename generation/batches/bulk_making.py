@@ -3,27 +3,22 @@
 One draft after the other, a million published records would take days. And a draw for review is
 possible only once all drafts of a batch have ended: until then, successful drafts wait without a
 sample.
-
-The resulting samples are the same as those of `samples.services.make_version`. A case that somebody
-reviews is opened like any other.
 """
 
 import hashlib
 import heapq
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.fields.json import KeyTransform
-from django.utils import timezone
 
 from generation.batches import queries
 from generation.common.chunks import analyze_tables
-from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import finish_all, requeue, take
 from generation.engine.watchdog import computing_for
 from generation.engine.worker_lane import SHUTTING_DOWN
@@ -34,12 +29,9 @@ from generation.prompts import queries as prompts_queries
 from generation.recipes import registry
 from generation.recipes.recipe import NewSample
 from generation.recipes.review_sampling import NOT_SAMPLED_FOR_REVIEW, SAMPLED_FOR_REVIEW, ReviewDraw
-from generation.samples.services import generator_of, rubric_rows
-from review.assignments import services
+from generation.samples.services import make_versions
 from review.audit.trail import recording_events
 from review.models import Case, Event
-from review.rules.case_spec import UNDETERMINED, CaseSpec
-from review.rules.state_machine import position
 
 CHUNK = 500  # samples in one transaction
 STREAMED = 2_000
@@ -188,66 +180,11 @@ def _count_drawn_before(batch: Batch, draw: ReviewDraw) -> Counter[tuple[Any, ..
 
 def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> None:
     """Make the samples of these drafts, which have ended, in the caller's transaction."""
-    if not new_samples:
-        return
-    now = timezone.now()
-    simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
-    generator = generator_of(batch)
-    completed = [(row, _complete_sample(row, new, drawn)) for row, new in new_samples]
-    samples = Sample.objects.bulk_create(
-        Sample(
-            benchmark=batch.benchmark,
-            task=new.task,
-            batch=batch,
-            record_id=row.record_id,
-            bound=new.bound,
-            created_at=now,
-        )
-        for row, new in completed
-    )
-    specs = [
-        registry.case_spec(batch.benchmark, new, sample.key, 1).with_history(asked_for=(), simulated=simulated)
-        for sample, (_row, new) in zip(samples, completed, strict=True)
-    ]
-    needs_review = [not position(spec.policy, []).state.final for spec in specs]
-    approved = [sample.pk for sample, is_reviewed in zip(samples, needs_review, strict=True) if not is_reviewed]
-    Sample.objects.filter(pk__in=approved).update(status=Sample.Status.APPROVED)
-    cases = _open_cases(specs, needs_review)
-    versions = [
-        SampleVersion(
-            sample=sample,
-            number=1,
-            draft=row,
-            case=cases[spec.lineage],
-            title=new.title[:300],
-            content=dict(new.content),
-            status=SampleVersion.Status.IN_REVIEW if is_reviewed else SampleVersion.Status.APPROVED,
-            simulated=simulated,
-            prompt=new.prompt[:100],
-            generator=generator,
-            traps=list(dict.fromkeys(trap for rubric in new.rubrics for trap in rubric.traps)),
-            made=dict(new.made),
-            created_at=now,
-        )
-        for sample, spec, is_reviewed, (row, new) in zip(samples, specs, needs_review, completed, strict=True)
-    ]
-    SampleVersion.objects.bulk_create(versions)
-    pairs = zip(versions, completed, strict=True)
-    Rubric.objects.bulk_create(rubric for version, (_row, new) in pairs for rubric in rubric_rows(version, new))
+    make_versions(batch, [(row, _with_draw(row, new, drawn)) for row, new in new_samples])
 
 
-def _complete_sample(row: Draft, new: NewSample, drawn: frozenset[int] | None) -> NewSample:
-    """Add to a new sample whether it was drawn and, if it has none, an unknown language."""
-    made: Mapping[str, str] = new.made
-    if drawn is not None:
-        made = {**made, "review": SAMPLED_FOR_REVIEW if row.pk in drawn else NOT_SAMPLED_FOR_REVIEW}
-    return replace(new, language=new.language or UNDETERMINED, made=made)
-
-
-def _open_cases(specs: Sequence[CaseSpec], needs_review: Sequence[bool]) -> dict[str, Case]:
-    """Open the case of each spec; returns them by lineage."""
-    unreviewed = services.open_unreviewed(
-        [spec for spec, is_reviewed in zip(specs, needs_review, strict=True) if not is_reviewed]
-    )
-    reviewed = [services.open_case(spec) for spec, is_reviewed in zip(specs, needs_review, strict=True) if is_reviewed]
-    return {case.lineage: case for case in (*unreviewed, *reviewed)}
+def _with_draw(row: Draft, new: NewSample, drawn: frozenset[int] | None) -> NewSample:
+    """A new sample with whether it was drawn for review, if its recipe draws."""
+    if drawn is None:
+        return new
+    return replace(new, made={**new.made, "review": SAMPLED_FOR_REVIEW if row.pk in drawn else NOT_SAMPLED_FOR_REVIEW})

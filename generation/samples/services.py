@@ -15,9 +15,9 @@ from generation.models import Batch, BatchRole, Draft, Job, ReviewStratum, Rubri
 from generation.recipes import registry
 from generation.recipes.recipe import NewSample
 from generation.samples import merge_trail
-from review.assignments import services
 from review.audit.trail import record_person, recording_events
 from review.cases import queries as cases_queries
+from review.cases import services as cases_services
 from review.models import PersonEvent, User
 from review.rules.case_spec import UNDETERMINED
 from review.rules.consolidation import SettledRubric
@@ -39,59 +39,70 @@ def save_term(term: TaxonomyTerm, *, actor: User) -> None:
 def make_version(
     row: Draft, batch: Batch, new_sample: NewSample, *, arm: Sample.Arm = Sample.Arm.TRAP
 ) -> SampleVersion:
-    """Store the sample of a draft as a version and open its case.
-
-    A case in an unknown language waits for an admin; the next version keeps the language that an
-    admin set.
-    """
-    now = timezone.now()
-    simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
-    sample, previous = row.sample, None
-    if sample is None:
-        sample = Sample(
-            benchmark=batch.benchmark,
-            task=new_sample.task,
-            batch=batch,
-            record_id=row.record_id,
-            arm=arm,
-            bound=new_sample.bound,
-            created_at=now,
-        )
-        sample.save()
-    else:
-        previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
-    language = previous.case.language if previous else new_sample.language
-    new_sample = replace(_decide_review(new_sample, batch, previous), language=language or UNDETERMINED)
-    spec = registry.case_spec(batch.benchmark, new_sample, sample.key, row.version)
-    case = services.open_case(
-        spec.with_history(asked_for=tuple(previous.reasons) if previous else (), simulated=simulated)
-    )
-    if previous is None:
-        merge_trail.record_earlier_decisions(row, case)
-    version = SampleVersion(
-        sample=sample,
-        number=row.version,
-        draft=row,
-        case=case,
-        title=new_sample.title[:300],
-        content=dict(new_sample.content),
-        simulated=simulated,
-        prompt=new_sample.prompt[:100],
-        generator=generator_of(batch),
-        traps=list(dict.fromkeys(trap for rubric in new_sample.rubrics for trap in rubric.traps)),
-        made=dict(new_sample.made),
-        created_at=now,
-    )
-    version.save()
-    Rubric.objects.bulk_create(rubric_rows(version, new_sample))
-    if row.sample is not None:
-        Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
+    """`make_versions` for one."""
+    [version] = make_versions(batch, [(row, new_sample)], arm=arm)
     return version
 
 
-def rubric_rows(version: SampleVersion, new_sample: NewSample) -> list[Rubric]:
-    """The unsaved rubrics of a new version."""
-    return [
+def make_versions(
+    batch: Batch, made: Sequence[tuple[Draft, NewSample]], *, arm: Sample.Arm = Sample.Arm.TRAP
+) -> list[SampleVersion]:
+    """Store the samples of drafts as versions and open their cases, in the caller's transaction.
+
+    A case in an unknown language waits for an admin; the next version keeps the language that an
+    admin set. A version that nobody is to review is approved at once.
+    """
+    now = timezone.now()
+    simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
+    generator = generator_of(batch)
+    earlier = SampleVersion.objects.filter(sample__in=[row.sample_id for row, _new in made if row.sample_id])
+    previous = {version.sample_id: version for version in earlier.select_related("case").order_by("number")}
+    rows = [(row, _completed(new, batch, previous.get(row.sample_id or 0))) for row, new in made]
+    created = iter(
+        Sample.objects.bulk_create(
+            Sample(
+                benchmark=batch.benchmark,
+                task=new.task,
+                batch=batch,
+                record_id=row.record_id,
+                arm=arm,
+                bound=new.bound,
+                created_at=now,
+            )
+            for row, new in rows
+            if row.sample is None
+        )
+    )
+    samples = [row.sample or next(created) for row, _new in rows]
+    specs = []
+    for (row, new), sample in zip(rows, samples, strict=True):
+        before = previous.get(sample.pk)
+        spec = registry.case_spec(batch.benchmark, new, sample.key, row.version)
+        specs.append(spec.with_history(asked_for=tuple(before.reasons) if before else (), simulated=simulated))
+    cases = cases_services.open_cases(specs)
+    for (row, _new), case in zip(rows, cases, strict=True):
+        if row.sample is None:
+            merge_trail.record_earlier_decisions(row, case)
+    Status = SampleVersion.Status
+    versions = SampleVersion.objects.bulk_create(
+        SampleVersion(
+            sample=sample,
+            number=row.version,
+            draft=row,
+            case=case,
+            title=new.title[:300],
+            content=dict(new.content),
+            status=Status.APPROVED if case.state == State.APPROVED else Status.IN_REVIEW,
+            simulated=simulated,
+            prompt=new.prompt[:100],
+            generator=generator,
+            traps=list(dict.fromkeys(trap for rubric in new.rubrics for trap in rubric.traps)),
+            made=dict(new.made),
+            created_at=now,
+        )
+        for (row, new), sample, case in zip(rows, samples, cases, strict=True)
+    )
+    Rubric.objects.bulk_create(
         Rubric(
             version=version,
             key=rubric.key,
@@ -99,8 +110,22 @@ def rubric_rows(version: SampleVersion, new_sample: NewSample) -> list[Rubric]:
             polarity=rubric.polarity,
             traps=list(rubric.traps),
         )
-        for rubric in new_sample.rubrics
-    ]
+        for version, (_row, new) in zip(versions, rows, strict=True)
+        for rubric in new.rubrics
+    )
+    for status, sample_status in (
+        (Status.APPROVED, Sample.Status.APPROVED),
+        (Status.IN_REVIEW, Sample.Status.IN_REVIEW),
+    ):
+        changed = [version.sample_id for version in versions if version.status == status]
+        Sample.objects.filter(pk__in=changed).exclude(status=sample_status).update(status=sample_status)
+    return versions
+
+
+def _completed(new: NewSample, batch: Batch, previous: SampleVersion | None) -> NewSample:
+    """A new sample with the decision on its review, and with a language."""
+    language = previous.case.language if previous else new.language
+    return replace(_decide_review(new, batch, previous), language=language or UNDETERMINED)
 
 
 def _decide_review(new_sample: NewSample, batch: Batch, previous: SampleVersion | None) -> NewSample:

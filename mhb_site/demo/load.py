@@ -15,7 +15,7 @@ from generation.recipes import registry
 from generation.sources import services as sources_services
 from mhb_site.demo import clinhallu, medhal, medhallu, medmistake, steps
 from review.cases import services as cases_services
-from review.cases.simulated_physicians import work_queue
+from review.management.simulated_physicians import work_queue
 from review.models import Case, User
 from review.rules.permissions import UserRole
 

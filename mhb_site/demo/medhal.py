@@ -8,7 +8,7 @@ from generation.models import Source
 from generation.releases.freezing.composition import Composition
 from mhb_site.demo import steps
 from review.cases import services as cases_services
-from review.cases.simulated_physicians import work_queue
+from review.management.simulated_physicians import work_queue
 from review.models import Case, User
 from review.rules.state_machine import State
 

@@ -13,7 +13,7 @@ from generation.models import Batch, Endpoint
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
-from review.cases.simulated_physicians import work_queue
+from review.management.simulated_physicians import work_queue
 from review.models import Case, User
 from review.rules.permissions import UserRole
 from review.rules.state_machine import State

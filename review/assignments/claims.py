@@ -14,19 +14,15 @@ from review.access import visibility
 from review.assignments import eligibility, queries
 from review.audit.trail import record, recording_events
 from review.calibration import services
+from review.cases.services import lease, lock_open_case
 from review.discussion.remarks import check_rate
-from review.models import Assignment, Case, Declined, Draft, Event, Notice, Retraction, Review, User
+from review.models import Assignment, Declined, Draft, Event, Notice, Retraction, Review, User
 from review.rules import limits
 from review.rules.permissions import Can, UserRole, allowed, require
 from review.rules.state_machine import Phase, Role, State
 
 Hold = Assignment.Hold
 MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
-
-
-def lease() -> timedelta:
-    """How long an assignment stays reserved without a heartbeat."""
-    return timedelta(minutes=settings.MHB_REVIEW_LEASE_MINUTES)
 
 
 def claim_next(physician: User) -> Assignment | None:
@@ -256,14 +252,18 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
     return assignment
 
 
-def lock_open_case(case_id: int) -> Case:
-    """Lock and return an open case. Raises NotYours, CaseClosed."""
-    case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(pk=case_id).first()
-    if case is None:
-        raise errors.NotYours
-    if State(case.state).final:
-        raise errors.CaseClosed
-    return case
+@recording_events()
+def reserve(case_id: int, *, to: User, actor: User) -> Assignment:
+    """Reserve for `to` the first role of the case that is open and that nobody holds.
+
+    Raises Committed if there is none, and whatever `reassign` raises.
+    """
+    require(actor, Can.OVERSEE)
+    case = lock_open_case(case_id)
+    free = Assignment.objects.filter(case=case, phase=Phase.COMMIT, hold=Hold.OPEN).order_by("pk")
+    if (role := free.values_list("role", flat=True).first()) is None:
+        raise errors.Committed
+    return reassign(case_id, Role(role), to=to, actor=actor)
 
 
 @recording_events()

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
 
 from django.db.models import BigIntegerField, Exists, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Cast, Coalesce, Lower, Trim
@@ -24,14 +23,14 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
 
 from review.calibration import queries
+from review.cases.services import TURNS
 from review.models import Assignment, Case, Declined, Event, Review, User
 from review.rules.case_spec import UNDETERMINED
-from review.rules.state_machine import ADJUDICATORS, Phase, Policy, Role, State
+from review.rules.state_machine import ADJUDICATORS, Phase, Role, State
 
 Hold = Assignment.Hold
 BAND = 64  # cases (by primary key) that are ordered differently for each physician
 WINDOW = 2 * BAND  # rows considered per claim: the whole oldest band, with both adjudicators' rows
-TURNS = {State.ADJUDICATION: 0, State.SECONDARY: 1, State.PRIMARY: 2}
 COUNT_LIMIT = 100  # stop counting available cases here; nobody needs the exact number beyond
 PRIME = 65_537  # modulus of the hash that orders a band
 
@@ -45,18 +44,6 @@ WHY_LEFT = gettext_noop("Another physician left this case unfinished.")
 WHY_AGAIN = gettext_noop("You returned this case to the queue earlier, but no other case is available.")
 WHY_PRIORITY = gettext_noop("An admin gave this case priority.")
 WHY_NEXT = gettext_noop("This is one of the cases that have waited longest.")
-
-
-def reviewer_requirements(case: Case, role: Role, policy: Policy) -> dict[str, Any]:
-    """The fields of an assignment with its queue position and the requirements for its reviewer."""
-    return {
-        "priority": case.priority,
-        "turn": TURNS[role.stage],
-        "language": case.language.partition("-")[0].lower(),
-        "specialty": case.specialty.strip().casefold(),
-        "calibration": case.benchmark if policy.calibrated_only else "",
-        "other_hospital": policy.other_hospital,
-    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from django.utils import timezone
 from review import errors
 from review.access import visibility
 from review.assignments import review_drafts
-from review.assignments.claims import lease
 from review.audit.trail import record, recording_events
+from review.cases.services import lease
 from review.models import Assignment, Case, Event, Retraction, Rewording, User
 from review.rules.permissions import Can, require
 from review.rules.state_machine import Phase, State, position

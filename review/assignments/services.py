@@ -1,14 +1,7 @@
-"""Open cases, store drafts and submit reviews.
-
-Each public function is one transaction. Wherever the state of a case changes, its row is locked
-first.
-"""
+"""Store drafts and submit reviews. Each public function is one transaction."""
 
 import uuid
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 
 from django.db import transaction
 from django.utils import timezone
@@ -17,8 +10,8 @@ from django.utils.translation import gettext as _
 from review import errors
 from review.access import visibility
 from review.answers import signatures
-from review.assignments import eligibility, queries, review_drafts
-from review.assignments.claims import fence, lease, renew_unlocked
+from review.assignments import queries, review_drafts
+from review.assignments.claims import fence, renew_unlocked
 from review.assignments.first_look import (
     check_limits,
     highlight_problems,
@@ -26,88 +19,17 @@ from review.assignments.first_look import (
     with_allowed_highlights,
     with_committed_first_look,
 )
-from review.audit.trail import record, record_submitted, recording_events
-from review.discussion import guidelines, remarks
-from review.forms import queries as forms_queries
-from review.models import Assignment, Case, Draft, Event, Review, Rewording, User
-from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json, specs_to_json
+from review.audit.trail import record_submitted, recording_events
+from review.cases.services import follow_reviews, load_progress
+from review.discussion import guidelines
+from review.models import Assignment, Case, Draft, Review, User
+from review.rules.case_spec import answers_from_json, answers_to_json
 from review.rules.consolidation import changes_rubrics, declaration_problems, may_declare, with_verdict
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers, opinion, problems, without_unasked
-from review.rules.state_machine import Phase, Position, Role, State, Verdict, position
+from review.rules.state_machine import Phase, Role, Verdict, position
 
 Hold = Assignment.Hold
-
-
-@recording_events()
-def open_case(spec: CaseSpec, *, actor: User | None = None, kind: Case.Kind = Case.Kind.WORK) -> Case:
-    """Open a case on one sample version for review. Raises IntegrityError if it was opened before.
-
-    A case of kind WORK takes the review form that admins have published for its benchmark, if any,
-    and keeps it. If the policy requires no review, the case is approved and closed at once, and no
-    physician is ever offered it.
-
-    Args:
-        kind: WORK or VALIDATION.
-    """
-    now = timezone.now()
-    if kind == Case.Kind.WORK:
-        spec = forms_queries.with_form_in_force(spec)
-    stored = spec_to_json(spec)
-    case = Case(
-        kind=kind,
-        benchmark=spec.benchmark,
-        lineage=spec.lineage,
-        version=spec.version,
-        title=stored["title"][:300],
-        language=spec.language,
-        specialty=spec.specialty,
-        spec=stored,
-        fresh_eyes_required=spec.policy.fresh_eyes_required,
-        simulated=spec.simulated,
-        opened_at=now,
-    )
-    case.save()
-    record(case, Event.Kind.OPENED, actor)
-    follow_reviews(case, position(spec.policy, []), progress=CaseProgress({}, [], Counter()))
-    return case
-
-
-@recording_events()
-def open_unreviewed(specs: Sequence[CaseSpec]) -> list[Case]:
-    """Like `open_case`, for many cases that need no review: each is approved and closed at once.
-
-    Raises ValueError if a policy requires a review.
-    """
-    now = timezone.now()
-    cases = []
-    opened = list(forms_queries.all_with_form_in_force(specs))
-    for spec, stored in zip(opened, specs_to_json(opened), strict=True):
-        final_position = position(spec.policy, [])
-        if not final_position.state.final:
-            raise ValueError(f"{spec.lineage}: its policy requires a review")
-        cases.append(
-            Case(
-                benchmark=spec.benchmark,
-                lineage=spec.lineage,
-                version=spec.version,
-                title=stored["title"][:300],
-                language=spec.language,
-                specialty=spec.specialty,
-                spec=stored,
-                fresh_eyes_required=spec.policy.fresh_eyes_required,
-                simulated=spec.simulated,
-                state=final_position.state,
-                ground=final_position.ground or "",
-                opened_at=now,
-                closed_at=now,
-            )
-        )
-    Case.objects.bulk_create(cases)
-    for case in cases:
-        record(case, Event.Kind.OPENED, None)
-        record(case, Event.Kind.CLOSED, None, before=State.PRIMARY, after=case.state, ground=case.ground)
-    return cases
 
 
 def save_draft(
@@ -289,82 +211,3 @@ def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answ
     now = position(spec.policy, visibility.opinions(case, progress.reviews))
     follow_reviews(case, now, actor=physician, progress=progress)
     return review
-
-
-@dataclass(frozen=True, slots=True)
-class CaseProgress:
-    """The assignments of a case by role, and its reviews that count, in order.
-
-    Attributes:
-        attempts: number of reviews by role and phase, retracted ones included.
-    """
-
-    assignments: dict[str, Assignment]
-    reviews: list[Review]
-    attempts: Counter[tuple[str, str]]
-
-
-def load_progress(case: Case, own: Assignment | None = None) -> CaseProgress:
-    """The progress of a case, whose row must be locked. `own`: an assignment that is loaded."""
-    assignments = {row.role: row for row in Assignment.objects.filter(case=case).order_by("pk")}
-    reviews = list(Review.objects.filter(case=case).select_related("retraction").order_by("pk"))
-    return CaseProgress(
-        assignments | ({own.role: own} if own else {}),
-        [review for review in reviews if not hasattr(review, "retraction")],
-        Counter((review.role, review.phase) for review in reviews),
-    )
-
-
-def follow_reviews(
-    case: Case, now: Position, *, actor: User | None = None, progress: CaseProgress | None = None
-) -> None:
-    """Update a case to the position `now`: its state, an event, and one assignment per open turn.
-
-    Pass `progress` if the result of `load_progress` is at hand.
-    """
-    at = timezone.now()
-    progress = progress or load_progress(case)
-    if now.state != case.state or now.state.final:
-        before, case.state, case.ground = case.state, now.state, now.ground or ""
-        case.closed_at = at if now.state.final else None
-        case.save(update_fields=["state", "ground", "closed_at"])
-        kind = Event.Kind.CLOSED if now.state.final else Event.Kind.MOVED
-        record(case, kind, actor, before=before, after=now.state, ground=case.ground)
-    if now.awaits_consent:
-        _ask_primary(case, progress, actor)
-    open_turns = {turn.role: turn.phase for turn in now.openings}
-    committed = {review.assignment_id for review in progress.reviews}
-    for role, assignment in progress.assignments.items():
-        phase = open_turns.get(Role(role))
-        if phase is None:
-            if assignment.hold != Hold.DONE and (now.state.final or assignment.pk in committed):
-                waits = bool(now.openings) and assignment.role.startswith("adjudicator")
-                assignment.hold = Hold.WAITING if waits else Hold.DONE
-                assignment.lease_until = None
-                assignment.save(update_fields=["hold", "lease_until"])
-        elif phase != assignment.phase:
-            # The next phase belongs to the physician who committed the first, even after the lease.
-            # It gets a new token, so that a double click on submit cannot answer the second phase.
-            assignment.phase, assignment.hold, assignment.lease_until = phase, Hold.HELD, at + lease()
-            assignment.new_token()
-            assignment.save(update_fields=["phase", "hold", "lease_until", "token"])
-            if phase is Phase.DISCUSS:
-                remarks.notify_of_discussion(assignment)
-    for role in Role:  # in this order, so that the first adjudicator's row is offered first
-        if role in open_turns and role not in progress.assignments:
-            requirements = eligibility.reviewer_requirements(case, role, case.frozen.policy)
-            Assignment.objects.create(case=case, role=role, phase=open_turns[role], opened_at=at, **requirements)
-
-
-def _ask_primary(case: Case, progress: CaseProgress, actor: User | None) -> None:
-    """Ask the primary to accept the secondary's wording. Raises IntegrityError if asked before."""
-    at, hours = timezone.now(), case.frozen.policy.objection_hours
-    last = {review.role: review for review in progress.reviews}
-    Rewording.objects.create(
-        case=case,
-        review=last[Role.SECONDARY],
-        physician_id=last[Role.PRIMARY].physician_id,
-        asked_at=at,
-        due_at=at + timedelta(hours=hours),
-    )
-    record(case, Event.Kind.REWORDED, actor, hours=hours)

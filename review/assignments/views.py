@@ -19,6 +19,7 @@ from review.answers.posted_answers import without_blank_rows
 from review.answers.side_by_side import plain_text
 from review.assignments import case_page, claims, eligibility, first_look, queries, retraction, services
 from review.assignments.forms import PostedReview, posted_corrections, read_posted
+from review.cases.services import lease
 from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
 from review.labels import SUBMISSION_EFFECTS
 from review.models import Assignment, Draft
@@ -49,7 +50,7 @@ def workbench(request: HttpRequest) -> HttpResponse:
             "waiting": eligibility.count_available(me),
             "rewordings": list(rewordings_queries.waiting_for(me).defer("case__spec")[:MAX_REWORDINGS]),
             "retractable": queries.retractable_review(me),
-            "lease_minutes": claims.lease() // timedelta(minutes=1),
+            "lease_minutes": lease() // timedelta(minutes=1),
             "reviews_this_week": reviews_this_week,
             "is_new_reviewer": not reviews_this_week and not visibility.reviews_by(me).exists(),
             "recent_work": reliability.my_week(me, week_ago),

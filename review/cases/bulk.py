@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from review.assignments import claims
 from review.cases import services
 from review.cases.forms import LANGUAGE_CODE, PriorityForm, WithdrawForm
 from review.common.lists import Action
@@ -58,7 +59,7 @@ def case_actions(case_of: Callable[[int], int] = int) -> tuple[Action, ...]:
         Action(
             "reserve",
             _("Reserve"),
-            on_case(lambda key, actor, data: services.reserve(key, to=data["physician"], actor=actor)),
+            on_case(lambda key, actor, data: claims.reserve(key, to=data["physician"], actor=actor)),
             ReserveForm,
         ),
         Action(

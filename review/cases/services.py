@@ -1,13 +1,192 @@
-"""Actions of admins on a case: withdraw it, change its queue settings, reserve it."""
+"""Open cases, keep them in step with their reviews, and change them on behalf of admins.
+
+Wherever the state of a case changes, its row is locked first.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
 
 from review import errors
 from review.access import visibility
-from review.assignments import claims, eligibility
-from review.assignments.services import follow_reviews
 from review.audit.trail import record, recording_events
-from review.models import Assignment, Case, Event, User
+from review.discussion import remarks
+from review.forms import queries as forms_queries
+from review.models import Assignment, Case, Event, Review, Rewording, User
+from review.rules.case_spec import CaseSpec, spec_to_json
 from review.rules.permissions import Can, require
-from review.rules.state_machine import Phase, Role, State, position
+from review.rules.state_machine import Phase, Position, Role, State, position
+
+Hold = Assignment.Hold
+TURNS = {State.ADJUDICATION: 0, State.SECONDARY: 1, State.PRIMARY: 2}
+
+
+def lease() -> timedelta:
+    """How long an assignment stays reserved without a heartbeat."""
+    return timedelta(minutes=settings.MHB_REVIEW_LEASE_MINUTES)
+
+
+def open_case(spec: CaseSpec, *, actor: User | None = None, kind: Case.Kind = Case.Kind.WORK) -> Case:
+    """`open_cases` for one."""
+    [case] = open_cases([spec], actor=actor, kind=kind)
+    return case
+
+
+@recording_events()
+def open_cases(specs: Sequence[CaseSpec], *, actor: User | None = None, kind: Case.Kind = Case.Kind.WORK) -> list[Case]:
+    """Open a case for each sample version. Raises IntegrityError if one was opened before.
+
+    Cases of kind WORK take the review form that admins have published for their benchmark, if any,
+    and keep it. If the policy requires no review, a case is approved and closed at once, and no
+    physician is ever offered it.
+
+    Args:
+        kind: WORK or VALIDATION.
+    """
+    now = timezone.now()
+    if kind == Case.Kind.WORK:
+        specs = forms_queries.with_forms_in_force(specs)
+    cases, positions = [], [position(spec.policy, []) for spec in specs]
+    for spec, at in zip(specs, positions, strict=True):
+        stored = spec_to_json(spec)
+        case = Case(
+            kind=kind,
+            benchmark=spec.benchmark,
+            lineage=spec.lineage,
+            version=spec.version,
+            title=stored["title"][:300],
+            language=spec.language,
+            specialty=spec.specialty,
+            spec=stored,
+            fresh_eyes_required=spec.policy.fresh_eyes_required,
+            simulated=spec.simulated,
+            state=at.state,
+            ground=at.ground or "",
+            opened_at=now,
+            closed_at=now if at.state.final else None,
+        )
+        case.frozen = spec
+        cases.append(case)
+    Case.objects.bulk_create(cases)
+    assignments = []
+    for case, at in zip(cases, positions, strict=True):
+        record(case, Event.Kind.OPENED, actor)
+        if at.state.final:
+            record(case, Event.Kind.CLOSED, actor, before=State.PRIMARY, after=case.state, ground=case.ground)
+        assignments += [_new_assignment(case, turn.role, turn.phase) for turn in at.openings]
+    Assignment.objects.bulk_create(assignments)
+    return cases
+
+
+def _new_assignment(case: Case, role: Role, phase: Phase) -> Assignment:
+    requirements = reviewer_requirements(case, role)
+    return Assignment(case=case, role=role, phase=phase, opened_at=timezone.now(), **requirements)
+
+
+def reviewer_requirements(case: Case, role: Role) -> dict[str, Any]:
+    """The fields of an assignment with its queue position and the requirements for its reviewer."""
+    policy = case.frozen.policy
+    return {
+        "priority": case.priority,
+        "turn": TURNS[role.stage],
+        "language": case.language.partition("-")[0].lower(),
+        "specialty": case.specialty.strip().casefold(),
+        "calibration": case.benchmark if policy.calibrated_only else "",
+        "other_hospital": policy.other_hospital,
+    }
+
+
+def lock_open_case(case_id: int) -> Case:
+    """Lock and return an open case. Raises NotYours, CaseClosed."""
+    case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(pk=case_id).first()
+    if case is None:
+        raise errors.NotYours
+    if State(case.state).final:
+        raise errors.CaseClosed
+    return case
+
+
+@dataclass(frozen=True, slots=True)
+class CaseProgress:
+    """The assignments of a case by role, and its reviews that count, in order.
+
+    Attributes:
+        attempts: number of reviews by role and phase, retracted ones included.
+    """
+
+    assignments: dict[str, Assignment]
+    reviews: list[Review]
+    attempts: Counter[tuple[str, str]]
+
+
+def load_progress(case: Case, own: Assignment | None = None) -> CaseProgress:
+    """The progress of a case, whose row must be locked. `own`: an assignment that is loaded."""
+    assignments = {row.role: row for row in Assignment.objects.filter(case=case).order_by("pk")}
+    reviews = list(Review.objects.filter(case=case).select_related("retraction").order_by("pk"))
+    return CaseProgress(
+        assignments | ({own.role: own} if own else {}),
+        [review for review in reviews if not hasattr(review, "retraction")],
+        Counter((review.role, review.phase) for review in reviews),
+    )
+
+
+def follow_reviews(
+    case: Case, now: Position, *, actor: User | None = None, progress: CaseProgress | None = None
+) -> None:
+    """Update a case to the position `now`: its state, an event, and one assignment per open turn.
+
+    Pass `progress` if the result of `load_progress` is at hand.
+    """
+    at = timezone.now()
+    progress = progress or load_progress(case)
+    if now.state != case.state or now.state.final:
+        before, case.state, case.ground = case.state, now.state, now.ground or ""
+        case.closed_at = at if now.state.final else None
+        case.save(update_fields=["state", "ground", "closed_at"])
+        kind = Event.Kind.CLOSED if now.state.final else Event.Kind.MOVED
+        record(case, kind, actor, before=before, after=now.state, ground=case.ground)
+    if now.awaits_consent:
+        _ask_primary(case, progress, actor)
+    open_turns = {turn.role: turn.phase for turn in now.openings}
+    committed = {review.assignment_id for review in progress.reviews}
+    for role, assignment in progress.assignments.items():
+        phase = open_turns.get(Role(role))
+        if phase is None:
+            if assignment.hold != Hold.DONE and (now.state.final or assignment.pk in committed):
+                waits = bool(now.openings) and assignment.role.startswith("adjudicator")
+                assignment.hold = Hold.WAITING if waits else Hold.DONE
+                assignment.lease_until = None
+                assignment.save(update_fields=["hold", "lease_until"])
+        elif phase != assignment.phase:
+            # The next phase belongs to the physician who committed the first, even after the lease.
+            # It gets a new token, so that a double click on submit cannot answer the second phase.
+            assignment.phase, assignment.hold, assignment.lease_until = phase, Hold.HELD, at + lease()
+            assignment.new_token()
+            assignment.save(update_fields=["phase", "hold", "lease_until", "token"])
+            if phase is Phase.DISCUSS:
+                remarks.notify_of_discussion(assignment)
+    for role in Role:  # in this order, so that the first adjudicator's row is offered first
+        if role in open_turns and role not in progress.assignments:
+            _new_assignment(case, role, open_turns[role]).save()
+
+
+def _ask_primary(case: Case, progress: CaseProgress, actor: User | None) -> None:
+    """Ask the primary to accept the secondary's wording. Raises IntegrityError if asked before."""
+    at, hours = timezone.now(), case.frozen.policy.objection_hours
+    last = {review.role: review for review in progress.reviews}
+    Rewording.objects.create(
+        case=case,
+        review=last[Role.SECONDARY],
+        physician_id=last[Role.PRIMARY].physician_id,
+        asked_at=at,
+        due_at=at + timedelta(hours=hours),
+    )
+    record(case, Event.Kind.REWORDED, actor, hours=hours)
 
 
 @recording_events()
@@ -51,12 +230,11 @@ def set_specialty(case_id: int, specialty: str, *, actor: User) -> Case:
     CaseClosed.
     """
     require(actor, Can.OVERSEE)
-    case = claims.lock_open_case(case_id)
+    case = lock_open_case(case_id)
     case.specialty = specialty.strip()
     case.save(update_fields=["specialty"])
-    policy = case.frozen.policy
     for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
-        assignment.specialty = eligibility.reviewer_requirements(case, Role(assignment.role), policy)["specialty"]
+        assignment.specialty = reviewer_requirements(case, Role(assignment.role))["specialty"]
         assignment.save(update_fields=["specialty"])
     record(case, Event.Kind.SPECIALTY, actor, text=case.specialty)
     return case
@@ -70,28 +248,11 @@ def set_language(case_id: int, language: str, *, actor: User) -> Case:
     with their holders. Raises NotYours, CaseClosed.
     """
     require(actor, Can.OVERSEE)
-    case = claims.lock_open_case(case_id)
+    case = lock_open_case(case_id)
     case.language = language.strip().lower()
     case.save(update_fields=["language"])
-    policy = case.frozen.policy
     for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
-        assignment.language = eligibility.reviewer_requirements(case, Role(assignment.role), policy)["language"]
+        assignment.language = reviewer_requirements(case, Role(assignment.role))["language"]
         assignment.save(update_fields=["language"])
     record(case, Event.Kind.LANGUAGE, actor, text=case.language)
     return case
-
-
-@recording_events()
-def reserve(case_id: int, *, to: User, actor: User) -> Assignment:
-    """Reserve for `to` the first role of the case that is open and that nobody holds.
-
-    Raises Committed if there is none, and whatever `claims.reassign` raises.
-    """
-    require(actor, Can.OVERSEE)
-    case = Case.objects.select_for_update(no_key=True).get(pk=case_id)
-    if State(case.state).final:
-        raise errors.CaseClosed
-    free = Assignment.objects.filter(case=case, phase=Phase.COMMIT, hold=Assignment.Hold.OPEN).order_by("pk")
-    if (role := free.values_list("role", flat=True).first()) is None:
-        raise errors.Committed
-    return claims.reassign(case_id, Role(role), to=to, actor=actor)

@@ -1,6 +1,6 @@
 """The versions of review forms, and the default form in the benchmark's folder."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from django.conf import settings
@@ -50,18 +50,10 @@ def versions(benchmark: str) -> QuerySet[ReviewForm]:
     return ReviewForm.objects.filter(benchmark=benchmark).select_related("author").order_by("-version")
 
 
-def with_form_in_force(spec: CaseSpec) -> CaseSpec:
-    """A case that is about to be opened, with the form in force for its benchmark."""
-    return _with_form(spec, form_in_force(spec.benchmark))
-
-
-def all_with_form_in_force(specs: Iterable[CaseSpec]) -> Iterator[CaseSpec]:
-    """`with_form_in_force` for many cases, with one query per benchmark."""
-    forms: dict[str, ReviewForm | None] = {}
-    for spec in specs:
-        if spec.benchmark not in forms:
-            forms[spec.benchmark] = form_in_force(spec.benchmark)
-        yield _with_form(spec, forms[spec.benchmark])
+def with_forms_in_force(specs: Sequence[CaseSpec]) -> list[CaseSpec]:
+    """Cases that are about to be opened, each with the form in force for its benchmark."""
+    forms = {benchmark: form_in_force(benchmark) for benchmark in {spec.benchmark for spec in specs}}
+    return [_with_form(spec, forms[spec.benchmark]) for spec in specs]
 
 
 def _with_form(spec: CaseSpec, row: ReviewForm | None) -> CaseSpec:

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from review import errors
 from review.access import visibility
-from review.assignments.services import follow_reviews
 from review.audit.trail import record, recording_events
+from review.cases.services import follow_reviews
 from review.models import Case, Event, Rewording, RewordingOutcome, User
 from review.rewordings import queries
 from review.rules import limits

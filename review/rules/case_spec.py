@@ -3,8 +3,8 @@
 It is stored as JSON on the case row.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -95,8 +95,6 @@ def _localize_questions(questions: Iterable[Question], wordings: Mapping[str, st
 
 
 _SPEC = TypeAdapter(CaseSpec)
-_SHARED_PARTS: dict[str, TypeAdapter[Any]] = {"form": TypeAdapter(Form), "policy": TypeAdapter(Policy)}
-_FIELD_NAMES = [spec_field.name for spec_field in fields(CaseSpec)]
 _ANSWERS = TypeAdapter(Answers)
 _BLOCKS = TypeAdapter(list[Block])
 
@@ -115,22 +113,6 @@ def _storable(value: Any) -> Any:
 def spec_to_json(spec: CaseSpec) -> dict[str, Any]:
     """A spec as JSON-serializable data; the inverse of `spec_from_json`."""
     return _storable(_SPEC.dump_python(spec, mode="json"))  # type: ignore[no-any-return]
-
-
-def specs_to_json(specs: Iterable[CaseSpec]) -> Iterator[dict[str, Any]]:
-    """`spec_to_json` for many cases.
-
-    Form and policy, which make up most of a case, are converted only when they differ from those of
-    the preceding case.
-    """
-    shared: dict[str, tuple[Any, Any]] = {}
-    for spec in specs:
-        for name, adapter in _SHARED_PARTS.items():
-            value = getattr(spec, name)
-            if name not in shared or shared[name][0] != value:
-                shared[name] = value, _storable(adapter.dump_python(value, mode="json"))
-        rest = _storable(_SPEC.dump_python(spec, mode="json", exclude=set(_SHARED_PARTS)))
-        yield {name: shared[name][1] if name in shared else rest[name] for name in _FIELD_NAMES}
 
 
 def blocks_to_json(blocks: Iterable[Block]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
 PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei", "gita", "hugo", "ivo", "jun", "kai", "lea", "mia", "ned")
 OPEN_CASE = """
+from review.cases import services as cases_services
 from generation.recipes.recipe import NewRubric, NewSample
 from mhb_site.benchmarks.mhb.review import case
 from review.assignments import claims, first_look, services
@@ -27,7 +28,7 @@ def turns(drug):
 
 def open_case(name):
     trap = dict(code="A1", name="Invented drug", where="turn 3", false="Neurostatin", why="There is no such drug.")
-    return services.open_case(case(NewSample(
+    return cases_services.open_case(case(NewSample(
         task="dialogue", title=f"Headache {name}", language="en",
         content=dict(source_turns=turns("paracetamol"), turns=turns("Neurostatin"), traps=[trap]),
         rubrics=(NewRubric("R1", "Says that Neurostatin does not exist.", ("A1",)),),

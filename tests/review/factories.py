@@ -11,6 +11,7 @@ from django.db.models import Model
 
 from review.access import visibility
 from review.assignments import claims, first_look, services
+from review.cases import services as cases_services
 from review.models import Assignment, Case, FirstLook, Review, User
 from review.rules.blocks import Dialogue, Turn
 from review.rules.case_spec import CaseSpec
@@ -106,8 +107,8 @@ def reset_sequences(*models: type[Model]) -> None:
 
 
 def open_case(number: int = 1, *, policy: Policy = Policy(), version: int = 1, **changes: Any) -> Case:  # noqa: B008
-    """Store a case through `services.open_case`; `changes` are fields of CaseSpec."""
-    return services.open_case(case_spec(number, version=version, policy=policy, **changes))
+    """Store a case through `cases_services.open_case`; `changes` are fields of CaseSpec."""
+    return cases_services.open_case(case_spec(number, version=version, policy=policy, **changes))
 
 
 def approval(**changes: Any) -> Answers:

@@ -21,7 +21,7 @@ from django.utils import timezone
 from generation.models import ReleasedRubric
 from generation.releases import services as releases_services
 from review.answers import signatures
-from review.assignments import claims
+from review.cases.services import lease
 from review.models import Assignment
 from tests.api.conftest import uploads
 from tests.engine import conversation
@@ -511,7 +511,7 @@ def test_every_role_gets_the_statuses_in_the_table(world: World, uploads: Any, n
 def test_an_allowed_post_changes_something(world: World, uploads: Any) -> None:
     """Otherwise the test above would prove nothing."""
     # A heartbeat does not renew a fresh lease, so it would change nothing.
-    Assignment.objects.filter(hold="held").update(lease_until=timezone.now() + claims.lease() / 2)
+    Assignment.objects.filter(hold="held").update(lease_until=timezone.now() + lease() / 2)
     clients = {name: signed_in(world, name) for name in PEOPLE}
     without_effect, before = [], all_rows()
     for name, client in clients.items():

@@ -11,7 +11,6 @@ import numpy as np
 from django.db import connection
 from django.db.models import Aggregate, BinaryField, Func, QuerySet, TextField
 from numpy.typing import NDArray
-from psycopg.pq import Format
 
 Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.float64]
@@ -93,8 +92,6 @@ def _aggregate(rows: QuerySet[Any], by: Sequence[Any], *aggregates: Aggregate) -
     annotations = {f"listed{position}": aggregate for position, aggregate in enumerate(aggregates)}
     query, values = rows.order_by().values_list(*by).annotate(**annotations).query.sql_with_params()
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.cursor.format = Format.BINARY  # as text, bytes take twice the space
         cursor.execute(query, values)
         groups = [(row[: len(by)], row[len(by) :]) for row in cursor.fetchall() if row[len(by)] is not None]
     return sorted(groups, key=lambda item: tuple(map(str, item[0])))

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from review.cases.simulated_physicians import work_queue
+from review.management.simulated_physicians import work_queue
 from review.models import Case, User
 from review.rules.permissions import UserRole
 from review.rules.state_machine import FINAL

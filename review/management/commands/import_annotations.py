@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from review.cases import annotation_formats, annotations
+from review.assignments import annotation_formats, annotations
 from review.errors import ShownError
 from review.models import User
 

@@ -32,7 +32,7 @@ from generation.models.work import Work
 from review.access import visibility
 from review.assignments import claims
 from review.assignments import services as assignments
-from review.cases.simulated_physicians import work_queue
+from review.management.simulated_physicians import work_queue
 from review.models import Assignment, Case, User
 from review.rules.permissions import UserRole
 from review.rules.questions import Answer, Answers

@@ -35,7 +35,7 @@ from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Ru
 from generation.models.work import Work
 from generation.recipes import registry as recipes
 from generation.recipes.recipe import NewRubric, NewSample
-from review.assignments import services as review_services
+from review.cases import services as cases_services
 from tests.engine import Manage, bare_release, endpoint
 from tests.evaluation.test_metrics import cell, run_with_verdicts
 from tests.evaluation.test_pages import text_of
@@ -245,7 +245,7 @@ def with_controls(count: int, held_out: int = 0) -> Release:
                 benchmark="mhb", task="dialogue", arm=arm, batch=batch, record=first.record, created_at=now
             )
             new_sample = NewSample("dialogue", "Case", "en", content, (NewRubric("R1", "Says so.", ()),))
-            case = review_services.open_case(recipes.case_spec("mhb", new_sample, sample.key, 1))
+            case = cases_services.open_case(recipes.case_spec("mhb", new_sample, sample.key, 1))
             version = SampleVersion.objects.create(
                 sample=sample, number=1, draft=draft, case=case, title="Case", content=content, created_at=now
             )

@@ -18,6 +18,7 @@ from review.access import visibility
 from review.assignments import claims, eligibility
 from review.assignments import services as assignments_services
 from review.cases import services as cases_services
+from review.cases.services import lease
 from review.models import Assignment, Case, Draft, Event, Review, User
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers
@@ -47,7 +48,7 @@ def eight_physicians(run_concurrently: RunConcurrently) -> list[User]:
 
 def expire_lease(assignment: Assignment) -> None:
     """Let the lease run out, as if the physician had left."""
-    Assignment.objects.filter(pk=assignment.pk).update(lease_until=timezone.now() - claims.lease())
+    Assignment.objects.filter(pk=assignment.pk).update(lease_until=timezone.now() - lease())
 
 
 def late_submit(assignment: Assignment) -> Review:

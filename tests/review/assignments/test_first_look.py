@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from review import errors
 from review.access import visibility
-from review.assignments import claims, first_look, services
+from review.assignments import claims, first_look
+from review.cases import services as cases_services
 from review.models import Assignment, Case, Event, FirstLook, Review, User
 from review.rules.questions import Answer, Answers, Problem
 from review.rules.state_machine import Phase, Policy, Role
@@ -228,7 +229,7 @@ def test_old_cases_without_the_setting_ask_for_no_first_look(ana: User) -> None:
 
 def test_concurrent_reveals_take_one_first_look(run_concurrently: RunConcurrently) -> None:
     ana = account("ana")
-    services.open_case(case_spec(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS))
+    cases_services.open_case(case_spec(form=FULL_FORM, policy=FIRST_LOOK_POLICY, first_look=FIRST_LOOK_BLOCKS))
     assignment = claim(ana)
     values = ["yes", "no", "yes", "no"]
     outcomes = run_concurrently([lambda value=value: take_first_look(assignment, natural=value) for value in values])  # type: ignore[misc]

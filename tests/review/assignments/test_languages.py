@@ -42,7 +42,7 @@ def test_a_case_of_unknown_language_is_offered_to_nobody(
 
 
 def test_an_admin_may_reserve_a_case_of_unknown_language(undetermined_case: Case, ana: User, adela: User) -> None:
-    cases_services.reserve(undetermined_case.pk, to=ana, actor=adela)
+    claims.reserve(undetermined_case.pk, to=ana, actor=adela)
     assert claim(ana).case == undetermined_case
 
 

@@ -41,6 +41,7 @@ from review.assignments import services as assignments_services
 from review.audit import verification
 from review.cases import queries as cases_queries
 from review.cases import services as cases_services
+from review.cases.services import lease
 from review.discussion import remarks as discussion_remarks
 from review.models import Assignment, Case, Declined, Draft, FirstLook, Review, User
 from review.people import accounts
@@ -288,7 +289,7 @@ class RealSite:
             expected.record_opening(ExpectedCase(case.pk, number, version, policy, language, specialty, cited))
 
         return Action(
-            f"version {version} of sample {number} is opened", partial(assignments_services.open_case, spec), record
+            f"version {version} of sample {number} is opened", partial(cases_services.open_case, spec), record
         )
 
     def regenerate(self, case: ExpectedCase) -> Action:
@@ -519,7 +520,7 @@ class ManyPhysicians(RuleBasedStateMachine):
         self.expected = ExpectedState(
             {name: replace(person) for name, person in zip(NAMES, people, strict=True)},
             now=MORNING,
-            lease=claims.lease(),
+            lease=lease(),
         )
         for name, person in self.expected.people.items():
             texts = {field: getattr(person, field) for field in ("hospital", "specialty")}
@@ -729,7 +730,7 @@ def test_concurrent_actions_are_as_if_in_some_order(run_concurrently: RunConcurr
     chance = random.Random(seed)
     clock.now = MORNING
     _create_accounts()
-    site, expected = RealSite(), ExpectedState({name: Person() for name in NAMES}, now=MORNING, lease=claims.lease())
+    site, expected = RealSite(), ExpectedState({name: Person() for name in NAMES}, now=MORNING, lease=lease())
     for number in range(1, ROUNDS + 1):
         if len([case for case in expected.cases.values() if not case.position.state.final]) < 2:
             opening = site.open_case(number, 1, chance.choice([Policy(), Policy(reveal_first_look=True)]))

@@ -9,11 +9,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from review.assignments import claims
 from review.assignments import services as assignments_services
 from review.audit.trail import recording_events
 from review.calibration import queries as calibration_queries
 from review.calibration import services as calibration_services
+from review.cases.services import lease
 from review.discussion import notices, remarks
 from review.models import Assignment, User
 from tests.conftest import Clock
@@ -80,11 +80,11 @@ def test_opening_the_page_renews_a_lease_that_is_not_fresh(client: Client, ana: 
     assignment = claim(ana)
     assert all(sql.startswith("SELECT") for sql in page_statements(client, assignment)), "the lease is fresh"
     assignment.refresh_from_db()
-    assert assignment.lease_until == clock.now + claims.lease()
+    assert assignment.lease_until == clock.now + lease()
     clock.advance(minutes=5)
     page_statements(client, assignment)
     assignment.refresh_from_db()
-    assert assignment.lease_until == timezone.now() + claims.lease()
+    assert assignment.lease_until == timezone.now() + lease()
 
 
 def add_listed_rows(adela: User, ana: User, bo: User, chen: User, number: int) -> None:

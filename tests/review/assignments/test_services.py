@@ -15,6 +15,7 @@ from review.assignments import queries as assignments_queries
 from review.assignments import services as assignments_services
 from review.cases import queries as cases_queries
 from review.cases import services as cases_services
+from review.cases.services import lease
 from review.models import Assignment, Case, Draft, Event, Review, User
 from review.rules.questions import Answers
 from review.rules.state_machine import Ground, Phase, Policy, Role, State, position
@@ -93,7 +94,7 @@ def test_a_held_case_comes_first(ana: User, clock: Clock) -> None:
     clock.advance(minutes=5)
     again = claim(ana)
     assert (again.pk, again.token) == (first.pk, first.token)
-    assert again.lease_until == clock.now + claims.lease()
+    assert again.lease_until == clock.now + lease()
 
 
 def test_a_lapsed_case_is_resumed_if_nobody_took_it_over(ana: User, clock: Clock) -> None:
@@ -401,7 +402,7 @@ def test_a_draft_counts_its_revisions_and_renews_the_lease(ana: User, clock: Clo
     )
     assert (first.revision, second.revision) == (1, 2)
     ana_assignment.refresh_from_db()
-    assert ana_assignment.lease_until == clock.now + claims.lease()
+    assert ana_assignment.lease_until == clock.now + lease()
     stored = assignments_queries.draft_of(ana_assignment, ana)
     assert stored is not None
     assert stored.answers["reason"] == "b"
@@ -677,7 +678,7 @@ def test_the_stored_state_equals_the_state_machines(ana: User, bo: User, chen: U
 
 
 def test_long_and_unusual_text_is_stored(ana: User) -> None:
-    case = assignments_services.open_case(case_spec(title="\0" + "漢" * 400))
+    case = cases_services.open_case(case_spec(title="\0" + "漢" * 400))
     assert case.title == "漢" * 300
     review = submit(claim(ana), rejection("a\0b \ud800 \U0001f600"))
     review.refresh_from_db()

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from review import errors
 from review.access import visibility
 from review.cases import queries
-from review.cases.simulated_physicians import SIGNED, Summary, work_queue
+from review.management.simulated_physicians import SIGNED, Summary, work_queue
 from review.models import Case, Review, User
 from review.rules.questions import Choice, Form, Question, RubricText
 from review.rules.state_machine import Ground, Phase, State, position

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from django.db import transaction
 
-from review.cases.simulated_physicians import SIGNED, work_queue
+from review.management.simulated_physicians import SIGNED, work_queue
 from review.models import Assignment, Case, FirstLook, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.citations import citation_faults

@@ -12,6 +12,7 @@ from review.access import visibility
 from review.answers.answer_form import fill_form
 from review.answers.side_by_side import compare, named_columns
 from review.assignments import first_look, services
+from review.cases import services as cases_services
 from review.forms import check, queries
 from review.forms import services as forms_services
 from review.forms.design import Design, apply_design, design_from_json, design_to_json, is_sampled, unknown_names
@@ -50,7 +51,7 @@ def extend(default: Design, *questions: Question, **changes: Any) -> Design:
 
 def open_sample(sample: CaseSpec, number: int = 1, **changes: Any) -> Case:
     """Open a case for the sample, under a lineage of its own."""
-    return services.open_case(replace(sample, lineage=f"mhb-{number:06}", version=1, **changes))
+    return cases_services.open_case(replace(sample, lineage=f"mhb-{number:06}", version=1, **changes))
 
 
 def complete(spec: CaseSpec, **questions: Answer) -> Answers:

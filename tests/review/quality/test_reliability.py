@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from review.assignments import services
 from review.calibration import queries
+from review.cases import services as cases_services
 from review.charts import interval, scatter
 from review.charts import lines as charts_lines
 from review.models import ActiveInterval, Assignment, CalibrationItem, Case, Retraction, Review, User
@@ -188,7 +188,7 @@ def test_agreement_can_be_filtered_by_benchmark_task_and_pair(ana: User, bo: Use
 def test_an_answer_of_an_older_form_is_still_a_category(ana: User, bo: User) -> None:
     review_by_both(ana, bo, approval(), approval(), number=1)
     newer = Form((Question("fresh", "Fresh", "", (Choice("ja", "Ja"),)),))
-    services.open_case(case_spec(2, form=newer))
+    cases_services.open_case(case_spec(2, form=newer))
     by_criterion = lines()
     assert by_criterion["question.fresh"].agreement.n == 0
     assert by_criterion["question.natural"].agreement.n == 1

@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 
 from review import errors
 from review.access import visibility
-from review.assignments import review_drafts
+from review.assignments import claims, review_drafts
+from review.assignments.annotation_formats import Annotation, RefusedAnnotation, Task, tasks
 from review.assignments.first_look import check_limits
 from review.audit.trail import record, recording_events
-from review.cases import queries, services
-from review.cases.annotation_formats import Annotation, RefusedAnnotation, Task, tasks
+from review.cases import queries
 from review.models import Assignment, Case, Draft, Event, User
 from review.rules.case_spec import answers_to_json
 from review.rules.permissions import Can, require
@@ -90,7 +90,7 @@ def _store(
         raise errors.NotReserved(_("The physician has a draft of their own, which is kept."))
     answers, refusals = _answers(case.frozen.form, listed)
     check_limits(case.frozen, answers)
-    assignment = services.reserve(case.pk, to=physician, actor=actor)
+    assignment = claims.reserve(case.pk, to=physician, actor=actor)
     review_drafts.store(assignment, physician, Phase.COMMIT, answers_to_json(answers))
     record(case, Event.Kind.IMPORTED, actor, role=assignment.role, text=source[:500])
     result.refusals.extend(refusals)
