@@ -82,7 +82,7 @@ def make_samples() -> dict[str, Any]:
     from generation.batches import launch, services
     from generation.batches.launch import BatchSettings
     from generation.models import Sample, Source
-    from generation.samples.services import apply_outcomes
+    from generation.outcomes.services import apply_outcomes
 
     source = Source.objects.get(name="clinhallu")
     batch = launch.launch_batch(BatchSettings(benchmark="clinhallu", source=source, roles={}, checks=()))

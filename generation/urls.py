@@ -3,6 +3,7 @@
 from django.urls import path
 
 from generation.batches import views as batches_views
+from generation.comparisons import views as comparisons_views
 from generation.drafts import views as drafts_views
 from generation.endpoints import views as endpoints_views
 from generation.jobs import views as jobs_views
@@ -43,9 +44,11 @@ urlpatterns = [
     path("drafts/<int:pk>/let-through/", drafts_views.draft_let_through, name="draft-let-through"),
     path("drafts/<int:pk>/discard/", drafts_views.draft_discard, name="draft-discard"),
     path("attempts/", outcomes_views.attempts, name="attempts"),
-    path("comparisons/", outcomes_views.comparisons, name="comparisons"),
-    path("comparisons/<int:pk>/", outcomes_views.comparison, name="comparison"),
-    path("comparisons/<int:pk>/records/<int:record_id>/", outcomes_views.comparison_record, name="comparison-record"),
+    path("comparisons/", comparisons_views.comparisons, name="comparisons"),
+    path("comparisons/<int:pk>/", comparisons_views.comparison, name="comparison"),
+    path(
+        "comparisons/<int:pk>/records/<int:record_id>/", comparisons_views.comparison_record, name="comparison-record"
+    ),
     path("samples/", samples_views.samples, name="samples"),
     path("samples/<int:pk>/", samples_views.sample, name="sample"),
     path("samples/<int:pk>/report/", samples_views.sample_report, name="sample-report"),

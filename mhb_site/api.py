@@ -30,6 +30,7 @@ from evaluation.releases import api as results_api
 from evaluation.reports import api as reports_api
 from evaluation.runs import api as runs_api
 from generation.batches import api as batches_api
+from generation.comparisons import api as comparisons_api
 from generation.drafts import api as drafts_api
 from generation.endpoints import api as endpoints_api
 from generation.images import api as images_api
@@ -179,7 +180,7 @@ _router.register("endpoints", endpoints_api.EndpointViewSet, "endpoint")
 _router.register("batches", drafts_api.BatchDraftsViewSet, "batch")
 _router.register("drafts", drafts_api.DraftViewSet, "draft")
 _router.register("attempts", outcomes_api.AttemptsViewSet, "attempts")
-_router.register("comparisons", outcomes_api.ComparisonViewSet, "comparison")
+_router.register("comparisons", comparisons_api.ComparisonViewSet, "comparison")
 _router.register("samples", samples_api.SampleViewSet, "sample")
 _router.register("releases", releases_api.ReleaseViewSet, "release")
 _router.register("releases", results_api.ResultsViewSet, "release")

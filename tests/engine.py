@@ -27,9 +27,9 @@ from generation.batches.launch import BatchSettings
 from generation.engine.task_queue import lease
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Draft, Endpoint, Job, Lane, Release, Sample, Source
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
 from generation.sources import services as sources_services
 from mhb_site.benchmarks.mhb import simulate
 from review.models import User
@@ -192,7 +192,7 @@ def approve_samples(
     """Make samples of a source and have physicians approve them unchanged."""
     batch = run_batch(source, endpoint(url), limit, **options)
     approve_everything(physicians)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     return list(Sample.objects.filter(batch=batch, status=Sample.Status.APPROVED).order_by("pk"))
 
 

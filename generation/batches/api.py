@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from generation import tasks
-from generation.batches import estimate, launch, queries, services
+from generation.batches import estimate, launch, queries
 from generation.batches.kind import BATCHES
 from generation.batches.serializers import BatchSettingsSerializer, LaunchBatchSerializer, batch_settings
 from generation.jobs import queries as jobs_queries
@@ -28,6 +28,7 @@ from generation.jobs.serializers import (
 )
 from generation.models import Batch, Import
 from generation.sources import queries as sources_queries
+from generation.sources import services as sources_services
 from generation.sources.api import ImportSerializer
 from review.common.api import NewestFirst, validated_body
 from review.common.decorators import signed_in_account
@@ -45,7 +46,7 @@ class CancelImport(GenericAPIView[Import]):
 
     @extend_schema(request=None, responses=ImportSerializer)
     def post(self, request: Request, pk: int) -> Response:
-        return Response(ImportSerializer(services.cancel_import(self.get_object().pk)).data)
+        return Response(ImportSerializer(sources_services.cancel_import(self.get_object().pk)).data)
 
 
 class BatchSerializer(ModelRowSerializer):

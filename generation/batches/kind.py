@@ -17,7 +17,6 @@ from generation.jobs.kinds import JobKind, ProgressBar, Tile, Trial
 from generation.jobs.live_status import Progress, endpoints_listed
 from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint, SampleVersion, Source
 from generation.models.work import Work
-from generation.samples.services import apply_outcomes
 
 
 class BatchKind(JobKind[Batch]):
@@ -83,7 +82,6 @@ class BatchKind(JobKind[Batch]):
         for batch in bulk_making.batches_with_waiting_drafts():
             bulk_making.make_waiting_samples(batch)
         requeue_expired(BarrierRound)
-        apply_outcomes()
 
     def discard_waiting(self, pk: int) -> None:
         services.discard_waiting(pk)

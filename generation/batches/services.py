@@ -4,13 +4,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from generation import errors
 from generation.batches import bulk_making, queries, rounds
@@ -29,8 +27,6 @@ from generation.models import (
     BatchRole,
     Draft,
     Endpoint,
-    Import,
-    ImportStatus,
     Sample,
     SampleVersion,
 )
@@ -41,30 +37,10 @@ from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Dropped, NewSample, Step
 from generation.recipes.recipe import Finding as CheckFinding
 from generation.samples.services import make_control, make_version
-from generation.sources import queries as sources_queries
 from review.audit.trail import recording_events
 from review.models import User
 
 Status = Work.Status
-
-
-def cancel_import(import_id: int) -> Import:
-    """Stop an import; the records that were added stay. Its worker notices at its next records.
-
-    May be repeated. Raises UnknownImport, ImportOver.
-    """
-    open_imports = Import.objects.filter(pk=import_id, status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
-    cancelled = open_imports.update(
-        status=ImportStatus.CANCELLED, token=None, lease_until=None, finished_at=timezone.now()
-    )
-    run = sources_queries.imports().filter(pk=import_id).first()
-    if run is None:
-        raise errors.UnknownImport
-    if not cancelled and run.status != ImportStatus.CANCELLED:
-        raise errors.ImportOver
-    if cancelled and run.uploaded:
-        transaction.on_commit(partial(Path(run.path).unlink, missing_ok=True))
-    return run
 
 
 def work_on_batch(batch_id: int) -> int:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
 from generation.batches import estimate as batches_estimate
-from generation.batches import forms, launch, queries, review_results, rounds, services
+from generation.batches import forms, launch, queries, review_results, rounds
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import GenerationError, KeyReused
@@ -25,6 +25,7 @@ from generation.models.work import Work
 from generation.recipes import registry
 from generation.releases import queries as releases_queries
 from generation.samples import queries as samples_queries
+from generation.sources import services as sources_services
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
@@ -39,7 +40,7 @@ SAMPLES_SHOWN = 50
 @requires(Can.PRODUCE)
 def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     """Cancel an import. No confirmation is needed, because the file can be imported again."""
-    run = services.cancel_import(pk)
+    run = sources_services.cancel_import(pk)
     messages.success(request, _("Import cancelled. Records that were already added are kept."))
     return redirect("generation:source", run.source.name)
 

@@ -17,11 +17,11 @@ from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
 from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
+from generation.outcomes import services as outcomes_services
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, data_card, export, exporters, queries, ratings, services
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
-from generation.samples import services as samples_services
 from generation.samples.api import ErratumSerializer
 from review.common.api import (
     MAX_ID,
@@ -273,7 +273,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         """
         body = validated_body(FreezeSerializer, request)
         name, preview = body.pop("name"), body.pop("preview")
-        samples_services.apply_outcomes()  # include the latest decisions of physicians
+        outcomes_services.apply_outcomes()  # include the latest decisions of physicians
         benchmark = body.pop("benchmark")
         composition = Composition(**{**body, "batches": tuple(body["batches"])})
         if preview:

@@ -15,11 +15,11 @@ from generation.batches import queries as batches_queries
 from generation.errors import GenerationError
 from generation.jobs.live_status import live_workers
 from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
+from generation.outcomes import services as outcomes_services
 from generation.recipes import forms as recipes_forms
 from generation.recipes.configuration import configuration
 from generation.releases import archive, export, forms, queries, ratings, services
 from generation.samples import errata
-from generation.samples import services as samples_services
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
@@ -34,7 +34,7 @@ def releases(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         require(request.user, Can.PRODUCE)
     if form.is_valid():
-        samples_services.apply_outcomes()  # include the latest decisions of physicians
+        outcomes_services.apply_outcomes()  # include the latest decisions of physicians
         data = form.cleaned_data
         settings: dict[str, Any] = {"benchmark": data["benchmark"]}
         try:

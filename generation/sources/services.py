@@ -18,7 +18,7 @@ from generation.engine.task_queue import check_tries, finish, lease, renew, requ
 from generation.images.checks import CleanImage
 from generation.images.services import store_clean_image
 from generation.llm.errors import GivenUp
-from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
+from generation.models import Import, ImportRefusal, ImportStatus, Reference, Source, SourceRecord
 from generation.models.work import Work
 from generation.sources import importers, other_values, own_tables, queries, reading, reasons
 from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat, digest_of
@@ -135,6 +135,25 @@ def run_import(import_id: int) -> Import:
     for run in take(Import.objects.filter(pk=import_id).order_by("pk"), 1):
         _read_file(run)
     return Import.objects.get(pk=import_id)
+
+
+def cancel_import(import_id: int) -> Import:
+    """Stop an import; the records that were added stay. Its worker notices at its next records.
+
+    May be repeated. Raises UnknownImport, ImportOver.
+    """
+    open_imports = Import.objects.filter(pk=import_id, status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
+    cancelled = open_imports.update(
+        status=ImportStatus.CANCELLED, token=None, lease_until=None, finished_at=timezone.now()
+    )
+    run = queries.imports().filter(pk=import_id).first()
+    if run is None:
+        raise errors.UnknownImport
+    if not cancelled and run.status != ImportStatus.CANCELLED:
+        raise errors.ImportOver
+    if cancelled and run.uploaded:
+        transaction.on_commit(partial(Path(run.path).unlink, missing_ok=True))
+    return run
 
 
 def _read_file(run: Import) -> None:

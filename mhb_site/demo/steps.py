@@ -10,9 +10,9 @@ from generation.batches import launch
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
 from generation.models import Batch, Endpoint
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
 from review.management.simulated_physicians import work_queue
 from review.models import Case, User
 from review.rules.permissions import UserRole
@@ -57,7 +57,7 @@ def review_all_but(cases_left: int, benchmark: str, *, max_reviews: int) -> None
 
 def apply_outcomes(*batches: Batch) -> None:
     """Close the samples of closed cases, and make version 2 of rejected ones."""
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     for batch in batches:
         batches_services.work_on_batch(batch.pk)
 

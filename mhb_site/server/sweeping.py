@@ -16,6 +16,7 @@ from evaluation.interchange import services as results_services
 from generation import tasks
 from generation.engine import sweeping
 from generation.jobs import kinds
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from generation.sources import uploads
@@ -37,6 +38,7 @@ def sweep() -> dict[str, int]:
     lapsed = _guarded(rewordings_services.lapse_due, 0)
     imports: list[int] = _guarded(sources_services.sweep, [])
     results: list[int] = _guarded(results_services.sweep, [])
+    _guarded(outcomes_services.apply_outcomes, 0)  # before the jobs: a rejected sample may queue a draft
     freezes: list[int] = _guarded(releases_services.sweep, [])
     _guarded(uploads.remove_orphans, 0)
     jobs: dict[str, list[int]] = {

@@ -11,6 +11,7 @@ from typing import Any
 
 from allauth.mfa.models import Authenticator
 from django.contrib.auth import update_session_auth_hash
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError
 from django.db.models import F, QuerySet
 from django.dispatch import receiver
@@ -25,7 +26,7 @@ from review.audit.trail import record_person, recording_events
 from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRefused
 from review.models import PersonEvent, User, account_created
 from review.people import invitations
-from review.people.roster import Roster
+from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, require
 
 CHANGEABLE = (
@@ -42,6 +43,14 @@ def add_person(user: User, password: str | None, *, actor: User | Operator) -> U
     user.set_password(password)
     user.save()
     record_person(user, PersonEvent.Kind.MADE, _account_of(actor), **account_snapshot(user, []))
+    return user
+
+
+def check_new(**values: str) -> User:
+    """`new_account`, which must have a username and e-mail address that no other account has."""
+    user = new_account(**values)
+    if refused := [reason for _row, reason in conflicts([RosterRow(1, user)])]:
+        raise ValidationError({"name": refused})
     return user
 
 

@@ -101,14 +101,6 @@ def _default_username(name: str) -> str:
     return ".".join(filter(None, words))[:150] or f"person-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def check_new(**values: str) -> User:
-    """`new_account`, which must have a username and e-mail address that no other account has."""
-    user = new_account(**values)
-    if conflicts := [reason for _row, reason in _conflicts([RosterRow(1, user)])]:
-        raise ValidationError({"name": conflicts})
-    return user
-
-
 def is_language_code(code: str) -> bool:
     """Whether this has the form of an ISO 639 code."""
     return code.isascii() and code.isalpha() and 2 <= len(code) <= 3
@@ -130,7 +122,7 @@ def read_roster(file: str, data: bytes) -> Roster:
                 refusals.append(Refusal(file, row, str(error)))
     except _Refused as error:
         refusals.append(Refusal(file, 0, str(error)))
-    refusals += [Refusal(file, row, reason) for row, reason in _conflicts(entries)]
+    refusals += [Refusal(file, row, reason) for row, reason in conflicts(entries)]
     if not entries and not refusals:
         refusals.append(Refusal(file, 0, _("The file contains no people.")))
     return Roster(file, entries, sorted(refusals, key=lambda refusal: refusal.row))
@@ -181,7 +173,7 @@ def _row_values(header: list[str], cells: list[str] | csv.Error) -> dict[str, st
     return dict(zip(header, cells, strict=True))
 
 
-def _conflicts(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:
+def conflicts(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:
     """Rows whose username or e-mail address is already used by an account or an earlier row."""
     usernames = [entry.user.username for entry in entries]
     emails = [entry.user.email for entry in entries if entry.user.email]

@@ -17,9 +17,9 @@ from evaluation.runs import work as runs_work
 from generation.batches import services as batches_services
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import SourceRecord
+from generation.outcomes import services as outcomes_services
 from generation.recipes import registry
 from generation.releases import services as releases_services
-from generation.samples import services as samples_services
 from generation.sources import services as sources_services
 from review.models import Case, User
 from review.models.public_ids import AssignmentId
@@ -207,7 +207,7 @@ def test_the_whole_workflow(
         assert work["role"].startswith("adjudicator")
         assert (work["revealed"], work["reviews"]) == (False, []), "the two reviews name the traps"
         review(doctors[name], work, approve=False)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     assert [sample["status"] for sample in all_rows(admin, "samples", status="regenerating")] == ["regenerating"]
     batches_services.work_on_batch(batch["id"])
     review_all({name: doctors[name] for name in ("emil", "dina")}, doubter="", doubted="")

@@ -10,7 +10,7 @@ import pytest
 from generation.batches import services as batches_services
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Draft, Sample
-from generation.samples import services as samples_services
+from generation.outcomes import services as outcomes_services
 from mhb_site.benchmarks.medmistake import simulate, simulate_replication
 from review.models import User
 from tests.benchmarks.medmistake.conversations import DOCTORS, ROLES, cases
@@ -54,7 +54,7 @@ def test_conversations_become_a_measured_benchmark_through_the_commands(
         assert merged["merged"] == [draft]
 
         approve_everything([ana, bo])
-        samples_services.apply_outcomes()
+        outcomes_services.apply_outcomes()
         composition = ("--benchmark", "medmistake", "--configuration", "replicated")
         released = manage.json("freeze_release", "own", *composition)
         full = manage.json("freeze_release", "own-all", *composition, "--with-unreviewed")

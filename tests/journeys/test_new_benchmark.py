@@ -27,9 +27,9 @@ from generation.batches.launch import BatchSettings
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Sample, SampleVersion
 from generation.models.work import Work
+from generation.outcomes import services as outcomes_services
 from generation.recipes import registry
 from generation.releases import services as releases_services
-from generation.samples import services as samples_services
 from generation.sources import queries as sources_queries
 from review.assignments import claims
 from review.assignments import services as assignments_services
@@ -281,10 +281,10 @@ def test_a_new_benchmark_goes_through_the_whole_workflow(
     assignments_services.submit(
         ana, assignment.pk, assignment.token, rejection_of(assignment.case.frozen.form, "It may be true.")
     )
-    assert samples_services.apply_outcomes() == 1
+    assert outcomes_services.apply_outcomes() == 1
     batches_services.work_on_batch(batch.pk)
     assert approve_everything(physicians) == ROWS
-    assert samples_services.apply_outcomes() == ROWS
+    assert outcomes_services.apply_outcomes() == ROWS
     assert Sample.objects.filter(benchmark=NAME, status=Sample.Status.APPROVED).count() == ROWS
     second = SampleVersion.objects.get(number=2)
     assert second.content["claim"].endswith("once more."), "the physician's reason reached the writer"

@@ -25,10 +25,10 @@ from generation.errors import UnfitFormat, WrongStages
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Draft, SampleVersion, SentImage, SourceRecord, StoredImage
 from generation.models.work import Work
+from generation.outcomes import services as outcomes_services
 from generation.releases import export
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.clinhallu import simulate, simulate_answers
 from review.models import Case, User
 from tests.engine import SEED, TARGETS, endpoint, import_file, no_long_waits
@@ -96,7 +96,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
         assert abs(sampled[stratum] - 0.1 * size) < 1, "a tenth of each stratum"
     assert Case.objects.filter(state="primary").count() == sampled.total()
     assert approve_everything(physicians) >= 2 * sampled.total(), "two physicians per case"
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
 
     release = releases_services.freeze_release(
         "rad", benchmark="clinhallu", composition=Composition(with_unreviewed=True)

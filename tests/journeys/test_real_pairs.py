@@ -20,9 +20,9 @@ from generation.batches.launch import BatchSettings
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Import, Release, Sample, SampleVersion
 from generation.models.work import Work
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhallu import simulate
 from review.models import Case, User
 from tests.benchmarks.medhallu.helpers import MODEL_OF
@@ -77,7 +77,7 @@ def test_two_hundred_published_pairs_become_a_measured_release(published: tuple[
 
     batch = launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles={}, preset="paper"))
     batches_services.work_on_batch(batch.pk)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     assert not Call.objects.exists(), "published pairs need no model"
     versions = list(SampleVersion.objects.filter(sample__batch=batch, sample__status=Sample.Status.APPROVED))
     assert Counter(version.content["difficulty"] for version in versions) == Counter(
@@ -111,7 +111,7 @@ def test_fifty_questions_become_a_measured_release(
     assert Case.objects.filter(state="primary").count() == len(sampled)
 
     assert approve_everything(physicians) == len(sampled), "one physician per sample"
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     release = releases_services.freeze_release(
         "own", benchmark="medhallu", composition=Composition(with_unreviewed=True)
     )

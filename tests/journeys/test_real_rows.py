@@ -13,10 +13,10 @@ from evaluation.reports import queries as reports_queries
 from generation.batches.kind import BATCHES
 from generation.models import Batch, Call, Import, Sample, SourceRecord
 from generation.models.work import Work
+from generation.outcomes import services as outcomes_services
 from generation.releases import export
 from generation.releases import queries as releases_queries
 from generation.releases import services as releases_services
-from generation.samples import services as samples_services
 from generation.sources import queries as sources_queries
 from review.cases import services as cases_services
 from review.models import Case, User
@@ -63,7 +63,7 @@ def test_all_twenty_rows_from_file_to_report(
     for case in unsure:  # only after an admin has set the language
         cases_services.set_language(case.pk, "en", actor=adela)
     assert approve_everything(physicians) == 3 * UNSURE
-    assert samples_services.apply_outcomes() == ROWS
+    assert outcomes_services.apply_outcomes() == ROWS
     release = releases_services.freeze_release("real", benchmark="mhb")
     assert release.samples_count == ROWS
     assert release.sources[0]["licence"] == "MIT"

@@ -22,9 +22,9 @@ from generation.batches.launch import BatchSettings
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Sample, SampleVersion
 from generation.models.work import Work
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhal import simulate
 from review.models import User
 from review.rules.blocks import Table
@@ -82,7 +82,7 @@ def test_real_rows_become_measured_releases_and_a_training_set(
     assert drawn_counts == dict.fromkeys(counts, REVIEWED)
 
     approve_everything(physicians)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     assert not Sample.objects.exclude(status="approved").exists()
     composition: dict[str, Any] = {"with_unreviewed": True}
     full = releases_services.freeze_release(

@@ -14,8 +14,8 @@ from generation import tasks
 from generation.batches import services as batches_services
 from generation.jobs.kinds import kind_of
 from generation.models import Batch, Import, Job, Sample
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
-from generation.samples import services as samples_services
 from generation.sources import services as sources_services
 from mhb_site.celery import app
 from mhb_site.server.sweeping import sweep
@@ -105,14 +105,14 @@ def test_one_failure_does_not_stop_the_rest_of_a_sweep(
     batch = launch_batch(source, endpoint(models))
     batches_services.work_on_batch(batch.pk)
     approve_everything([ana, bo])
-    apply_outcome, [bad, good] = samples_services._apply_outcome, Sample.objects.order_by("pk")
+    apply_outcome, [bad, good] = outcomes_services._apply_outcome, Sample.objects.order_by("pk")
 
     def apply_all_but_one(version: Any) -> None:
         if version.sample_id == bad.pk:
             raise KeyError("a fault of ours")
         apply_outcome(version)
 
-    monkeypatch.setattr(samples_services, "_apply_outcome", apply_all_but_one)
+    monkeypatch.setattr(outcomes_services, "_apply_outcome", apply_all_but_one)
     sweep()
     assert Sample.objects.get(pk=good.pk).status == Sample.Status.APPROVED
     assert Sample.objects.get(pk=bad.pk).status == Sample.Status.IN_REVIEW
@@ -123,7 +123,7 @@ def test_one_failure_does_not_stop_the_rest_of_a_sweep(
     assert sweep()["runs"] == 1
     assert ("work_on_job", run.pk) in sent
     monkeypatch.undo()
-    assert samples_services.apply_outcomes() == 1
+    assert outcomes_services.apply_outcomes() == 1
 
 
 def test_work_that_a_worker_holds_is_left_alone(

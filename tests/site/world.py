@@ -41,6 +41,7 @@ from generation.models import (
     SourceRecord,
 )
 from generation.models.work import Work
+from generation.outcomes import services as outcomes_services
 from generation.recipes.recipe import NewRubric, NewSample
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
@@ -301,7 +302,7 @@ class World:
             case = self.closed["rejected"] = self.open_case(3)
             self.submit("ana", case, rejecting)
             self.submit("bo", case, rejecting, rejecting)
-            samples_services.apply_outcomes()
+            outcomes_services.apply_outcomes()
             second = self._finish_draft(Draft.objects.get(batch=self.batch, version=2), sample(33))
         self.held["version-2"] = self.claim("kim", second)
         withdrawn = self.closed["withdrawn"] = self.open_case(4)

@@ -3,10 +3,10 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation.batches import services
 from generation.management.command_line import Step
 from generation.models import ImportStatus
 from generation.sources import queries
+from generation.sources import services as sources_services
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -19,7 +19,7 @@ class Command(Step):
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
         if options["number"] is not None:
-            run = services.cancel_import(options["number"])
+            run = sources_services.cancel_import(options["number"])
             return {"import": run.pk, "status": run.status, "rows": run.rows, "added": run.added}
         unfinished = queries.imports().filter(status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
         return {

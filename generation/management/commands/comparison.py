@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from generation import errors
+from generation.comparisons import queries as comparisons
 from generation.management.command_line import Step
-from generation.outcomes import comparisons
 
 
 class Command(Step):

@@ -9,9 +9,9 @@ from django.core.management.base import CommandError
 
 from generation.management.command_line import POLL, Step, readable
 from generation.models.work import Work
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -74,7 +74,7 @@ class Command(Step):
             seed=options["seed"],
             configuration=options["configuration"],
         )
-        samples_services.apply_outcomes()  # include what physicians have just decided
+        outcomes_services.apply_outcomes()  # include what physicians have just decided
         choice: dict[str, Any] = {"benchmark": options["benchmark"], "composition": composition}
         preview = asdict(releases_services.preview(options["name"], **choice))
         if options["preview"]:

@@ -8,7 +8,6 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
 from review.people import accounts, invitations
-from review.people.roster import check_new
 from review.rules.permissions import OPERATOR, UserRole
 
 
@@ -25,7 +24,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            user = check_new(name=options["name"], role=options["role"], email=options["email"])
+            user = accounts.check_new(name=options["name"], role=options["role"], email=options["email"])
         except ValidationError as error:
             lines = (f"{name}: {' '.join(messages)}" for name, messages in error.message_dict.items())
             raise CommandError("; ".join(lines)) from None

@@ -20,9 +20,9 @@ from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Draft, Import, Sample, SampleVersion, Source, SourceRecord
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition, versions_with_reason
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhal import recipe, simulate
 from review.models import Case, Event, Review, User
 from tests.benchmarks.medhal.helpers import ARTICLE, MCQ, STATEMENT
@@ -63,7 +63,7 @@ def settings(source: Source, url: str = "", **options: Any) -> BatchSettings:
 def run_batch(batch_settings: BatchSettings) -> Batch:
     batch = batches_launch.launch_batch(batch_settings)
     batches_services.work_on_batch(batch.pk)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     batch.refresh_from_db()
     return batch
 
@@ -102,7 +102,7 @@ def test_a_batch_makes_pairs_and_sends_as_many_of_each_label_to_two_physicians(
     approve_everything(physicians)
     by_case = Review.objects.values_list("case").annotate(n=Count("physician", distinct=True))
     assert {n for _case, n in by_case} == {2}
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
     assert "1.00 (0.61–1.00)" in page
     full = releases_services.freeze_release("all", benchmark="medhal", composition=Composition(with_unreviewed=True))

@@ -19,9 +19,9 @@ from generation.batches.estimate import estimate_batch
 from generation.batches.launch import BatchSettings
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Draft, Sample, SampleVersion, Source, SourceRecord
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhallu import recipe, simulate
 from review.assignments import claims
 from review.assignments import services as assignments_services
@@ -78,7 +78,7 @@ def run_batch(source: Source, url: str, preset: str = "", **roles: str) -> Batch
         BatchSettings(benchmark="medhallu", source=source, roles=endpoints, preset=preset)
     )
     batches_services.work_on_batch(batch.pk)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     batch.refresh_from_db()
     return batch
 
@@ -131,7 +131,7 @@ def test_published_pairs_need_no_model(url: str) -> None:
     source = source_of(6, "qa-pair")
     batch = batches_launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles={}, preset="paper"))
     batches_services.work_on_batch(batch.pk)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     assert Sample.objects.filter(batch=batch, status="approved").count() == 6
     assert not Call.objects.exists()
     assert queries.analysis(batch)
@@ -182,7 +182,7 @@ def test_a_rejected_sample_is_regenerated_and_its_approved_version_keeps_the_rub
         assignment.token,
         rejection_of(assignment.case.frozen.form, "It follows from the true answer."),
     )
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     sample = Sample.objects.get(versions__case=assignment.case)
     assert sample.status == "regenerating"
     batches_services.work_on_batch(batch.pk)
@@ -190,7 +190,7 @@ def test_a_rejected_sample_is_regenerated_and_its_approved_version_keeps_the_rub
     assert first.content["hallucinated"] != second.content["hallucinated"]
     assert second.case.frozen.policy.primary
     assert approve_everything([ana]) > 0
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     sample.refresh_from_db()
     assert sample.status == "approved"
     released = releases_services.freeze_release(

@@ -26,10 +26,10 @@ from generation.llm.simulator.script import chance
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import SampleVersion
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.data_card import data_card
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.medmistake import protocol, replication
 from mhb_site.benchmarks.medmistake import simulate_replication as simulated
 from review.models import User
@@ -59,7 +59,7 @@ def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path
     source = import_file(write_published_file(tmp_path / "all.json", COUNT), "published", "medmistake")
     settings = BatchSettings(benchmark="medmistake", source=source, roles={}, changes={"review_share": 0.0}, checks=())
     batches_services.work_on_batch(launch.launch_batch(settings).pk)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     release = releases_services.freeze_release(
         "replicated", benchmark="medmistake", composition=Composition(with_unreviewed=True)
     )
@@ -108,7 +108,7 @@ def test_a_model_is_recognised_by_its_name_at_any_provider(tmp_path: Path) -> No
     source = import_file(write_published_file(tmp_path / "all.json", 1), "published", "medmistake")
     settings = BatchSettings(benchmark="medmistake", source=source, roles={}, changes={"review_share": 0.0}, checks=())
     batches_services.work_on_batch(launch.launch_batch(settings).pk)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     release = releases_services.freeze_release(
         "one", benchmark="medmistake", composition=Composition(with_unreviewed=True)
     )
@@ -131,7 +131,7 @@ def test_the_replicated_configuration_leaves_out_mistakes_that_no_target_repeate
     source = import_file(path, "published", "medmistake")
     settings = BatchSettings(benchmark="medmistake", source=source, roles={}, changes={"review_share": 0.0}, checks=())
     batches_services.work_on_batch(launch.launch_batch(settings).pk)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     assert {version.made["replicated"] for version in SampleVersion.objects.all()} == {"yes", "no"}
     compositions = {name: Composition(with_unreviewed=True, configuration=name) for name in ("all", "replicated")}
     full = releases_services.freeze_release("whole", benchmark="medmistake", composition=compositions["all"])

@@ -13,6 +13,7 @@ from generation.batches import launch
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
 from generation.models import Draft, Release, Sample, SampleVersion
+from generation.outcomes import services as outcomes_services
 from generation.outcomes.attempts import Attempts
 from generation.recipes.recipe import NewRubric, NewSample
 from generation.releases import services as releases_services
@@ -161,7 +162,7 @@ def test_an_invalid_mistake_discards_its_sample_and_an_invalid_scenario_is_regen
         assert "turn--marked" in page
         assert "Risk to the patient if a doctor makes this mistake" in page
         services.submit(ana, assignment.pk, assignment.token, answers[assignment.case_id])
-    assert samples_services.apply_outcomes() >= 2
+    assert outcomes_services.apply_outcomes() >= 2
     for row in (first.sample, second.sample):
         row.refresh_from_db()
     assert (first.sample.status, second.sample.status) == (Sample.Status.DISCARDED, Sample.Status.REGENERATING)
@@ -177,7 +178,7 @@ def test_the_release_contains_the_physicians_risk_rating_beside_the_models(
         assert assignment is not None
         assert assignment.token is not None
         services.submit(ana, assignment.pk, assignment.token, approval_of(assignment.case.frozen.form))
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     release: Release = releases_services.freeze_release("validated", benchmark="medmistake")
     facets: dict[str, Any] = release.samples.order_by("position")[0].exported["facets"]
     assert (facets["risk"], facets["severity"], facets["replicated"]) == (["high"], ["high"], ["yes"])

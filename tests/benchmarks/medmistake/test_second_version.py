@@ -8,7 +8,7 @@ import pytest
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Draft, Sample, SampleVersion
 from generation.models.work import Work
-from generation.samples import services as samples_services
+from generation.outcomes import services as outcomes_services
 from mhb_site.benchmarks.medmistake import simulate
 from review.assignments import claims, services
 from review.models import User
@@ -34,7 +34,7 @@ def test_a_rejected_scenario_is_rewritten_for_the_same_mistake(tmp_path: Path, a
             assert assignment.token is not None
             services.submit(ana, assignment.pk, assignment.token, rejection_of(question, value))
             judged[question] = SampleVersion.objects.get(case=assignment.case_id).sample
-        samples_services.apply_outcomes()
+        outcomes_services.apply_outcomes()
         work_until_idle(batch)
     rewritten, discarded = judged["scenario"], judged["mistake"]
     for sample in (rewritten, discarded):
@@ -58,6 +58,6 @@ def test_a_rejected_scenario_is_rewritten_for_the_same_mistake(tmp_path: Path, a
     while assignment := claims.claim_next(ana):
         assert assignment.token is not None
         services.submit(ana, assignment.pk, assignment.token, approval_of(assignment.case.frozen.form))
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     second.refresh_from_db()
     assert second.status == SampleVersion.Status.APPROVED

@@ -6,9 +6,9 @@ from django.test import Client
 from django.urls import reverse
 
 from generation.models import Sample, SampleVersion
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.data_card import data_card
-from generation.samples import services as samples_services
 from generation.samples.validity import Validity, validity
 from review.assignments import claims, services
 from review.models import User
@@ -29,7 +29,7 @@ def submit_next(physician: User, answers: Answers | None = None) -> Sample:
     assert assignment is not None
     assert assignment.token is not None
     services.submit(physician, assignment.pk, assignment.token, answers or approval_of(assignment.case.frozen.form))
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     return SampleVersion.objects.get(case=assignment.case_id).sample
 
 

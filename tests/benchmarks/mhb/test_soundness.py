@@ -19,10 +19,10 @@ from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.models import Batch, Draft, Finding, Rubric, Sample, SampleVersion
+from generation.outcomes import services as outcomes_services
 from generation.recipes.recipe import Term
 from generation.recipes.text_similarity import word_overlap
 from generation.releases import services as releases_services
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.mhb import control, examiner, generator_reply, protocol, recipe, review, simulate, taxonomy
 from review.models import User
 from tests.benchmarks.mhb.helpers import dialogue_draft, dialogue_reply, generate_sample, report_draft, report_reply
@@ -193,7 +193,7 @@ def test_each_sample_gets_a_control_that_one_physician_reviews(
             assert content["question"] == "What does the report say at its beginning?"
     assert set(Rubric.objects.values_list("polarity", flat=True)) == {"must", "must not"}
     approve_everything([ana, bo])
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     assert Sample.objects.filter(arm="control", status="approved").count() == 4
     release = releases_services.freeze_release("traps", benchmark="mhb")
     assert release.samples_count == Sample.objects.filter(arm="trap", status="approved").count() == 4

@@ -13,8 +13,8 @@ from django.urls import reverse
 from evaluation.models import Judgment, Run
 from evaluation.noticed import queries
 from generation.models import Release
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
-from generation.samples import services as samples_services
 from review.assignments import first_look
 from review.models import CalibrationItem, User
 from review.rules.questions import Answer, Answers, Form
@@ -77,7 +77,7 @@ def freeze_second_release(world: World) -> Release:
         submit(world.claim("quy", case), answers)  # the secondary confirms
         case.refresh_from_db()
         assert case.state == "approved"
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     return releases_services.freeze_release("second", benchmark="mhb", actor=world["adela"])
 
 

@@ -20,6 +20,7 @@ from generation.llm.errors import BadRequest
 from generation.llm.types import Message, Request
 from generation.models import BarrierRound, Batch, Call, Draft, MergeEvent, Sample, SampleVersion, Source
 from generation.models.work import Work
+from generation.outcomes import services as outcomes_services
 from generation.recipes import registry
 from generation.recipes.recipe import (
     Arrivals,
@@ -33,7 +34,6 @@ from generation.recipes.recipe import (
     Step,
 )
 from generation.recipes.recipe import Draft as DraftValue
-from generation.samples import services as samples_services
 from review.models import User
 from tests.engine import endpoint
 from tests.generation.batches.test_second_shape import source_of
@@ -250,7 +250,7 @@ def test_a_rejected_sample_restarts_at_the_step_that_the_recipe_names(models: st
     sample = Sample.objects.get()
     claim_and_submit(ana, lambda form: rejection_of(form, "Nobody says so."))
     claim_and_submit(bo, lambda form: rejection_of(form, "No."), lambda form: rejection_of(form, "No."))
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     draft = Draft.objects.get(sample=sample)
     assert (draft.step, draft.version, draft.at_barrier) == (3, 2, False)
     assert draft.data["word"] == "tea"

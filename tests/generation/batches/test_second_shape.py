@@ -41,6 +41,7 @@ from generation.models import (
 )
 from generation.models.work import Work
 from generation.outcomes import attempts
+from generation.outcomes import services as outcomes_services
 from generation.recipes import registry
 from generation.recipes.recipe import Preset
 from generation.releases import data_card, export
@@ -48,7 +49,6 @@ from generation.releases import queries as releases_queries
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
 from generation.samples import queries as samples_queries
-from generation.samples import services as samples_services
 from review.assignments import claims
 from review.cases.queries import cases, funnel
 from review.models import Case, User
@@ -385,7 +385,7 @@ def test_settings_are_frozen_at_launch(models: str, monkeypatch: pytest.MonkeyPa
     batches_services.work_on_batch(batch.pk)
     claim_and_submit(ana, lambda form: rejection_of(form, "Nobody says so."))
     claim_and_submit(bo, lambda form: rejection_of(form, "No."), lambda form: rejection_of(form, "No."))
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)
     assert SampleVersion.objects.count() == 2
     assert [version.content["settings"] for version in SampleVersion.objects.all()] == [{"tries": 1, "top_p": 0.95}] * 2
@@ -506,7 +506,7 @@ def test_the_analysis_counts_each_sample_once(two_notes: Batch, ana: User, bo: U
     assert len(points_of(two_notes)) == 2
     claim_and_submit(ana, lambda form: rejection_of(form, "Nobody says so."))
     claim_and_submit(bo, lambda form: rejection_of(form, "No."), lambda form: rejection_of(form, "No."))
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     assert len(points_of(two_notes)) == 2, "the next version has not been started"
     batches_services.work_on_batch(two_notes.pk)
     assert Draft.objects.exclude(data={}).count() == 3
@@ -545,9 +545,9 @@ def test_a_recipe_without_analysis_has_no_analysis_page(
 def partly_reviewed(models: str) -> Batch:
     """Three samples: two not sampled for review, and one that two physicians approved."""
     batch = finished_batch(source_of("tea.", "coffee.", "milk"), models)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     assert approve_everything(accounts_of("ana", "bo")) == 3
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     return batch
 
 
@@ -555,7 +555,7 @@ def test_physicians_never_see_a_case_that_is_not_sampled_for_review(models: str,
     finished_batch(source_of("tea.", "coffee."), models)
     assert set(Case.objects.values_list("state", "ground")) == {(State.APPROVED, Ground.UNREVIEWED)}
     assert claims.claim_next(ana) is None
-    assert samples_services.apply_outcomes() == 2
+    assert outcomes_services.apply_outcomes() == 2
     assert set(Sample.objects.values_list("status", flat=True)) == {Sample.Status.APPROVED}
     version = SampleVersion.objects.first()
     assert version is not None
@@ -672,7 +672,7 @@ def test_a_release_names_the_joined_sources(models: str, admin: Client) -> None:
         Reference.objects.create(record=record, format="pubmedqa", digest=f"digest-{number}")
     add_articles("articles", 0)
     finished_batch(notes, models)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     add_articles("too-late", 1)
     release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     rows = [(source["name"], source["samples"], source["joined"]) for source in release.sources]
@@ -689,7 +689,7 @@ def test_a_release_names_the_joined_sources(models: str, admin: Client) -> None:
 
 def test_the_data_card_of_an_unreviewed_release_says_so(models: str) -> None:
     finished_batch(source_of("tea."), models)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     card = data_card.data_card(releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED))
     assert "none of them reviewed by physicians" in card
     assert "passed a primary reviewer" not in card
@@ -764,5 +764,5 @@ def test_a_sampled_case_is_reviewed_as_usual(models: str, ana: User, bo: User) -
     finished_batch(source_of("milk"), models)
     claim_and_submit(ana, approval_of)
     claim_and_submit(bo, approval_of, approval_of)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     assert Case.objects.get().ground == Ground.CONSENSUS

@@ -12,9 +12,9 @@ from generation.batches import services as batches_services
 from generation.engine import task_queue
 from generation.merges import queries, services
 from generation.models import Batch, Draft, MergeEvent, Sample
+from generation.outcomes import services as outcomes_services
 from generation.releases import audit_bundle, verify_trail
 from generation.releases import services as releases_services
-from generation.samples import services as samples_services
 from review.audit import verification
 from review.models import Event, User
 from tests.generation.batches.test_barriers import launch_brew, toys, work_until_idle
@@ -68,7 +68,7 @@ def test_a_decision_is_in_the_trail_of_every_sample_it_concerns(
     assert [row["actor"] for row in listed] == ["adela", "adela"]
 
     approve_everything([ana, bo])
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     release = releases_services.freeze_release("drinks", benchmark="brew")
     audit_bundle.write(release, tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]

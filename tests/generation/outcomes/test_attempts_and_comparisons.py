@@ -18,11 +18,11 @@ from generation.engine.sweeping import sweep
 from generation.jobs import services as jobs_services
 from generation.models import Batch, Draft, Sample, SampleVersion
 from generation.models.work import Work
+from generation.outcomes import services as outcomes_services
 from generation.recipes.recipe import Dropped, per_draft
 from generation.releases import export
 from generation.releases import services as releases_services
 from generation.samples import queries as samples_queries
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.mhb import recipe
 from review.cases import services as cases_services
 from review.models import Case, User
@@ -61,7 +61,7 @@ def decide(sample: Sample, primary: User, secondary: User, change: Callable[[Ans
     answers = change(approval_of(latest_version(sample).case.frozen.form))
     claim_and_submit(primary, answers)
     claim_and_submit(secondary, answers, answers)
-    assert samples_services.apply_outcomes() == 1
+    assert outcomes_services.apply_outcomes() == 1
     sample.refresh_from_db()
 
 
@@ -93,7 +93,7 @@ def correct_first_rubric(answers: Answers) -> Answers:
 
 def test_no_outcome_is_applied_before_the_case_closes(sample: Sample, ana: User) -> None:
     claim_and_submit(ana, approval_of(latest_version(sample).case.frozen.form))
-    assert samples_services.apply_outcomes() == 0
+    assert outcomes_services.apply_outcomes() == 0
     assert Sample.objects.get().status == Sample.Status.IN_REVIEW
 
 
@@ -205,7 +205,7 @@ def test_a_sample_is_discarded_after_its_third_rejection(batch: Batch, sample: S
 
 def test_a_withdrawn_case_withdraws_the_sample(sample: Sample, adela: User, ana: User) -> None:
     cases_services.withdraw(latest_version(sample).case_id, actor=adela, reason="The source was retracted.")
-    assert samples_services.apply_outcomes() == 1
+    assert outcomes_services.apply_outcomes() == 1
     sample.refresh_from_db()
     assert (sample.status, latest_version(sample).status) == ("withdrawn", "withdrawn")
     assert Draft.objects.count() == 1, "no next version is queued"
@@ -213,7 +213,7 @@ def test_a_withdrawn_case_withdraws_the_sample(sample: Sample, adela: User, ana:
 
 def test_an_outcome_is_applied_once(sample: Sample, ana: User, bo: User) -> None:
     decide(sample, ana, bo, reject)
-    assert samples_services.apply_outcomes() == 0
+    assert outcomes_services.apply_outcomes() == 0
     assert Draft.objects.count() == 2
 
 
@@ -225,7 +225,7 @@ def test_concurrent_workers_apply_each_outcome_once(
     for change in [reject, unchanged] * 6:
         claim_and_submit(ana, partial(changed_approval, change))
         claim_and_submit(bo, partial(changed_approval, change), partial(changed_approval, change))
-    outcomes = run_concurrently([samples_services.apply_outcomes] * 4)
+    outcomes = run_concurrently([outcomes_services.apply_outcomes] * 4)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert sum(outcomes) == 12
     assert Draft.objects.filter(version=2).count() == 6
@@ -307,5 +307,5 @@ def test_physicians_can_review_the_second_version(batch: Batch, sample: Sample, 
     decide(sample, physicians[0], physicians[1], reject)
     batches_services.work_on_batch(batch.pk)
     assert approve_everything(physicians) == 3
-    assert samples_services.apply_outcomes() == 1
+    assert outcomes_services.apply_outcomes() == 1
     assert list(Case.objects.order_by("version").values_list("state", flat=True)) == ["rejected", "approved"]

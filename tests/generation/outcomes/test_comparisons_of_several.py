@@ -8,9 +8,9 @@ from django.urls import reverse
 
 from generation.batches import launch
 from generation.batches.launch import BatchSettings
+from generation.comparisons import queries as comparisons
 from generation.merges import services as merges_services
 from generation.models import Draft, Sample
-from generation.outcomes import comparisons
 from review.models import User
 from tests.engine import endpoint
 from tests.generation.batches.test_barriers import RECIPE, toys, work_until_idle

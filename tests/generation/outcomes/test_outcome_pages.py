@@ -17,11 +17,12 @@ from generation import errors
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
+from generation.comparisons import queries as comparisons
+from generation.comparisons.queries import sign_test
 from generation.models import Batch, Comparison, Draft, Finding, Release, Sample, SampleVersion, Source
-from generation.outcomes import attempts, comparisons
-from generation.outcomes.comparisons import sign_test
+from generation.outcomes import attempts
+from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.mhb.plan import PAPER
 from review.models import User
 from tests.api.conftest import Api, api
@@ -220,7 +221,7 @@ def test_attempts_count_versions_by_prompt_trap_and_generator(
     batches_services.work_on_batch(other_batch.pk)
     SampleVersion.objects.filter(sample__batch=other_batch).update(prompt="mhb/other@3")
     approve_everything([ana, bo])
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     rows = {row.key: row for row in attempts.attempts("mhb", ["prompt"])}
     row, other = rows["mhb/inject_dialogue@3",], rows["mhb/other@3",]
     assert (row.decided, row.approved, row.first, row.first_approved, row.tries) == (2, 1, 1, 0, 2)
@@ -421,7 +422,7 @@ def test_plans_from_the_shell_and_the_api(
 
 def test_only_the_first_sample_of_a_pair_is_released(compared: Comparison, physicians: list[User]) -> None:
     approve_everything(physicians)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     approved = Sample.objects.filter(status=Sample.Status.APPROVED)
     assert approved.count() == 8
     dropped = approved.get(batch__arm="A", record=approved.order_by("record").values("record")[:1])

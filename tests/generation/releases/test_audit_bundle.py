@@ -13,10 +13,10 @@ import pytest
 
 from generation.batches import services as batches_services
 from generation.models import Release
+from generation.outcomes import services as outcomes_services
 from generation.releases import export, queries
 from generation.releases import services as releases_services
 from generation.releases.exporters.base import canonical
-from generation.samples import services as samples_services
 from review.audit.trail import record, recording_events
 from review.models import Case, Event, User
 from tests.conftest import PHYSICIANS, accounts_of
@@ -138,10 +138,10 @@ def test_the_trail_of_a_second_version_includes_the_first(tmp_path: Path, models
     rejected = rejection_of(Case.objects.get().frozen.form, "Implausible.")
     claim_and_submit(ana, rejected)
     claim_and_submit(bo, rejected, rejected)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)
     approve_everything(physicians)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     export.export_release(releases_services.freeze_release("own", benchmark="mhb"), "jsonl", tmp_path / "out")
     events = [line for line in read_trail(tmp_path / "out") if "hash" in line]
     assert {event["version"] for event in events} == {1, 2}

@@ -23,11 +23,11 @@ from evaluation.reports.formats import as_dict, as_markdown
 from generation import errors
 from generation.endpoints import services as endpoints_services
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
+from generation.outcomes import services as outcomes_services
 from generation.releases import data_card, export, exporters
 from generation.releases import queries as releases_queries
 from generation.releases import services as releases_services
 from generation.releases.exporters.base import canonical
-from generation.samples import services as samples_services
 from mhb_site.benchmarks.mhb import taxonomy
 from review.models import Case, User
 from review.rules.questions import Form, RubricAnswer
@@ -121,7 +121,7 @@ def test_only_approved_samples_are_released(tmp_path: Path, models: str, ana: Us
     for answers in (approval_of, partial(rejection_of, reason="Implausible.")):
         claim_and_submit(ana, answers)
         claim_and_submit(bo, answers, answers)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     release = freeze()
     assert release.samples_count == 1
     assert release.samples.get().version.sample == Sample.objects.get(status="approved")
@@ -140,7 +140,7 @@ def test_the_corrected_wording_is_released(tmp_path: Path, models: str, ana: Use
     answers = replace(unchanged, rubrics={**unchanged.rubrics, "R1": CORRECTED})
     claim_and_submit(ana, answers)
     claim_and_submit(bo, answers, answers)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     release = freeze()
     assert release.samples.get().rubrics.get(key="R1").criterion == "Corrected by two."
     [exported] = export.exported_samples(release)

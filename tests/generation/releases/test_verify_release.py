@@ -15,12 +15,12 @@ from django.test import Client
 from django.urls import reverse
 
 from generation.models import Release
+from generation.outcomes import services as outcomes_services
 from generation.releases import export, services
 from generation.releases.data_card import data_card
 from generation.releases.exporters import available
 from generation.releases.exporters.programs import verify_release
 from generation.releases.freezing.composition import Composition
-from generation.samples import services as samples_services
 from review.models import Case, Review, User
 from review.quality.agreement import agreement
 from review.rules.blocks import Highlight, passage_texts
@@ -138,7 +138,7 @@ def test_only_blind_answers_count_for_agreement(
     )
     claim_and_submit(ana, approval_of)
     claim_and_submit(bo, approval_of, approval_of)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     release = services.freeze_release("own", benchmark="mhb")
     lines = {line["question"]: line for line in release.about["agreement"]["public"]}
     assert (lines["verdict"]["cases"], lines["verdict"]["raw"]) == (2, 0.5)
@@ -246,7 +246,7 @@ def test_highlights_and_polarity_are_exported_under_pseudonyms(
     highlight = Highlight(text[5:30], "hint", passage, 5, 30)
     claim_and_submit(ana, lambda form: replace(approval_of(form), highlights=(highlight,)))
     claim_and_submit(bo, approval_of, approval_of)
-    samples_services.apply_outcomes()
+    outcomes_services.apply_outcomes()
     release = services.freeze_release("own", benchmark="mhb")
     export.export_release(release, "jsonl", tmp_path / "out")
     [first, row] = read_csv(tmp_path / "out" / "highlights.csv")

@@ -15,7 +15,6 @@ from django.test import Client
 from django.urls import reverse
 
 from generation import errors
-from generation.batches import services as batches_services
 from generation.common import chunks
 from generation.engine.task_queue import take
 from generation.models import Import, ImportStatus, SourceRecord
@@ -66,11 +65,11 @@ def test_a_queued_import_is_cancelled_and_its_file_removed(
 ) -> None:
     run = queued_import(adela)
     with django_capture_on_commit_callbacks(execute=True):
-        assert batches_services.cancel_import(run.pk).status == Status.CANCELLED
+        assert sources_services.cancel_import(run.pk).status == Status.CANCELLED
     assert not list(folder.iterdir())
     assert sources_services.sweep() == []
     assert sources_services.run_import(run.pk).status == Status.CANCELLED
-    assert batches_services.cancel_import(run.pk).status == Status.CANCELLED, "cancelling twice does no harm"
+    assert sources_services.cancel_import(run.pk).status == Status.CANCELLED, "cancelling twice does no harm"
     assert SourceRecord.objects.count() == 0
 
 
@@ -89,7 +88,7 @@ def test_a_running_import_stops_when_cancelled_and_keeps_what_it_added(
             for number, row in enumerate(rows):
                 if number == 3:
                     with django_capture_on_commit_callbacks(execute=True):
-                        batches_services.cancel_import(run.pk)
+                        sources_services.cancel_import(run.pk)
                 numbers_read.append(number)
                 yield row
 
@@ -107,9 +106,9 @@ def test_a_running_import_stops_when_cancelled_and_keeps_what_it_added(
 def test_an_import_that_has_ended_cannot_be_cancelled(adela: User) -> None:
     run = sources_services.run_import(queued_import(adela).pk)
     with pytest.raises(errors.ImportOver):
-        batches_services.cancel_import(run.pk)
+        sources_services.cancel_import(run.pk)
     with pytest.raises(errors.UnknownImport):
-        batches_services.cancel_import(run.pk + 1)
+        sources_services.cancel_import(run.pk + 1)
     run.refresh_from_db()
     assert run.status == Status.DONE
 
@@ -298,5 +297,5 @@ def test_cancelling_an_import_keeps_a_local_file(tmp_path: Path) -> None:
     run = sources_services.start_import(
         conversations_file(tmp_path / "own.jsonl", 2), format_name="healthbench", name="own"
     )
-    assert batches_services.cancel_import(run.pk).status == Status.CANCELLED
+    assert sources_services.cancel_import(run.pk).status == Status.CANCELLED
     assert (tmp_path / "own.jsonl").exists(), "only uploaded files are deleted"

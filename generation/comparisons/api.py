@@ -1,0 +1,141 @@
+"""The API of comparisons."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from generation import tasks
+from generation.batches import launch
+from generation.batches.api import estimate_response
+from generation.batches.serializers import BatchSettingsSerializer, batch_settings
+from generation.comparisons import queries
+from generation.jobs.serializers import LAUNCH_KEY, LaunchEstimateSerializer, launch_key
+from generation.models import Comparison
+from review.common.api import NewestFirst, OldestFirst, validated_body
+from review.common.decorators import signed_in_account
+from review.common.serializers import ModelRowSerializer
+from review.common.waking import wake_after_commit
+from review.rules.permissions import Can
+
+
+class ComparisonSettingsSerializer(BatchSettingsSerializer):
+    """The settings of a comparison: the same records with the prompt sets `prompts` and `compare`."""
+
+    compare = serializers.CharField(max_length=64, allow_blank=True)
+
+
+class LaunchComparisonSerializer(ComparisonSettingsSerializer):
+    """A comparison to launch, with a budget for each of its batches, or `confirmed`."""
+
+    is_launch = True
+
+
+class ComparisonSerializer(ModelRowSerializer):
+    """Two batches over the same records with different prompt sets."""
+
+    row = Comparison
+    shows = "id benchmark source.name records_count created_at"
+
+    records_count = serializers.IntegerField()
+
+
+class ArmSerializer(serializers.Serializer[Any]):
+    """The results of one batch of a comparison."""
+
+    arm = serializers.CharField(source="batch.arm")
+    batch = serializers.IntegerField(source="batch.pk")
+    prompts = serializers.CharField(source="batch.prompts", allow_blank=True)
+    samples = serializers.IntegerField()
+    approved = serializers.IntegerField()
+    at_once = serializers.IntegerField()
+    stopped = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    calls = serializers.IntegerField()
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
+
+
+class ComparedSerializer(ComparisonSerializer):
+    """A comparison with the results of both batches.
+
+    `only_a`: records approved with A and decided but not approved with B.
+    """
+
+    arms = ArmSerializer(many=True)
+    only_a = serializers.IntegerField()
+    only_b = serializers.IntegerField()
+    chance = serializers.FloatField(
+        allow_null=True, help_text="Probability of a split at least as uneven if both were equally good."
+    )
+
+
+class SideSerializer(serializers.Serializer[Any]):
+    """The outcome of a record in one batch: the sample's status or, without a sample, the draft's."""
+
+    status = serializers.CharField(allow_blank=True)
+    sample = serializers.IntegerField(source="version.sample_id", allow_null=True, default=None)
+    version = serializers.IntegerField(source="version.number", allow_null=True, default=None)
+    traps = serializers.ListField(child=serializers.CharField(), source="version.traps", default=list)
+
+
+class PairSerializer(serializers.Serializer[Any]):
+    """A record with both outcomes.
+
+    `endpoint`: of the model in the role that several play, such as the doctor; else null.
+    """
+
+    record = serializers.CharField(source="record.external_id")
+    endpoint = serializers.CharField(source="endpoint.name", allow_null=True, default=None)
+    a = SideSerializer()
+    b = SideSerializer()
+    differs = serializers.BooleanField()
+
+
+class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
+    """Comparisons of two prompt sets, newest first."""
+
+    can = Can.PRODUCE
+    serializer_class = ComparisonSerializer
+    pagination_class = NewestFirst
+    queryset = queries.comparisons()
+
+    @extend_schema(parameters=[LAUNCH_KEY], request=LaunchComparisonSerializer, responses={202: ComparedSerializer})
+    def create(self, request: Request) -> Response:
+        """Launch two batches over the same records. Workers do the rest."""
+        settings = batch_settings(validated_body(LaunchComparisonSerializer, request))
+        comparison = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
+        for pk in comparison.batches.order_by("arm").values_list("pk", flat=True):
+            wake_after_commit(tasks.work_on_job, pk)
+        return Response(_comparison_data(self.get_queryset().get(pk=comparison.pk)), status=202)
+
+    @extend_schema(request=ComparisonSettingsSerializer, responses=LaunchEstimateSerializer)
+    @action(detail=False, methods=["post"])
+    def estimate(self, request: Request) -> Response:
+        """Estimate a comparison before launch, both batches together."""
+        return estimate_response(batch_settings(validated_body(ComparisonSettingsSerializer, request)))
+
+    @extend_schema(responses=ComparedSerializer)
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One comparison with the results of both batches."""
+        return Response(_comparison_data(self.get_object()))
+
+    @extend_schema(responses=PairSerializer(many=True))
+    @action(detail=True, pagination_class=OldestFirst)
+    def pairs(self, request: Request, pk: int) -> Response:
+        """The records of a comparison, each with both outcomes; one for each endpoint where several play a role."""
+        comparison = self.get_object()
+        drafts = self.paginate_queryset(queries.paired_drafts(comparison)) or []
+        return self.get_paginated_response(PairSerializer(queries.pairs(comparison, drafts), many=True).data)
+
+
+def _comparison_data(comparison: Comparison) -> Any:
+    result = queries.compare_arms(comparison)
+    fields = {name: getattr(comparison, name) for name in ComparisonSerializer.Meta.fields}
+    figures = {name: getattr(result, name) for name in ("arms", "only_a", "only_b", "chance")}
+    values: Any = {**fields, **figures}
+    return ComparedSerializer(values).data
