@@ -1,28 +1,9 @@
 """Stores images."""
 
-import hashlib
-from tempfile import NamedTemporaryFile
-
 from django.utils import timezone
 
-from generation.common import limited
 from generation.images import checks, files
 from generation.models import StoredImage
-
-
-def store_image(data: bytes) -> StoredImage:
-    """Store an image once: checked in a process with limits, upright, without metadata.
-
-    It is identified by the SHA-256 of the stored copy. Raises checks.BadImage, limited.Exhausting.
-    """
-    known = StoredImage.objects.filter(original=hashlib.sha256(data).hexdigest()).order_by("pk").first()
-    if known is not None and _has_files(known.sha256):
-        return known
-    with NamedTemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        [image] = limited.stream(checks.clean_file, file.name, raises=[checks.BadImage])
-    return store_clean_image(checks.from_json(image))
 
 
 def store_clean_image(image: checks.CleanImage) -> StoredImage:
@@ -42,7 +23,3 @@ def store_clean_image(image: checks.CleanImage) -> StoredImage:
         },
     )
     return stored
-
-
-def _has_files(sha256: str) -> bool:
-    return files.image_path(sha256).exists() and files.image_path(sha256, thumbnail=True).exists()

@@ -141,11 +141,6 @@ class SettledCase:
     reducible: bool
     answers: dict[str, dict[str, Any]]
 
-    @property
-    def kept_rubrics(self) -> tuple[SettledRubric, ...]:
-        """The rubrics that were not removed."""
-        return tuple(rubric for rubric in self.rubrics if not rubric.removed)
-
 
 def settled_case(case: Case) -> SettledCase:
     """The result of a closed case, from the reviews that count.

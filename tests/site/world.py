@@ -20,7 +20,6 @@ from evaluation.releases import services as results_services
 from evaluation.runs import leaving
 from evaluation.runs import services as runs_services
 from evaluation.runs.settings import RunSettings
-from generation.images.services import store_image
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
 from generation.jobs.life_cycle import pause
@@ -59,7 +58,7 @@ from review.rewordings import services as rewordings_services
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers, Form
 from tests.engine import drafts, endpoint
-from tests.generation.images.drawing import picture
+from tests.generation.images.drawing import picture, store_image
 from tests.in_progress import put_in_progress
 from tests.review.approve import approval_of, rejection_of
 from tests.review.factories import account, claim, submit

@@ -75,14 +75,6 @@ class Checksums:
         return [manifest_path, sums_path]
 
 
-def write_checksums(folder: Path, files: Iterable[Path], about: Mapping[str, Any] | None = None) -> list[Path]:
-    """Write manifest and `SHA256SUMS` for files that all exist."""
-    sums = Checksums(folder)
-    for path in files:
-        sums.add(path)
-    return sums.write(about)
-
-
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:

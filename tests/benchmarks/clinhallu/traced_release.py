@@ -8,13 +8,12 @@ from typing import Any
 from django.utils import timezone
 
 from evaluation.protocol import Sample
-from generation.images.services import store_image
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Release, ReleasedRubric, ReleasedSample
 from mhb_site.benchmarks.clinhallu import simulate_answers
 from tests.engine import SEED, bare_release
-from tests.generation.images.drawing import picture
+from tests.generation.images.drawing import picture, store_image
 
 CRITERIA = {
     "visual": "The visual recognition is supported by the images.",

@@ -9,14 +9,14 @@ import pytest
 from django.utils import timezone
 
 from generation.engine import ledger, provider_batches
-from generation.images import files, services
+from generation.images import files
 from generation.llm import request_body
 from generation.llm.errors import BadRequest
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message, Request
 from generation.models import ProviderBatch, SentImage, StoredImage
 from tests.engine import calls, drafts, endpoint
-from tests.generation.images.drawing import picture
+from tests.generation.images.drawing import picture, store_image
 from tests.generation.llm.helpers import Ledger, ask
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def image(settings: Any, tmp_path: Path) -> StoredImage:
     settings.MHB_IMAGES = tmp_path
-    return services.store_image(picture())
+    return store_image(picture())
 
 
 class SeeingScript:

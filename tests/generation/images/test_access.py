@@ -8,13 +8,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from generation.images import services
 from generation.models import StoredImage
 from review.models import User
 from review.rules.blocks import Images, Picture, Text
 from review.rules.permissions import UserRole
 from review.rules.questions import Choice, Form, Question
-from tests.generation.images.drawing import picture
+from tests.generation.images.drawing import picture, store_image
 from tests.review import factories
 from tests.review.factories import account, claim
 
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def image(settings: Any, tmp_path: Path) -> StoredImage:
     settings.MHB_IMAGES = tmp_path
-    return services.store_image(picture(size=(900, 600)))
+    return store_image(picture(size=(900, 600)))
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def test_admins_and_researchers_see_every_image_and_physicians_none_without_a_ca
 
 
 def test_a_physicians_case_opens_its_image_and_no_other(image: StoredImage, physician: User) -> None:
-    other = services.store_image(picture(shade=3))
+    other = store_image(picture(shade=3))
     open_case(image)
     claim(physician)
     client = client_of(physician)
@@ -71,7 +70,7 @@ def test_a_physicians_case_opens_its_image_and_no_other(image: StoredImage, phys
 def test_the_page_shows_images_without_script_at_addresses_for_this_reader_only(
     image: StoredImage, physician: User
 ) -> None:
-    open_case(image, services.store_image(picture(shade=3)))
+    open_case(image, store_image(picture(shade=3)))
     assignment = claim(physician)
     page = client_of(physician).get(reverse("review:case", args=[assignment.pk])).content.decode()
     addresses = re.findall(r'<img class="viewer__picture" src="([^"]+)" alt="([^"]+)"', page)

@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from generation.images import checks, files, services
+from generation.images import checks, files
 from generation.models import StoredImage
-from tests.generation.images.drawing import picture, png_header
+from tests.generation.images.drawing import picture, png_header, store_image
 
 SECRET = b"Jane Doe, born 1970"
 
@@ -177,9 +177,9 @@ def test_sixteen_bits_palettes_and_transparency_are_kept() -> None:
 
 @pytest.mark.django_db
 def test_an_image_is_stored_once_and_opened_by_its_digest(folder: Path) -> None:
-    first = services.store_image(picture("PNG", size=(900, 600)))
-    again = services.store_image(picture("PNG", size=(900, 600)))
-    same_pixels = services.store_image(picture("BMP", size=(900, 600)))
+    first = store_image(picture("PNG", size=(900, 600)))
+    again = store_image(picture("PNG", size=(900, 600)))
+    same_pixels = store_image(picture("BMP", size=(900, 600)))
     assert first == again == same_pixels
     assert StoredImage.objects.count() == 1
     media_type, data = files.open_image(first.sha256)
@@ -192,17 +192,17 @@ def test_an_image_is_stored_once_and_opened_by_its_digest(folder: Path) -> None:
 
 @pytest.mark.django_db
 def test_a_lost_file_is_restored_by_the_next_import(folder: Path) -> None:
-    image = services.store_image(picture())
+    image = store_image(picture())
     files.image_path(image.sha256).unlink()
     with pytest.raises(files.NoImage):
         files.open_image(image.sha256)
-    assert services.store_image(picture()) == image
+    assert store_image(picture()) == image
     assert files.open_image(image.sha256)
 
 
 @pytest.mark.django_db
 def test_changed_files_and_names_that_are_no_digest_are_not_opened(folder: Path) -> None:
-    image = services.store_image(picture())
+    image = store_image(picture())
     files.image_path(image.sha256).write_bytes(picture(shade=10))
     for name in (image.sha256, "../../etc/passwd", "0" * 64, ""):
         with pytest.raises(files.NoImage):

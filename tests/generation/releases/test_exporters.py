@@ -17,7 +17,7 @@ from generation.common.formats import UnknownFormat
 from generation.releases import exporters
 from generation.releases.exporters.base import NESTED, WrongSample, canonical, canonical_rubrics, conversation
 from generation.releases.exporters.licences import identifiers as licences_of
-from generation.releases.exporters.manifest import manifest, write_checksums
+from generation.releases.exporters.manifest import Checksums, manifest
 from tests.profile import by_profile
 
 FORMATS = ["csv", "jsonl", "parquet"]
@@ -384,7 +384,10 @@ def test_sha256sum_checks_an_export(tmp_path):
     tool = shutil.which("sha256sum")
     assert tool, "coreutils' sha256sum is part of every system this runs on"
     files = exporters.load("csv").write([sample()], tmp_path)
-    written = write_checksums(tmp_path, files)
+    sums = Checksums(tmp_path)
+    for path in files:
+        sums.add(path)
+    written = sums.write()
     assert written == [tmp_path / "manifest.json", tmp_path / "SHA256SUMS"]
     assert json.loads(written[0].read_text()) == manifest(tmp_path, files)
 
