@@ -6,9 +6,7 @@ The same release and format give the same bytes.
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Condition
 
 from django.http import StreamingHttpResponse
 from django.utils.http import content_disposition_header
@@ -20,55 +18,28 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
 PLAIN_FILE = 0o644 << 16  # permissions, at their position in a zip entry's attributes
 UNIX = 3
 BLOCK = 1 << 20
-MAX_PENDING = 2 << 20  # bytes that may wait for a slow reader
 LEVEL = 1  # takes a third of the time of the default level, for a tenth more bytes
 
 
 class _Outbox:
-    """A write-only file for one thread, from which another takes the bytes.
-
-    The writer waits while it is full.
-    """
+    """A write-only file from which the bytes are taken as they come."""
 
     def __init__(self) -> None:
         self._blocks: list[bytes] = []
-        self._size = 0
-        self._changed = Condition()
-        self.closed = False  # the writer is done
-        self.abandoned = False  # the reader is gone
 
     def write(self, block: bytes) -> int:
-        with self._changed:
-            self._changed.wait_for(lambda: self._size < MAX_PENDING or self.abandoned)
-            if not self.abandoned:
-                self._blocks.append(bytes(block))
-                self._size += len(block)
-                self._changed.notify_all()
+        self._blocks.append(bytes(block))
         return len(block)
 
     def flush(self) -> None:
         """Do nothing: `zipfile` needs the method, and nothing is buffered."""
 
-    def take(self, *, wait: bool = False) -> bytes:
-        """Return the pending bytes. With `wait`, wait for some, or for the end."""
-        with self._changed:
-            if wait:
-                self._changed.wait_for(lambda: self._size or self.closed)
-            block = b"".join(self._blocks)
-            self._blocks.clear()
-            self._size = 0
-            self._changed.notify_all()
-        return block
-
     def close(self) -> None:
-        with self._changed:
-            self.closed = True
-            self._changed.notify_all()
+        """Do nothing: nothing is held."""
 
-    def abandon(self) -> None:
-        with self._changed:
-            self.abandoned = True
-            self._changed.notify_all()
+    def take(self) -> Iterator[bytes]:
+        yield from self._blocks
+        self._blocks.clear()
 
 
 def stream(
@@ -122,40 +93,18 @@ def _blocks(release: Release, format_name: str, split: str, by_reference: bool, 
 def zipped(top: str, files_of: Callable[[Path], Iterator[Path]]) -> Iterator[bytes]:
     """A zip with one folder `top`, block by block.
 
-    `files_of` writes files into a folder, one after the other. A second thread packs each file
-    while the next one is written: packing needs neither the database nor the interpreter.
+    `files_of` writes files into a folder, one after the other; each is removed once it is packed.
     """
     outbox = _Outbox()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as packer:
-        archive = zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL)
-        packed: list[Future[None]] = []
-        try:
+    with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
             for path in files_of(Path(folder)):
-                name = f"{top}/{path.relative_to(folder).as_posix()}"
-                packed.append(packer.submit(_pack, archive, outbox, path, name))
-                if ready := outbox.take():
-                    yield ready
-            packed.append(packer.submit(_finish, archive, outbox))
-            while ready := outbox.take(wait=True):
-                yield ready
-            for future in packed:
-                future.result()
-        finally:
-            outbox.abandon()
-
-
-def _pack(archive: zipfile.ZipFile, outbox: _Outbox, path: Path, name: str) -> None:
-    entry = zipfile.ZipInfo(name, EPOCH)
-    entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, UNIX, PLAIN_FILE
-    entry.file_size = path.stat().st_size  # files beyond 4 GiB need a longer header
-    with path.open("rb") as source, archive.open(entry, "w") as target:
-        while not outbox.abandoned and (block := source.read(BLOCK)):
-            target.write(block)
-    path.unlink()
-
-
-def _finish(archive: zipfile.ZipFile, outbox: _Outbox) -> None:
-    try:
-        archive.close()
-    finally:
-        outbox.close()
+                entry = zipfile.ZipInfo(f"{top}/{path.relative_to(folder).as_posix()}", EPOCH)
+                entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, UNIX, PLAIN_FILE
+                entry.file_size = path.stat().st_size  # files beyond 4 GiB need a longer header
+                with path.open("rb") as source, archive.open(entry, "w") as target:
+                    while block := source.read(BLOCK):
+                        target.write(block)
+                        yield from outbox.take()
+                path.unlink()
+        yield from outbox.take()

@@ -7,14 +7,11 @@ in), and no file contains the time of writing.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
-
-from pydantic_core import to_json
 
 from generation.common.formats import FormatError
 
@@ -34,22 +31,6 @@ LATER = frozenset({"made", "messages", "judging", "points", "training", *ADDED})
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity", "polarity"})
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-_BUFFER = 1 << 18  # bytes
-# Characters. `pydantic_core` encodes longer texts several times faster than `json`, to the same
-# bytes.
-LONG = 100
-# `_ENCODER.encode` creates this for every value, which takes longer than encoding a short one.
-_encode_pieces: Callable[[Any, int], Iterable[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
-    None,
-    _ENCODER.default,
-    json.encoder.encode_basestring,
-    None,
-    ":",
-    ",",
-    True,
-    False,
-    False,
-)
 
 
 class WrongSample(FormatError):
@@ -124,17 +105,11 @@ def check_columns(samples: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
     Some formats would lose an additional column and others keep it. Raises WrongSample, which names
     the columns.
     """
-    known_keys: set[tuple[str, ...]] = set()  # keys that were checked: nearly all samples have the same
-    known_rubric_keys: set[tuple[str, ...]] = set()
     for sample in samples:
-        if (keys := tuple(sample)) not in known_keys:
-            _check(sample, COLUMNS - (LATER - sample.keys()), f"Sample {sample.get('sample_id')!r}")
-            known_keys.add(keys)
+        _check(sample, COLUMNS - (LATER - sample.keys()), f"Sample {sample.get('sample_id')!r}")
         for rubric in sample["rubrics"]:
-            if (keys := tuple(rubric)) not in known_rubric_keys:
-                what = f"A rubric of sample {sample['sample_id']!r}"
-                _check(rubric, RUBRIC_COLUMNS - ({"polarity"} - rubric.keys()), what)
-                known_rubric_keys.add(keys)
+            known = RUBRIC_COLUMNS - ({"polarity"} - rubric.keys())
+            _check(rubric, known, f"A rubric of sample {sample['sample_id']!r}")
         yield sample
 
 
@@ -150,51 +125,12 @@ def canonical(value: Any) -> str:
 
     Raises ValueError for NaN.
     """
-    if type(value) is str:
-        return to_json(value).decode() if len(value) > LONG else json.encoder.encode_basestring(value)
-    return "".join(_encode_pieces(value, 0))
-
-
-def conversation(messages: Iterable[Mapping[str, str]]) -> str:
-    """Messages as canonical JSON; for long texts in a quarter of the time of `canonical`."""
-    parts = [
-        f'{{"content":{canonical(message["content"])},"role":{canonical(message["role"])}}}' for message in messages
-    ]
-    return "[" + ",".join(parts) + "]"
-
-
-def canonical_rubrics(rubrics: Iterable[Mapping[str, Any]]) -> str:
-    """A sample's rubrics as canonical JSON, in half the time of `canonical`.
-
-    They are a third of most lines.
-    """
-    quote, parts = json.encoder.encode_basestring, []
-    for rubric in rubrics:
-        polarity = f'"polarity":{quote(rubric["polarity"])},' if "polarity" in rubric else ""
-        head = f'"criterion":{quote(rubric["criterion"])},"key":{quote(rubric["key"])},{polarity}'
-        parts.append(
-            f'{{{head}"severity":{quote(rubric["severity"])},"traps":{canonical_traps(tuple(rubric["traps"]))}}}'
-        )
-    return "[" + ",".join(parts) + "]"
-
-
-@lru_cache(maxsize=4096)
-def canonical_traps(traps: tuple[str, ...]) -> str:
-    """Traps as canonical JSON, cached because few lists occur."""
-    return canonical(traps)
-
-
-def canonical_object(fields: Mapping[str, str]) -> str:
-    """An object as canonical JSON, from values in that form. Its keys must not need escapes."""
-    return "{" + ",".join([f'"{name}":{fields[name]}' for name in sorted(fields)]) + "}"
+    return _ENCODER.encode(value)
 
 
 def open_text(path: Path, newline: str = "\n") -> TextIO:
-    """Open a text file for writing, buffered for a few dozen samples.
-
-    Each write to the disk costs as much as formatting a sample.
-    """
-    return path.open("w", _BUFFER, encoding="utf-8", newline=newline)
+    """Open a text file for writing."""
+    return path.open("w", encoding="utf-8", newline=newline)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from generation.releases.exporters.base import (
     PLAIN,
     Exporter,
     canonical,
-    canonical_traps,
     check_columns,
     open_text,
     replace_files,
@@ -47,7 +46,7 @@ class CsvExporter(Exporter):
                 samples_file.write(line([*plain, *(canonical(sample.get(column, {})) for column in NESTED)]) + END)
                 for rubric in sample["rubrics"]:
                     cells = [rubric.get(name, "") for name in RUBRIC if name != "traps"]
-                    cells.insert(RUBRIC.index("traps"), canonical_traps(tuple(rubric["traps"])))
+                    cells.insert(RUBRIC.index("traps"), canonical(rubric["traps"]))
                     rubrics_file.write(line([plain[0], *cells]) + END)
         return paths
 

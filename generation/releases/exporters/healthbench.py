@@ -9,7 +9,7 @@ the sample become tags of the example.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generation.releases.exporters.base import LinesExporter, canonical, canonical_object, conversation
+from generation.releases.exporters.base import LinesExporter, canonical
 
 
 class HealthBenchExporter(LinesExporter):
@@ -36,14 +36,14 @@ class HealthBenchExporter(LinesExporter):
             other_facets = sorted(sample["facets"].items())
             tags += [f"{name}:{value}" for name, values in other_facets if name != "task" for value in values]
         row = {
-            "prompt_id": canonical(sample["sample_id"]),
-            "prompt": conversation(sample["messages"]),
-            "rubrics": canonical(rubrics),
-            "example_tags": canonical(list(dict.fromkeys(tags))),  # simple-evals fails on duplicate tags
-            "ideal_completions_data": "null",
-            "canary": canonical(sample.get("canary", "")),
+            "prompt_id": sample["sample_id"],
+            "prompt": sample["messages"],
+            "rubrics": rubrics,
+            "example_tags": list(dict.fromkeys(tags)),  # simple-evals fails on duplicate tags
+            "ideal_completions_data": None,
+            "canary": sample.get("canary", ""),
         }
-        return canonical_object(row)
+        return canonical(row)
 
 
 def _tags(rubric: Mapping[str, Any], points: Sequence[float] | None) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from generation.releases.exporters.base import canonical, canonical_object, canonical_rubrics, conversation
+from generation.releases.exporters.base import canonical
 from generation.releases.exporters.judging import JudgingExporter
 
 _ABOUT = ("task", "version", "language", "arm", "facets", "canary")
@@ -19,17 +19,12 @@ class InspectExporter(JudgingExporter):
 
     def line(self, sample: Mapping[str, Any]) -> str:
         """The sample as one of Inspect."""
-        metadata = {column: canonical(sample.get(column, "")) for column in _ABOUT}
-        metadata |= {
-            "judging": conversation(sample["judging"]),
-            "rubrics": canonical_rubrics(sample["rubrics"]),
-        }
-        if "points" in sample:
-            metadata["points"] = canonical(sample["points"])
+        metadata = {column: sample.get(column, "") for column in _ABOUT}
+        metadata |= {column: sample[column] for column in ("judging", "rubrics", "points") if column in sample}
         row = {
-            "id": canonical(sample["sample_id"]),
-            "input": conversation(sample["messages"]),
-            "target": canonical([rubric["criterion"] for rubric in sample["rubrics"]]),
-            "metadata": canonical_object(metadata),
+            "id": sample["sample_id"],
+            "input": sample["messages"],
+            "target": [rubric["criterion"] for rubric in sample["rubrics"]],
+            "metadata": metadata,
         }
-        return canonical_object(row)
+        return canonical(row)

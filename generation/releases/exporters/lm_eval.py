@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.releases.exporters import programs
-from generation.releases.exporters.base import canonical, canonical_object, conversation
+from generation.releases.exporters.base import canonical
 from generation.releases.exporters.judging import JudgingExporter
 
 _ABOUT = ("sample_id", "task", "version", "language", "arm", "canary")
@@ -45,12 +45,12 @@ class LmEvalExporter(JudgingExporter):
             for position, rubric in enumerate(sample["rubrics"])
         ]
         row = {
-            **{column: canonical(sample.get(column, "")) for column in _ABOUT},
-            "messages": conversation(sample["messages"]),
-            "judging": conversation(sample["judging"]),
-            "rubrics": canonical(rubrics),
+            **{column: sample.get(column, "") for column in _ABOUT},
+            "messages": sample["messages"],
+            "judging": sample["judging"],
+            "rubrics": rubrics,
         }
-        return canonical_object(row)
+        return canonical(row)
 
     def beside(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
         """Write the task, whose metrics are the benchmark's rates, and the programs."""

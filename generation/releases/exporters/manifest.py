@@ -2,15 +2,10 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
-from io import FileIO
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
-LARGE = 1 << 20
 MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 
 
@@ -28,33 +23,21 @@ def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
 
 
 class Checksums:
-    """The checksums of an export's files, computed in the background as each file is written.
-
-    A file may be removed once it was added.
-    """
+    """The checksums of an export's files; a file may be removed once it was added."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._entries: list[tuple[str, int, Future[str]]] = []
+        self._entries: dict[str, dict[str, Any]] = {}
 
     @property
     def entries(self) -> list[dict[str, Any]]:
         """The files added so far, by path."""
-        return [
-            {"path": name, "bytes": size, "sha256": digest.result()}
-            for name, size, digest in sorted(self._entries, key=lambda entry: entry[0])
-        ]
+        return [self._entries[name] for name in sorted(self._entries)]
 
     def add(self, path: Path) -> Path:
-        """Start to compute the checksum of a file of the export; returns the file."""
-        name, digest = path.relative_to(self._folder).as_posix(), Future[str]()
-        file = path.open("rb", buffering=0)
-        size = os.fstat(file.fileno()).st_size
-        if size < LARGE:
-            _compute_checksum(file, digest)
-        else:
-            Thread(target=_compute_checksum, args=(file, digest)).start()
-        self._entries.append((name, size, digest))
+        """Add a file of the export, and return it."""
+        [entry] = manifest(self._folder, [path])["files"]
+        self._entries[entry["path"]] = entry
         return path
 
     def write(self, about: Mapping[str, Any] | None = None) -> list[Path]:
@@ -79,15 +62,3 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _compute_checksum(file: FileIO, digest: "Future[str]") -> None:
-    """Compute a checksum in large blocks: after each, a thread waits for the interpreter."""
-    try:
-        checksum, block = hashlib.sha256(), memoryview(bytearray(min(LARGE, os.fstat(file.fileno()).st_size)))
-        with file:
-            while length := file.readinto(block):
-                checksum.update(block[:length])
-        digest.set_result(checksum.hexdigest())
-    except BaseException as error:
-        digest.set_exception(error)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import LinesExporter, canonical, conversation
+from generation.releases.exporters.base import LinesExporter, canonical
 
 CONFIG = """\
 # promptfoo eval --providers MODEL --grader JUDGE
@@ -45,7 +45,7 @@ class PromptfooExporter(LinesExporter):
         ]
         case = {
             "description": sample["sample_id"],
-            "vars": {"messages": _TEMPLATE.sub(r"\\u007b", conversation(sample["messages"]))},
+            "vars": {"messages": _TEMPLATE.sub(r"\\u007b", canonical(sample["messages"]))},
             "assert": assertions,
             "metadata": {column: sample.get(column, "") for column in _ABOUT},
         }

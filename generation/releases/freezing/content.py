@@ -9,7 +9,6 @@ from generation.images.queries import exported_paths
 from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, SourceRecord
 from generation.recipes import registry
 from generation.recipes.recipe import Term
-from generation.releases.exporters import jsonl
 from generation.releases.exporters.base import canonical
 from generation.releases.freezing.composition import Choice
 from generation.sources import queries as sources_queries
@@ -28,10 +27,7 @@ Facets = tuple[tuple[str, str], ...]  # (name, value) pairs under which one rubr
 
 @dataclass(frozen=True, slots=True)
 class FrozenSample:
-    """One sample as it is released.
-
-    `fields`: its export object, each value as JSON. `facets`: those of each rubric.
-    """
+    """One sample as it is released, with its export object; `facets`: those of each rubric."""
 
     choice: Choice
     case_id: int
@@ -42,7 +38,6 @@ class FrozenSample:
     reviewers: Mapping[int, bool]  # physician -> whether simulated
     reviews: int
     sample: Mapping[str, Any]
-    fields: Mapping[str, str]
     facets: Sequence[Facets]
 
 
@@ -107,7 +102,6 @@ def frozen_samples(
                 reviewers=case_reviewers,
                 reviews=len(case_reviews),
                 sample=sample,
-                fields=jsonl.encoded(sample),
                 facets=facets,
             )
 

@@ -14,7 +14,6 @@ from generation.releases.exporters import jsonl
 from generation.releases.freezing.content import FrozenSample
 
 STORED_TOGETHER = 1000  # samples
-_LENGTH = 8  # bytes of the length in front of each sample in the file
 
 
 class Spool:
@@ -31,13 +30,11 @@ class Spool:
         self._file.close()
 
     def add(self, entry: FrozenSample) -> None:
-        self._digests[entry.choice.split].update(jsonl.line(entry.fields).encode())
-        sample = {name: value for name, value in entry.fields.items() if name not in ("rubrics", "split")}
+        self._digests[entry.choice.split].update(f"{jsonl.line(entry.sample)}\n".encode())
+        sample = {name: value for name, value in entry.sample.items() if name not in ("rubrics", "split")}
         rubrics = list(zip(entry.sample["rubrics"], entry.facets, strict=True))
         row = (entry.choice.version_id, str(entry.choice.split), entry.sample["sample_id"], entry.sample["task"])
-        stored = json.dumps((*row, jsonl.as_object(sample), rubrics)).encode()
-        self._file.write(len(stored).to_bytes(_LENGTH))
-        self._file.write(stored)
+        self._file.write(json.dumps((*row, sample, rubrics)).encode() + b"\n")
 
     def digest(self, split: str = ReleasedSample.Split.PUBLIC) -> str:
         """The SHA-256 of one split's JSON Lines."""
@@ -55,8 +52,7 @@ class Spool:
             _store(release, chunk)
 
     def _stored(self) -> Iterator[tuple[Any, ...]]:
-        while length := self._file.read(_LENGTH):
-            yield json.loads(self._file.read(int.from_bytes(length)))
+        yield from map(json.loads, self._file)
 
 
 def _store(release: Release, chunk: list[tuple[int, tuple[Any, ...]]]) -> None:
@@ -68,7 +64,7 @@ def _store(release: Release, chunk: list[tuple[int, tuple[Any, ...]]]) -> None:
             split=split,
             key=key,
             task=task,
-            exported=json.loads(exported),
+            exported=exported,
         )
         for position, (version, split, key, task, exported, _rubrics) in chunk
     )

@@ -2,7 +2,6 @@
 
 import io
 import random
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +11,7 @@ import pytest
 from generation.releases import archive
 
 pytestmark = pytest.mark.plain
-# Incompressible, and more than may be pending.
-NOISE = random.Random(1).randbytes(3 * archive.MAX_PENDING)
+NOISE = random.Random(1).randbytes(6 * archive.BLOCK)  # incompressible
 
 
 def files(folder: Path) -> Iterator[Path]:
@@ -22,10 +20,6 @@ def files(folder: Path) -> Iterator[Path]:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
         yield path
-
-
-def packing_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPoolExecutor")]
 
 
 def test_an_archive_is_complete_and_the_same_each_time() -> None:
@@ -39,15 +33,7 @@ def test_an_archive_is_complete_and_the_same_each_time() -> None:
 
 def test_little_is_buffered_for_a_slow_reader() -> None:
     blocks = archive.zipped("top", files)
-    assert max(len(block) for block in blocks) < archive.MAX_PENDING + 2 * archive.BLOCK
-
-
-def test_packing_stops_when_the_reader_leaves() -> None:
-    before = packing_threads()
-    blocks = archive.zipped("top", files)
-    next(blocks)
-    del blocks  # as a web server does when its client disconnects
-    assert packing_threads() == before
+    assert max(len(block) for block in blocks) <= 2 * archive.BLOCK
 
 
 def test_an_error_while_packing_reaches_the_reader() -> None:
@@ -60,9 +46,7 @@ def test_an_error_while_packing_reaches_the_reader() -> None:
             path.unlink()
             yield path
 
-    before = packing_threads()
     with pytest.raises(OSError, match="no space left"):
         list(archive.zipped("top", failing_files))
     with pytest.raises(FileNotFoundError):
         list(archive.zipped("top", vanishing_files))
-    assert packing_threads() == before

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from generation.common.formats import UnknownFormat
 from generation.releases import exporters
-from generation.releases.exporters.base import NESTED, WrongSample, canonical, canonical_rubrics, conversation
+from generation.releases.exporters.base import NESTED, WrongSample, canonical
 from generation.releases.exporters.licences import identifiers as licences_of
 from generation.releases.exporters.manifest import Checksums, manifest
 from tests.profile import by_profile
@@ -178,12 +178,7 @@ long_texts = st.text() | st.text(st.sampled_from('a"\\\n\x1f\x7f\u2028😀'), mi
 @given(st.lists(st.fixed_dictionaries({"role": long_texts, "content": long_texts})))
 def test_conversations_are_written_in_the_canonical_form(messages):
     expected = json.dumps(messages, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    assert conversation(messages) == canonical(messages) == expected
-
-
-@given(st.lists(rubrics | rubrics.map(lambda rubric: {name: rubric[name] for name in rubric if name != "polarity"})))
-def test_rubrics_are_written_in_the_canonical_form(drawn):
-    assert canonical_rubrics(drawn) == canonical(drawn)
+    assert canonical(messages) == expected
 
 
 def test_every_character_is_written_as_python_writes_it():
