@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from evaluation import tasks as evaluation_tasks
 from evaluation.interchange import bundle, comparing, power, uploads
-from evaluation.interchange.comparing import Flip
+from evaluation.interchange.comparing import Flip, RunComparison
 from evaluation.models import ResultsImport, ResultsRefusal
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
@@ -209,21 +209,20 @@ class MovedSerializer(serializers.Serializer[Any]):
     flips = FlipSerializer(many=True)
 
 
-class ComparedRunsSerializer(serializers.Serializer[Any]):
+class ComparedRunsSerializer(DataclassSerializer):
     """Two runs.
 
     For two releases, samples are matched by key; `changed_samples` have another version in the
     second.
     """
 
+    mirrors = RunComparison
+    shows = "same_release shared_samples only_first only_second"
+
     first = serializers.IntegerField()
     second = serializers.IntegerField()
     releases = serializers.ListField(child=serializers.CharField())
-    same_release = serializers.BooleanField()
-    shared_samples = serializers.IntegerField()
     changed_samples = serializers.IntegerField()
-    only_first = serializers.ListField(child=serializers.CharField())
-    only_second = serializers.ListField(child=serializers.CharField())
     rows = MovedSerializer(many=True)
 
 

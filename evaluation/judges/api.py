@@ -9,13 +9,15 @@ from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation.judges import draw, services, summary
-from evaluation.judges.numbers.agreement import JudgeAgreement
+from evaluation.judges.numbers.agreement import JudgeAgreement, PanelReport
 from evaluation.judges.numbers.comparisons import CorrectedComparison, TestedDifference
-from evaluation.judges.numbers.families import Kin, Preference
-from evaluation.judges.numbers.validation import DataSetRate, ModelValidation
+from evaluation.judges.numbers.families import Kin, Preference, SelfPreference
+from evaluation.judges.numbers.validation import DataSetRate, ModelValidation, ValidationReport
 from evaluation.models import MAX_SEED
 from evaluation.runs.kind import RUNS
+from evaluation.statistics.correction import CorrectedRate
 from evaluation.statistics.label_agreement import LabelAgreement
+from evaluation.statistics.validation import JudgeQuality
 from review.common.api import validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
@@ -38,13 +40,14 @@ class IntervalSerializer(FigureSerializer):
     method = serializers.CharField()
 
 
-class CorrectedSerializer(FigureSerializer):
+class CorrectedSerializer(DataclassSerializer):
     """The rate corrected by physicians' verdicts.
 
     `clipped`: the estimate was outside 0 to 1. `why`: why there is none.
     """
 
-    clipped = serializers.BooleanField()
+    mirrors = CorrectedRate
+
     why = serializers.CharField(allow_null=True)
 
 
@@ -58,25 +61,23 @@ class SeveralJudgesSerializer(DataclassSerializer):
     """All judges of a panel together, on the `n` criteria with two or more first votes."""
 
     mirrors = RaterAgreement
-    raw = EstimateSerializer()
+
     fleiss = EstimateSerializer(help_text="Fleiss' kappa.")
-    ac1 = EstimateSerializer()
     alpha = EstimateSerializer(help_text="Krippendorff's alpha.")
 
 
-class PanelSerializer(serializers.Serializer[Any]):
+class PanelSerializer(DataclassSerializer):
     """The judges of a panel and how far they agree. `undecided`: criteria without a majority."""
 
+    mirrors = PanelReport
+    shows = "judges judgments decided undecided"
+
     panel = serializers.CharField()
-    judges = serializers.ListField(child=serializers.CharField())
-    judgments = serializers.IntegerField()
     pairs = JudgeAgreementSerializer(many=True, help_text="First votes of two judges.")
     repeats = JudgeAgreementSerializer(many=True, help_text="The first and second vote of one judge.")
     several = SeveralJudgesSerializer(
         allow_null=True, help_text="Null with two judges, and under escalation, where some vote on disputes only."
     )
-    decided = serializers.IntegerField()
-    undecided = serializers.IntegerField()
     undecided_rule = serializers.CharField(help_text="How the plan counts these: `excluded`, or a verdict.")
 
 
@@ -124,16 +125,18 @@ class PreferenceSerializer(DataclassSerializer):
     difference = serializers.FloatField(help_text="Below 0: the judge favours its own family.")
 
 
-class SelfPreferenceSerializer(serializers.Serializer[Any]):
+class SelfPreferenceSerializer(DataclassSerializer):
     """Endpoints of a tested model's family, and how much judges favour their own family."""
 
-    kin = KinSerializer(many=True)
+    mirrors = SelfPreference
+
     rates = FamilyRateSerializer(many=True)
-    preferences = PreferenceSerializer(many=True)
 
 
-class QualitySerializer(serializers.Serializer[Any]):
+class QualitySerializer(DataclassSerializer):
     """One rater against another, weighted by the draw. Positive means failed."""
+
+    mirrors = JudgeQuality
 
     n = serializers.IntegerField(help_text="Criteria.")
     clusters = serializers.IntegerField(help_text="Samples that they come from.")
@@ -148,19 +151,16 @@ class DataSetRateSerializer(DataclassSerializer):
     """A model's rate on one data set, by the judge and corrected by physicians' verdicts on that data set."""
 
     mirrors = DataSetRate
+
     raw = IntervalSerializer()
-    corrected = CorrectedSerializer()
 
 
 class ModelValidationSerializer(DataclassSerializer):
     """The judge against physicians on one model's answers, and the second physician against the first."""
 
     mirrors = ModelValidation
-    judge = QualitySerializer()
-    physicians = QualitySerializer()
+
     raw = IntervalSerializer()
-    corrected = CorrectedSerializer()
-    datasets = DataSetRateSerializer(many=True)
 
 
 class LabelAgreementSerializer(DataclassSerializer):
@@ -179,27 +179,19 @@ class CorrectedComparisonSerializer(DataclassSerializer):
     """Two models on the samples that both answered: by the judge, and corrected by physicians' verdicts."""
 
     mirrors = CorrectedComparison
-    raw = TestedDifferenceSerializer()
-    corrected = TestedDifferenceSerializer()
 
 
-class ValidationSerializer(serializers.Serializer[Any]):
+class ValidationSerializer(DataclassSerializer):
     """The judge against physicians so far. `third`: responses that a third physician decided."""
 
-    drawn = serializers.IntegerField()
-    closed = serializers.IntegerField()
-    third = serializers.IntegerField()
-    complete = serializers.BooleanField()
+    mirrors = ValidationReport
+    shows = "drawn closed third complete seed created_at models labels comparisons"
+
     not_drawn = serializers.ListField(
         child=serializers.CharField(), help_text="Models added since; another POST draws from these only."
     )
-    seed = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
     simulated_physicians = serializers.BooleanField()
     notice = serializers.CharField(required=False)
-    models = ModelValidationSerializer(many=True)
-    labels = LabelAgreementSerializer(many=True)
-    comparisons = CorrectedComparisonSerializer(many=True)
 
 
 class JudgesSerializer(serializers.Serializer[Any]):

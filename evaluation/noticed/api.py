@@ -11,7 +11,9 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Run
 from evaluation.noticed import queries
+from evaluation.noticed.queries import NoticedGroup, NoticedReport, NoticedSample, NoticedTrap
 from evaluation.runs.kind import RUNS
+from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
 
@@ -30,12 +32,12 @@ class FailuresSerializer(serializers.Serializer[Any]):
     value = serializers.FloatField(source="share", allow_null=True)
 
 
-class NoticedTrapSerializer(serializers.Serializer[Any]):
+class NoticedTrapSerializer(DataclassSerializer):
     """A trap. `physicians` is null if there are too few answers to show."""
 
-    code = serializers.CharField()
-    answers = serializers.IntegerField()
-    samples = serializers.IntegerField()
+    mirrors = NoticedTrap
+    shows = "code answers samples"
+
     physicians = NoticedSerializer(allow_null=True)
     models = FailuresSerializer()
 
@@ -52,32 +54,32 @@ class NoticedRateSerializer(serializers.Serializer[Any]):
     n = serializers.IntegerField()
 
 
-class NoticedGroupSerializer(serializers.Serializer[Any]):
+class NoticedGroupSerializer(DataclassSerializer):
     """Samples in which none, some or all of the physicians noticed something."""
 
+    mirrors = NoticedGroup
+
     name = serializers.ChoiceField(choices=["none", "some", "all"])
-    samples = serializers.IntegerField()
-    answers = serializers.IntegerField()
     rates = NoticedRateSerializer(many=True)
 
 
-class NoticedSampleSerializer(serializers.Serializer[Any]):
+class NoticedSampleSerializer(DataclassSerializer):
     """A sample that at least two physicians were asked about."""
 
-    key = serializers.CharField()
+    mirrors = NoticedSample
+
     physicians = NoticedSerializer()
     models = FailuresSerializer()
 
 
-class NoticedReportSerializer(serializers.Serializer[Any]):
+class NoticedReportSerializer(DataclassSerializer):
     """What physicians noticed, and what models fell for."""
+
+    mirrors = NoticedReport
+    shows = "answers traps groups samples"
 
     rate = serializers.CharField()
     asked = serializers.IntegerField(help_text="Samples with an answer from any physician.")
-    answers = serializers.IntegerField()
-    traps = NoticedTrapSerializer(many=True)
-    groups = NoticedGroupSerializer(many=True)
-    samples = NoticedSampleSerializer(many=True)
 
 
 class NoticedViewSet(GenericViewSet[Run]):

@@ -44,8 +44,8 @@ class TriedReplySerializer(DataclassSerializer):
     """A reply, what the benchmark read in it (`parsed`) or why it could not (`error`), tokens, time and cost."""
 
     mirrors = TriedReply
+
     parsed = serializers.DictField()
-    findings = serializers.ListField(child=serializers.DictField(child=serializers.CharField(allow_blank=True)))
     calls = serializers.ListField(child=serializers.IntegerField(), help_text="Lines of the ledger.")
 
 

@@ -18,6 +18,7 @@ from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.reports.documents import as_markdown
+from evaluation.reports.queries import Oddity
 from evaluation.reports.serializers import (
     AverageSerializer,
     BottleneckSerializer,
@@ -40,7 +41,7 @@ from generation.jobs.serializers import ModelAskedSerializer
 from generation.models import Sample
 from generation.models.work import Work
 from review.common.api import OldestFirst, paginated_response, validated_query
-from review.common.serializers import ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.rules.permissions import Can
 
 
@@ -56,12 +57,10 @@ class ReportQuery(serializers.Serializer[Any]):
     )
 
 
-class OdditySerializer(serializers.Serializer[Any]):
+class OdditySerializer(DataclassSerializer):
     """Responses to look at: those with an unknown `ending`, or ('') that still begin like reasoning."""
 
-    endpoint = serializers.CharField()
-    ending = serializers.CharField(allow_blank=True)
-    responses = serializers.IntegerField()
+    mirrors = Oddity
 
 
 class ReportSerializer(JudgesSerializer):

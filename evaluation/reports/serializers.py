@@ -5,13 +5,17 @@ from typing import Any
 from rest_framework import serializers
 
 from evaluation.protocol import ScoreRule
-from evaluation.reports.numbers.changes import Bottleneck
+from evaluation.reports.numbers.averages import Contrast
+from evaluation.reports.numbers.changes import Bottleneck, Change
+from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Ending
 from evaluation.reports.numbers.held_out import HeldOutGap
+from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.runs.api import PlanSerializer
 from evaluation.statistics.intervals import Method
 from evaluation.statistics.multiplicity import Rank
 from evaluation.verdicts.plans import ROLES
+from evaluation.verdicts.rates import Rate
 from review.common.serializers import DataclassSerializer
 
 
@@ -59,12 +63,12 @@ class RowSerializer(MeasuredSerializer):
     verdicts = serializers.DictField(child=serializers.IntegerField())
 
 
-class RateSerializer(serializers.Serializer[Any]):
+class RateSerializer(DataclassSerializer):
     """How a rate is counted."""
 
-    name = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    rule = serializers.CharField()
+    mirrors = Rate
+    shows = "name label rule"
+
     interval = serializers.ChoiceField(choices=["wilson", "skew-corrected-t"])
     unit = serializers.ChoiceField(choices=["criterion", "sample"], help_text="What is counted.")
     arm = serializers.ChoiceField(choices=["trap", "control"], help_text="On which samples.")
@@ -81,43 +85,32 @@ class OfDatasetSerializer(serializers.Serializer[Any]):
     value = serializers.FloatField(allow_null=True)
 
 
-class ContrastSerializer(serializers.Serializer[Any]):
+class ContrastSerializer(DataclassSerializer):
     """A rate of one endpoint on two data sets that the benchmark contrasts: the first minus the second."""
 
-    endpoint = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    rate = serializers.CharField()
+    mirrors = Contrast
+    shows = "endpoint label rate difference"
+
     first = OfDatasetSerializer()
     second = OfDatasetSerializer()
-    difference = serializers.FloatField(allow_null=True)
 
 
-class ChangeSerializer(serializers.Serializer[Any]):
+class ChangeSerializer(DataclassSerializer):
     """The effect of another variant of the question on one model, over the samples with verdicts in both data sets.
 
     `endpoint`: empty for the mean of the models. `kept`, `broken`, `fixed`, `stayed`: samples that
     were right before and after, and so on.
     """
 
-    label = serializers.CharField()  # type: ignore[assignment]
-    rate = serializers.CharField()
-    first = serializers.CharField()
-    second = serializers.CharField()
-    endpoint = serializers.CharField(allow_blank=True)
+    mirrors = Change
+    shows = "label rate first second endpoint gain low high p p_adjusted clusters fix_rate break_rate"
+
     first_rate = serializers.FloatField(allow_null=True)
     second_rate = serializers.FloatField(allow_null=True)
-    gain = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    p = serializers.FloatField(allow_null=True)
-    p_adjusted = serializers.FloatField(allow_null=True)
-    clusters = serializers.IntegerField()
     kept = serializers.IntegerField()
     broken = serializers.IntegerField()
     fixed = serializers.IntegerField()
     stayed = serializers.IntegerField()
-    fix_rate = serializers.FloatField(allow_null=True)
-    break_rate = serializers.FloatField(allow_null=True)
 
 
 class BottleneckSerializer(DataclassSerializer):
@@ -179,31 +172,20 @@ class OutcomeSerializer(DataclassSerializer):
     rule = serializers.CharField(help_text="judged, excluded, or the verdict that is counted.")
 
 
-class ModelsComparedSerializer(serializers.Serializer[Any]):
+class ModelsComparedSerializer(DataclassSerializer):
     """Two models on the samples that both answered: the first's rate less the second's.
 
     `p_adjusted`: by Holm, over all planned comparisons or over the pairs of a data set; in a
     breakdown by Benjamini-Hochberg over its cells.
     """
 
+    mirrors = Comparison
+    shows = "dataset rate first second difference low high p p_adjusted clusters n odds_ratio cohens_h only_second"
+
     value = serializers.CharField(required=False, help_text="Value of the facet, in a breakdown.")
-    dataset = serializers.CharField()
-    rate = serializers.CharField()
-    first = serializers.CharField()
-    second = serializers.CharField()
     first_rate = serializers.FloatField(allow_null=True)
     second_rate = serializers.FloatField(allow_null=True)
-    difference = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    p = serializers.FloatField(allow_null=True)
-    p_adjusted = serializers.FloatField(allow_null=True)
-    clusters = serializers.IntegerField()
-    n = serializers.IntegerField()
-    odds_ratio = serializers.FloatField(allow_null=True)
-    cohens_h = serializers.FloatField(allow_null=True)
     only_first = serializers.IntegerField(allow_null=True, help_text="Samples that only the first model failed.")
-    only_second = serializers.IntegerField(allow_null=True)
     p_samples = serializers.FloatField(allow_null=True, help_text="McNemar's exact test on these.")
     planned = serializers.BooleanField()
     role = serializers.ChoiceField(
@@ -248,11 +230,11 @@ class MeasuredScoreSerializer(serializers.Serializer[Any]):
     p95 = serializers.FloatField(allow_null=True)
 
 
-class ScoreRowSerializer(serializers.Serializer[Any]):
+class ScoreRowSerializer(DataclassSerializer):
     """The scores of an endpoint on a data set, by name."""
 
-    endpoint = serializers.CharField()
-    dataset = serializers.CharField()
+    mirrors = ScoreRow
+
     value = serializers.CharField(required=False, help_text="Value of the facet; absent in the overall row.")
     label = serializers.CharField(required=False)  # type: ignore[assignment]
     scores = serializers.DictField(child=MeasuredScoreSerializer())

@@ -15,10 +15,12 @@ from evaluation.models import Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import leaving, queries, services
 from evaluation.runs.kind import RUNS
+from evaluation.runs.queries import RunProgress
 from evaluation.runs.serializers import LaunchRunSerializer, RunSettingsSerializer, run_settings
 from generation import tasks
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.api import register_answer
+from generation.jobs.live_status import Progress
 from generation.jobs.serializers import (
     LAUNCH_KEY,
     JobSerializer,
@@ -36,23 +38,21 @@ from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 
-class WorkCountsSerializer(serializers.Serializer[Any]):
+class WorkCountsSerializer(DataclassSerializer):
     """Rows of work by status. A failed judgment is unjudged."""
 
-    queued = serializers.IntegerField()
-    running = serializers.IntegerField()
-    done = serializers.IntegerField()
-    failed = serializers.IntegerField()
-    total = serializers.IntegerField()
+    mirrors = Progress
+    shows = "queued running done failed total"
 
 
-class RunProgressSerializer(serializers.Serializer[Any]):
+class RunProgressSerializer(DataclassSerializer):
     """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`."""
 
-    percent = serializers.IntegerField()
+    mirrors = RunProgress
+    shows = "percent rubrics_total"
+
     responses = WorkCountsSerializer()
     judgments = WorkCountsSerializer()
-    rubrics_total = serializers.IntegerField()
     calls = serializers.IntegerField(source="responses.calls")
     votes = WorkCountsSerializer(help_text="Votes of a panel; its judgments are decided from them.")
     cost = serializers.DecimalField(

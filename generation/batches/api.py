@@ -15,6 +15,7 @@ from generation.batches.kind import BATCHES
 from generation.batches.serializers import BatchSettingsSerializer, LaunchBatchSerializer, batch_settings
 from generation.jobs import queries as jobs_queries
 from generation.jobs.api import register_answer
+from generation.jobs.queries import StageCost
 from generation.jobs.serializers import (
     LAUNCH_KEY,
     JobSerializer,
@@ -32,7 +33,7 @@ from generation.sources import services as sources_services
 from generation.sources.api import ImportSerializer
 from review.common.api import NewestFirst, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import BlockSerializer, ModelRowSerializer
+from review.common.serializers import BlockSerializer, DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
@@ -169,18 +170,13 @@ class BatchAnalysis(GenericAPIView[Batch]):
         return Response(AnalysisSerializer(analysis).data)
 
 
-class StageCostSerializer(serializers.Serializer[Any]):
+class StageCostSerializer(DataclassSerializer):
     """Calls of a batch to one endpoint with one prompt."""
 
-    prompt = serializers.CharField()
-    endpoint = serializers.CharField()
-    model = serializers.CharField()
+    mirrors = StageCost
+
     calls = serializers.IntegerField(help_text="HTTP attempts.")
     hits = serializers.IntegerField(help_text="Cached replies, paid for earlier.")
-    failed = serializers.IntegerField()
-    tokens_in = serializers.IntegerField()
-    tokens_out = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=18, decimal_places=8)
 
 
 class BatchCosts(GenericAPIView[Batch]):

@@ -13,12 +13,14 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from generation.endpoints import queries, services, testing
+from generation.endpoints.testing import EndpointTest
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
 from generation.llm.http.provider_words import DECISIONS
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 from generation.models.endpoints import MAX_ENDING, base_address
 from review.common.api import OldestFirst, ShortDictField, validated_body, validated_query
+from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
 
@@ -55,26 +57,17 @@ class EndpointChangeSerializer(EndpointSerializer):
         read_only_fields = ["name", "context_found", "simulated", "created_at"]
 
 
-class EndpointTestSerializer(serializers.Serializer[Any]):
+class EndpointTestSerializer(DataclassSerializer):
     """The result of asking an endpoint one question.
 
     `structured`: the output format that works (`json_schema`, `json_object`, `text`), or `unusable`
     if the reply did not match the schema. `model`: as named by the server.
     """
 
+    mirrors = EndpointTest
+
     at = serializers.DateTimeField()
-    answered = serializers.BooleanField()
-    seconds = serializers.FloatField()
-    tokens_in = serializers.IntegerField()
-    tokens_out = serializers.IntegerField()
-    tokens_reasoning = serializers.IntegerField()
-    structured = serializers.CharField(allow_blank=True)
-    model = serializers.CharField(allow_blank=True)
     cost = serializers.DecimalField(max_digits=18, decimal_places=8, help_text="In the currency of the prices.")
-    reply = serializers.CharField(allow_blank=True)
-    error = serializers.CharField(allow_blank=True)
-    detail = serializers.CharField(allow_blank=True)
-    http_status = serializers.IntegerField(allow_null=True)
     context_tokens = serializers.IntegerField(allow_null=True, help_text="The length of its context, if it tells it.")
     findings = serializers.ListField(
         child=serializers.DictField(child=serializers.CharField(allow_blank=True)),

@@ -11,10 +11,11 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from generation.jobs.estimate import EstimateLine
+from generation.endpoints.queries import UsageTotals
+from generation.jobs.estimate import Estimate, EstimateLine
 from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import advice
-from generation.jobs.live_status import EndpointLane, Progress
+from generation.jobs.live_status import EndpointLane, EndpointStatus, LiveStatus, Progress
 from generation.jobs.queries import ModelAsked
 from generation.jobs.settings import Budget, Declared, declared, required_settings
 from generation.models import Call
@@ -28,9 +29,7 @@ class ProgressSerializer(DataclassSerializer):
     """Progress of a job: its rows by status, and its calls and cost."""
 
     mirrors = Progress
-    total = serializers.IntegerField()
-    percent = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
+    shows = "queued running done dropped failed cost calls total percent"
 
 
 class LaneSerializer(DataclassSerializer):
@@ -40,7 +39,7 @@ class LaneSerializer(DataclassSerializer):
     job = serializers.CharField(help_text="`batch:7`, `run:3`.")
 
 
-class EndpointNowSerializer(serializers.Serializer[Any]):
+class EndpointNowSerializer(DataclassSerializer):
     """An endpoint now.
 
     `open`: paused by the circuit breaker; `waiting`: paused at its own request; `down`: given up.
@@ -48,18 +47,10 @@ class EndpointNowSerializer(serializers.Serializer[Any]):
     `limit`: the concurrency that it was found to support; `others`: the share used by other work.
     """
 
-    name = serializers.CharField()
+    mirrors = EndpointStatus
+    shows = "name concurrency limit share others flying blocked_until down_since because detail lanes"
+
     state = serializers.CharField(help_text="One of: working, idle, waiting, open, down.")
-    concurrency = serializers.IntegerField()
-    limit = serializers.IntegerField()
-    share = serializers.IntegerField()
-    others = serializers.IntegerField()
-    flying = serializers.IntegerField()
-    blocked_until = serializers.DateTimeField(allow_null=True)
-    down_since = serializers.DateTimeField(allow_null=True)
-    because = serializers.CharField(allow_blank=True)
-    detail = serializers.CharField(allow_blank=True)
-    lanes = LaneSerializer(many=True)
 
 
 class ModelAskedSerializer(DataclassSerializer):
@@ -69,46 +60,37 @@ class ModelAskedSerializer(DataclassSerializer):
     """
 
     mirrors = ModelAsked
-    roles = serializers.ListField(child=serializers.CharField())
+
     settings = serializers.DictField()
-    reported = serializers.ListField(child=serializers.CharField())
-    prompts = serializers.ListField(child=serializers.CharField())
 
 
-class TotalsSerializer(serializers.Serializer[Any]):
+class TotalsSerializer(DataclassSerializer):
     """Totals.
 
     `calls` are HTTP attempts, `failed` those that ended in an error, `estimated` those of which the
     endpoint reported no usage; `hits` are replies that were already paid for.
     """
 
-    calls = serializers.IntegerField()
-    hits = serializers.IntegerField()
-    failed = serializers.IntegerField()
-    estimated = serializers.IntegerField()
-    tokens_in = serializers.IntegerField()
-    tokens_out = serializers.IntegerField()
-    tokens_cached = serializers.IntegerField()
-    tokens_reasoning = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
+    mirrors = UsageTotals
+    shows = "calls hits failed estimated tokens_in tokens_out tokens_cached tokens_reasoning cost"
 
 
-class LiveSerializer(serializers.Serializer[Any]):
+class LiveSerializer(DataclassSerializer):
     """A batch or a run now.
 
     Null means unknown: nothing is measured yet, or nothing more will come.
     """
 
+    mirrors = LiveStatus
+    shows = "seconds_left endpoints worker_lives"
+
     rate = serializers.FloatField(allow_null=True, help_text="Calls per minute over the last minutes.")
-    seconds_left = serializers.FloatField(allow_null=True)
     projected = serializers.DecimalField(
         max_digits=24, decimal_places=4, allow_null=True, help_text="The projected final cost."
     )
     error_counts = serializers.DictField(
         child=serializers.IntegerField(), help_text="Number of failed calls by error class."
     )
-    endpoints = EndpointNowSerializer(many=True)
-    worker_lives = serializers.BooleanField()
 
 
 class JobSerializer(serializers.Serializer[Any]):
@@ -296,29 +278,22 @@ class LineSerializer(DataclassSerializer):
     most_cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
 
 
-class LaunchEstimateSerializer(serializers.Serializer[Any]):
+class LaunchEstimateSerializer(DataclassSerializer):
     """The estimate of a launch by line, and the proposed budget for each of its batches or runs.
 
     As expected, and (`most_...`) in the worst case. Times are null where a provider's batches
     decide them.
     """
 
+    mirrors = Estimate
+    shows = "calls tokens_in tokens_out cost seconds most_calls most_cost most_seconds budget_calls lines"
+
     currency = serializers.SerializerMethodField()
-    calls = serializers.IntegerField()
-    tokens_in = serializers.IntegerField()
-    tokens_out = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
-    seconds = serializers.FloatField(allow_null=True)
-    most_calls = serializers.IntegerField()
-    most_cost = serializers.DecimalField(max_digits=24, decimal_places=8)
-    most_seconds = serializers.FloatField(allow_null=True)
     budget_money = serializers.DecimalField(max_digits=24, decimal_places=2, allow_null=True)
-    budget_calls = serializers.IntegerField()
     one_model = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField()),
         help_text="For a batch: a role, the role that should use a different model, and the model that plays both.",
     )
-    lines = LineSerializer(many=True)
 
     def get_currency(self, _estimate: Any) -> str:
         return str(settings.MHB_CURRENCY)

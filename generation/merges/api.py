@@ -12,9 +12,11 @@ from rest_framework.views import APIView
 from generation import errors, tasks
 from generation.batches.kind import BATCHES
 from generation.merges import queries, services
+from generation.merges.queries import NearRow
 from generation.models import Batch, Draft, NearMatch
 from review.common.api import MAX_ID, OldestFirst, validated_body
 from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -60,15 +62,15 @@ class MergeEventSerializer(serializers.Serializer[Any]):
     withdrawn = serializers.CharField()
 
 
-class NearSerializer(serializers.Serializer[Any]):
+class NearSerializer(DataclassSerializer):
     """A draft and a similar one of an earlier round or batch that nobody has merged yet."""
 
+    mirrors = NearRow
+    shows = "title earlier_title distance"
+
     draft = serializers.IntegerField(source="draft.pk")
-    title = serializers.CharField()
     earlier = serializers.IntegerField(source="earlier.pk")
-    earlier_title = serializers.CharField()
     earlier_batch = serializers.IntegerField(source="earlier.batch_id")
-    distance = serializers.FloatField()
 
 
 def _batch(pk: int) -> Batch:

@@ -12,19 +12,20 @@ from rest_framework.viewsets import ViewSet
 from generation.outcomes import attempts
 from generation.recipes.serializers import known_benchmark
 from review.common.api import validated_query
+from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
 
-class AttemptsSerializer(serializers.Serializer[Any]):
+class AttemptsSerializer(DataclassSerializer):
     """Decided versions of one group; a field is null if the versions are not grouped by it."""
+
+    mirrors = attempts.Attempts
+    shows = "decided approved first_approved"
 
     trap = serializers.CharField(allow_null=True)
     prompt = serializers.CharField(allow_null=True)
     generator = serializers.CharField(allow_null=True)
-    decided = serializers.IntegerField()
-    approved = serializers.IntegerField()
     first = serializers.IntegerField(help_text="How many of them are first versions.")
-    first_approved = serializers.IntegerField()
     mean = serializers.FloatField(allow_null=True, help_text="Mean attempts to approval, over approved samples.")
 
 

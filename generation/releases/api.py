@@ -23,6 +23,7 @@ from generation.releases import archive, data_card, export, exporters, queries, 
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
 from generation.samples.api import ErratumSerializer
+from generation.samples.validity import Validity
 from review.common.api import (
     MAX_ID,
     NewestFirst,
@@ -61,17 +62,15 @@ class ReleasedSourceSerializer(serializers.Serializer[Any]):
     )
 
 
-class ValiditySerializer(serializers.Serializer[Any]):
+class ValiditySerializer(DataclassSerializer):
     """Share that physicians found valid in one judgment, in the batches behind the release.
 
     `counted`: what is counted.
     """
 
-    judgment = serializers.CharField()
-    counted = serializers.CharField()
-    decided = serializers.IntegerField()
-    valid = serializers.IntegerField()
-    share = serializers.FloatField(allow_null=True)
+    mirrors = Validity
+    shows = "judgment counted decided valid share"
+
     interval = serializers.ListField(child=serializers.FloatField(), allow_null=True, help_text="Wilson, 95 %.")
 
 

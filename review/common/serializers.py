@@ -1,11 +1,13 @@
 """Frozen cases and answers as JSON, shared by the apps' APIs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
-from types import NoneType
-from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.db.models import IntegerField, Model
@@ -16,7 +18,17 @@ from rest_framework.settings import api_settings
 from review.rules import limits
 from review.rules.blocks import Highlight, Point, Turn
 from review.rules.citations import KINDS
-from review.rules.questions import RUBRIC_VALUES, Choice, HighlightLabel, Level, Question, Reason, RubricText, TrapTerm
+from review.rules.questions import (
+    RUBRIC_VALUES,
+    Choice,
+    Form,
+    HighlightLabel,
+    Level,
+    Question,
+    Reason,
+    RubricText,
+    TrapTerm,
+)
 from review.rules.state_machine import Declaration, Verdict
 
 Field = serializers.Field[Any, Any, Any, Any]
@@ -29,34 +41,65 @@ _FIELDS: dict[type, Callable[..., Field]] = {
     bool: serializers.BooleanField,
     date: serializers.DateField,
     datetime: serializers.DateTimeField,
+    Decimal: partial(
+        serializers.DecimalField, max_digits=24, decimal_places=8, help_text="In the currency of the prices."
+    ),
 }
+_SERIALIZERS: dict[type, "type[DataclassSerializer]"] = {}  # of the dataclasses that others contain
 
 
-def _field(hint: Any) -> Field:
-    """The serializer field for a type hint: plain type, enum, tuple, mapping or optional."""
-    kinds = [kind for kind in get_args(hint) if kind not in (NoneType, Ellipsis)]
-    if get_origin(hint) is tuple:
-        return serializers.ListField(child=_field(kinds[0]))
-    if get_origin(hint) is Mapping:
-        return serializers.DictField(child=_field(kinds[1]))
-    kind, nullable = (kinds or [hint])[0], NoneType in get_args(hint)
-    if issubclass(kind, Enum):
-        return serializers.ChoiceField(choices=[member.value for member in kind], allow_null=nullable)
-    return _FIELDS[kind](allow_null=nullable)
+def _field(hint: Any, **options: Any) -> Field:
+    """The field for a type hint: plain type, enum, dataclass, sequence, mapping or optional."""
+    origin, kinds = get_origin(hint), [kind for kind in get_args(hint) if kind not in (NoneType, Ellipsis)]
+    if origin in (Union, UnionType):
+        return _field(kinds[0], **options, allow_null=True)
+    if origin in (tuple, list, set, frozenset, Sequence):
+        if kinds[0] in _SERIALIZERS:
+            return _SERIALIZERS[kinds[0]](**options, many=True)
+        return serializers.ListField(child=_field(kinds[0]), **options)
+    if origin in (Mapping, dict):
+        return (
+            serializers.DictField(**options)
+            if kinds[1] is Any
+            else serializers.DictField(child=_field(kinds[1]), **options)
+        )
+    if hint in _SERIALIZERS:
+        return _SERIALIZERS[hint](**options)
+    if issubclass(hint, Enum):
+        return serializers.ChoiceField(choices=[member.value for member in hint], **options)
+    return _FIELDS[hint](**options)
 
 
 class DataclassSerializer(serializers.Serializer[Any]):
-    """Serializes the plain fields of the dataclass `mirrors`; other fields have to be declared.
+    """Serializes the dataclass `mirrors`, or a part of it.
 
-    A declared field takes precedence over the derived one.
+    `shows`: the names of fields and properties, separated by spaces; by default all fields.
+    `name=attribute` gives one another name. A declared field takes precedence over the derived one.
     """
 
     mirrors: ClassVar[type]
+    shows: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "mirrors" in cls.__dict__:
+            _SERIALIZERS.setdefault(cls.mirrors, cls)
 
     def get_fields(self) -> dict[str, Field]:
-        declared, hints = super().get_fields(), get_type_hints(self.mirrors)
-        derived = {field.name: declared.get(field.name) or _field(hints[field.name]) for field in fields(self.mirrors)}
-        return derived | declared
+        shown, declared = dict[str, Field](), super().get_fields()
+        for entry in self.shows.split() or [field.name for field in fields(self.mirrors)]:
+            name, renamed, attribute = entry.rpartition("=")
+            source = {"source": attribute} if renamed else {}
+            name = name or attribute
+            shown[name] = declared.get(name) or _field(_type_of(self.mirrors, attribute), **source)
+        return shown | declared
+
+
+@cache
+def _type_of(kind: type, attribute: str) -> Any:
+    """The type of a field or property."""
+    hints = get_type_hints(kind)
+    return hints[attribute] if attribute in hints else get_type_hints(getattr(kind, attribute).fget)["return"]
 
 
 class ModelRowSerializer(serializers.ModelSerializer[Any]):
@@ -314,14 +357,15 @@ class HighlightLabelSerializer(DataclassSerializer):
     first_look = serializers.BooleanField(default=False)
 
 
-class FormSerializer(serializers.Serializer[Any]):
+class FormSerializer(DataclassSerializer):
     """All questions about one case; until the first look is committed, only those of the first look. `severities`:
     asked for each rubric that is kept. `rubrics_editable`: rubrics may be removed and added.
     `rubrics_when`: `<key>=<value>`, the answer with which rubrics are judged; empty: always.
     """
 
-    questions = QuestionSerializer(many=True)
-    rubrics = RubricTextSerializer(many=True)
+    mirrors = Form
+    shows = "questions rubrics"
+
     severities = LevelSerializer(many=True, default=list)
     reasons = ReasonSerializer(many=True, default=list)
     dissents = ReasonSerializer(

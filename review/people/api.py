@@ -17,6 +17,7 @@ from rest_framework.viewsets import GenericViewSet
 from review.access import visibility
 from review.assignments import eligibility
 from review.calibration import queries
+from review.calibration.queries import CalibrationStanding
 from review.common.api import OldestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
@@ -169,16 +170,13 @@ class PersonEventSerializer(ModelRowSerializer):
     data = serializers.DictField()  # type: ignore[assignment]
 
 
-class StandingSerializer(serializers.Serializer[Any]):
+class StandingSerializer(DataclassSerializer):
     """A physician's calibration in one benchmark: the last items, and the share of expected answers
     given.
     """
 
-    benchmark = serializers.CharField()
-    answered = serializers.IntegerField()
-    needed = serializers.IntegerField()
-    share = serializers.FloatField(allow_null=True)
-    passed = serializers.BooleanField()
+    mirrors = CalibrationStanding
+    shows = "benchmark answered needed share passed"
 
 
 class WholePersonSerializer(PersonSerializer):

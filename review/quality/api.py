@@ -16,8 +16,8 @@ from review.common.serializers import DataclassSerializer
 from review.models import User
 from review.quality import activity, reliability
 from review.quality.agreement import Agreement, Estimate
-from review.quality.progress import Day, Projection, progress
-from review.quality.reliability import RaterPair, Share
+from review.quality.progress import Day, Progress, Projection, progress
+from review.quality.reliability import Figures, RaterPair, Share
 from review.rules.permissions import Can, UserRole
 
 
@@ -33,10 +33,6 @@ class AgreementFiguresSerializer(DataclassSerializer):
     """All figures for one criterion. `n`: pairs of answers; `cases`: the cases they come from."""
 
     mirrors = Agreement
-    raw = EstimateSerializer()
-    kappa = EstimateSerializer()
-    ac1 = EstimateSerializer()
-    alpha = EstimateSerializer()
 
 
 class AgreementLineSerializer(DataclassSerializer):
@@ -45,7 +41,6 @@ class AgreementLineSerializer(DataclassSerializer):
     """
 
     mirrors = reliability.AgreementLine
-    agreement = AgreementFiguresSerializer()
 
 
 class AgreementSerializer(serializers.Serializer[Any]):
@@ -84,15 +79,15 @@ class ProjectionSerializer(DataclassSerializer):
     mirrors = Projection
 
 
-class ReviewProgressSerializer(serializers.Serializer[Any]):
+class ReviewProgressSerializer(DataclassSerializer):
     """The last days, the backlog and the projected finish."""
 
-    days = WorkDaySerializer(many=True)
+    mirrors = Progress
+
     backlog = serializers.DictField(
         child=serializers.DictField(child=serializers.IntegerField()),
         help_text="Specialty (empty: any), stage: open cases.",
     )
-    projection = ProjectionSerializer()
 
 
 class StretchesSerializer(serializers.Serializer[Any]):
@@ -110,14 +105,13 @@ class ShareSerializer(DataclassSerializer):
     """A part of a whole; `value` is null if the whole is 0."""
 
     mirrors = Share
-    value = serializers.FloatField(allow_null=True)
+    shows = "part whole value"
 
 
 class WeekSerializer(DataclassSerializer):
     """One week, starting on `monday`."""
 
     mirrors = reliability.Week
-    agreed = ShareSerializer()
 
 
 class DotSerializer(DataclassSerializer):
@@ -128,22 +122,14 @@ class DotSerializer(DataclassSerializer):
     mirrors = reliability.Dot
 
 
-class FiguresSerializer(serializers.Serializer[Any]):
+class FiguresSerializer(DataclassSerializer):
     """One physician's work, including training cases and repeats. `minutes`: median active minutes
     per case over the `measured` cases, null if there are none. `first_pass`: of the answered cases
     that have closed, those that matched the physician's blind verdict.
     """
 
-    stages = serializers.DictField(child=serializers.IntegerField())
-    minutes = serializers.FloatField(allow_null=True)
-    measured = serializers.IntegerField()
-    first_pass = ShareSerializer()
-    calibration = ShareSerializer()
-    calibrated = serializers.IntegerField()
-    repeat_verdicts = ShareSerializer()
-    repeat_answers = ShareSerializer()
-    speed = DotSerializer(many=True, source="dots")
-    weeks = WeekSerializer(many=True)
+    mirrors = Figures
+    shows = "stages minutes measured first_pass calibration calibrated repeat_verdicts repeat_answers speed=dots weeks"
 
 
 def _figures(physician: User) -> Response:

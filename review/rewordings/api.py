@@ -11,23 +11,21 @@ from rest_framework.viewsets import GenericViewSet
 
 from review.common.api import OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.models import Rewording
 from review.models.public_ids import CaseId
 from review.rewordings import queries, services
+from review.rewordings.queries import RewordedRubric
 from review.rules.permissions import Can
 
 
-class RewordedRubricSerializer(serializers.Serializer[Any]):
+class RewordedRubricSerializer(DataclassSerializer):
     """A rubric that would be approved in another wording. `before`: as you approved it, empty if it
     was added; `after`: empty if it was left out; `note`: the second reviewer's.
     """
 
-    key = serializers.CharField()
-    tags = serializers.ListField(child=serializers.CharField())
-    before = serializers.CharField()
-    after = serializers.CharField()
-    note = serializers.CharField()
+    mirrors = RewordedRubric
+    shows = "key tags before after note"
 
 
 class RewordingSerializer(ModelRowSerializer):
