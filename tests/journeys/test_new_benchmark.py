@@ -6,13 +6,18 @@ judge.
 """
 
 import json
+import runpy
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
@@ -227,21 +232,29 @@ FOLDER = {
 }
 
 
+@contextmanager
+def added(name: str, benchmarks: Path) -> Iterator[None]:
+    """Add a folder of `benchmarks` to the site's benchmarks; it is registered nowhere."""
+    usual = mhb_site.benchmarks.__path__
+    mhb_site.benchmarks.__path__ = [*usual, str(benchmarks)]
+    registry.module.cache_clear()
+    yield
+    mhb_site.benchmarks.__path__ = usual
+    registry.module.cache_clear()
+    module = f"mhb_site.benchmarks.{name}"
+    for loaded in [each for each in sys.modules if each == module or each.startswith(f"{module}.")]:
+        del sys.modules[loaded]
+    vars(mhb_site.benchmarks).pop(name, None)
+
+
 @pytest.fixture
-def pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add the folder to the site's benchmarks; it is registered nowhere."""
+def pocket(tmp_path: Path) -> Iterator[None]:
     for name, text in FOLDER.items():
         path = tmp_path / "more" / NAME / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dedent(text))
-    monkeypatch.setattr(mhb_site.benchmarks, "__path__", [*mhb_site.benchmarks.__path__, str(tmp_path / "more")])
-    registry.module.cache_clear()
-    yield
-    registry.module.cache_clear()
-    added = f"mhb_site.benchmarks.{NAME}"
-    for name in [name for name in sys.modules if name == added or name.startswith(f"{added}.")]:
-        del sys.modules[name]
-    vars(mhb_site.benchmarks).pop(NAME, None)
+    with added(NAME, tmp_path / "more"):
+        yield
 
 
 @pytest.fixture
@@ -350,6 +363,33 @@ def test_a_new_benchmark_goes_through_the_whole_workflow(
     assert report["finished"]
     for format_name in ("jsonl", "csv", "parquet"):
         open_page(client, adela, reverse("generation:release-export", args=[NAME, 1, format_name]))
+
+
+def test_a_started_benchmark_passes_its_own_test(tmp_path: Path, physicians: list[User]) -> None:
+    call_command("startbenchmark", "started", under=tmp_path, stdout=StringIO())
+    generated = tmp_path / "tests" / "benchmarks" / "started" / "test_workflow.py"
+    with added("started", tmp_path / "mhb_site" / "benchmarks"):
+        runpy.run_path(str(generated))["test_from_a_file_to_a_report"](tmp_path, physicians)
+    ruff = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--quiet",
+        "--ignore",
+        "S101",
+        "--config",
+        "pyproject.toml",
+        tmp_path,
+    ]
+    assert subprocess.run(list(map(str, ruff)), check=False, capture_output=True, text=True).stdout == ""
+
+
+@pytest.mark.parametrize("name", ["mhb", "Pocket", "two words", "1st", "../up", "class"])
+def test_a_benchmark_starts_only_under_a_new_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="not the name of a new benchmark"):
+        call_command("startbenchmark", name, under=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def open_page(client: Client, person: User, address: str) -> str:
