@@ -19,7 +19,7 @@ from generation.jobs.serializers import LAUNCH_KEY, LaunchEstimateSerializer, la
 from generation.models import Comparison
 from review.common.api import NewestFirst, OldestFirst, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -45,19 +45,15 @@ class ComparisonSerializer(ModelRowSerializer):
     records_count = serializers.IntegerField()
 
 
-class ArmSerializer(serializers.Serializer[Any]):
+class ArmSerializer(DataclassSerializer):
     """The results of one batch of a comparison."""
+
+    mirrors = queries.Arm
+    shows = "samples approved at_once stopped failed calls cost"
 
     arm = serializers.CharField(source="batch.arm")
     batch = serializers.IntegerField(source="batch.pk")
     prompts = serializers.CharField(source="batch.prompts", allow_blank=True)
-    samples = serializers.IntegerField()
-    approved = serializers.IntegerField()
-    at_once = serializers.IntegerField()
-    stopped = serializers.IntegerField()
-    failed = serializers.IntegerField()
-    calls = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 
 class ComparedSerializer(ComparisonSerializer):
