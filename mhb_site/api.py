@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import update_last_login
-from django.db import transaction
 from django.http.response import HttpResponseBase
 from django.urls import include, path
 from django.utils import timezone
@@ -45,13 +44,14 @@ from mhb_site.web.router import Router
 from review.answers import signatures
 from review.assignments import api as assignments_api
 from review.audit import api as audit_api
+from review.audit.trail import record_person, recording_events
 from review.calibration import api as calibration_api
 from review.cases import api as cases_api
 from review.common.api import BearerTokenAuthentication, HasRight, validated_body
 from review.common.decorators import requires
 from review.discussion import api as discussion_api
 from review.forms import api as forms_api
-from review.models import User
+from review.models import PersonEvent, User
 from review.people import api as people_api
 from review.quality import api as quality_api
 from review.rewordings import api as rewordings_api
@@ -111,7 +111,7 @@ class Token(APIView):
         return Response(data, status=201)
 
 
-@transaction.atomic
+@recording_events()
 def issue_token(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
     """Create a token; the oldest beyond the limit are deleted, as a lost one cannot sign out."""
     # Two at once must not both be the last allowed.
@@ -119,6 +119,7 @@ def issue_token(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
     remaining = AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("-created", "-pk")[: LIMIT - 1]
     AuthToken.objects.filter(user=user).exclude(pk__in=list(remaining.values_list("pk", flat=True))).delete()
     issued: tuple[AuthToken, str] = AuthToken.objects.create(user, expiry=ttl)
+    record_person(user, PersonEvent.Kind.TOKEN, user, what="created", days=ttl.days)
     return issued
 
 

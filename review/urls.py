@@ -46,6 +46,7 @@ urlpatterns = [
     path("rewordings/<int:rewording_id>/object/", rewordings_views.object_to, name="rewording-object"),
     path("overview/", cases_views.overview, name="overview"),
     path("audit/", audit_views.trail, name="audit"),
+    path("audit/site/", audit_views.site_trail, name="audit-site"),
     path("audit/check/", audit_views.check, name="audit-check"),
     path("cases/", cases_views.cases, name="cases"),
     path("cases/<int:case_id>/", cases_views.history, name="history"),

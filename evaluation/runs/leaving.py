@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 
 from evaluation import errors
@@ -12,6 +11,7 @@ from generation.errors import JobOver
 from generation.jobs import life_cycle, services
 from generation.models import Endpoint
 from generation.models.work import Work
+from review.audit.trail import recording_events
 
 Status = Work.Status
 OF_ONE_MODEL = (
@@ -23,7 +23,7 @@ OF_ONE_MODEL = (
 LEFT_OUT = "LeftOut"  # error of the responses that a model was to give when it was left out
 
 
-@transaction.atomic
+@recording_events()
 def leave_out(pk: int, endpoint: Endpoint, *, because: str = "") -> Run:
     """Leave a model out of a run: its open responses are dropped, the others go on.
 
@@ -37,6 +37,7 @@ def leave_out(pk: int, endpoint: Endpoint, *, because: str = "") -> Run:
         return run
     if not run.tested.filter(left_out_at=None).exclude(pk=tested.pk).exists():
         raise errors.LastModel
+    life_cycle.record(run, "left-out", model=endpoint.name)
     tested.left_out_at, tested.left_out_because = timezone.now(), because
     tested.save(update_fields=["left_out_at", "left_out_because"])
     open_rows = Response.objects.filter(run=run, endpoint=endpoint, status__in=(Status.QUEUED, Status.RUNNING))
@@ -45,7 +46,7 @@ def leave_out(pk: int, endpoint: Endpoint, *, because: str = "") -> Run:
     return _settled(run)
 
 
-@transaction.atomic
+@recording_events()
 def add_again(pk: int, endpoint: Endpoint) -> Run:
     """Ask a model that was left out of a run the questions that it was not asked.
 
@@ -56,6 +57,7 @@ def add_again(pk: int, endpoint: Endpoint) -> Run:
         raise JobOver
     if tested.left_out_at is None:
         return run
+    life_cycle.record(run, "added-again", model=endpoint.name)
     tested.left_out_at, tested.left_out_because = None, ""
     tested.save(update_fields=["left_out_at", "left_out_because"])
     queued: dict[str, Any] = {

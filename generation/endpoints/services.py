@@ -1,19 +1,23 @@
 """Adds and changes endpoints."""
 
 import re
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
-
-from django.db import transaction
 
 from generation.endpoints import queries
 from generation.models import Endpoint
+from review.audit import acts
+from review.audit.trail import recording_events
 
 
 def add_endpoint(**fields: Any) -> Endpoint:
     """Add an endpoint. Raises ValidationError with one message per wrong field."""
     endpoint = Endpoint(**{"simulated": str(fields.get("model", "")).startswith("sim-"), **fields})
     endpoint.full_clean()
-    endpoint.save()
+    with recording_events():
+        endpoint.save()
+        acts.record_act(acts.Kind.ENDPOINT, "added", endpoint.name, changes=acts.changes({}, _plain(fields)))
     return endpoint
 
 
@@ -27,15 +31,24 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
     """
     answered = queries.has_answered(endpoint)
     changed = {name: value for name, value in fields.items() if not (answered and name in ("url", "model"))}
+    before = {name: getattr(endpoint, name) for name in changed}
     for name, value in changed.items():
         setattr(endpoint, name, value)
     endpoint.simulated = endpoint.simulated or endpoint.model.startswith("sim-")
     endpoint.full_clean()
-    endpoint.save(update_fields=[*changed, "simulated"])
+    with recording_events():
+        endpoint.save(update_fields=[*changed, "simulated"])
+        if differing := acts.changes(_plain(before), _plain({name: getattr(endpoint, name) for name in changed})):
+            acts.record_act(acts.Kind.ENDPOINT, "changed", endpoint.name, changes=differing)
     return endpoint
 
 
-@transaction.atomic
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as they are compared: an amount does not change by its zeros."""
+    return {name: value.normalize() if isinstance(value, Decimal) else value for name, value in fields.items()}
+
+
+@recording_events()
 def decide_ending(endpoint: Endpoint, ending: str, meaning: str) -> Endpoint:
     """Decide what an unknown ending of an endpoint means, for replies to come and earlier ones.
 

@@ -20,6 +20,8 @@ from django.utils.translation import gettext
 from generation import errors
 from generation.llm.errors import BudgetSpent
 from generation.models.jobs import Job
+from review.audit import acts
+from review.audit.trail import recording_events
 
 BUDGET_SPENT = "BudgetSpent"
 FIRST_RECORD = "FirstRecord"  # the first record has ended, and the others wait for a person
@@ -72,6 +74,11 @@ def is_running(pk: int) -> bool:
     return Job.objects.filter(pk=pk, status=Job.Status.RUNNING).exists()
 
 
+def record(job: Job, what: str, **data: Any) -> None:
+    """Record that somebody did `what` to a job. Raises RuntimeError outside `recording_events`."""
+    acts.record_act(acts.Kind.JOB, what, f"{job.kind} {job.pk}", **data)
+
+
 def _update(job: J, **fields: Any) -> J:
     for name, value in fields.items():
         setattr(job, name, value)
@@ -79,7 +86,7 @@ def _update(job: J, **fields: Any) -> J:
     return job
 
 
-@transaction.atomic
+@recording_events()
 def pause(pk: int, *, because: str = "", detail: str = "") -> Job:
     """Pause a job: no further calls start, calls in flight finish and are kept. Raises JobOver.
 
@@ -92,6 +99,8 @@ def pause(pk: int, *, because: str = "", detail: str = "") -> Job:
         return job
     if job.status in OVER:
         raise errors.JobOver
+    if not because:
+        record(job, "paused")
     return _update(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
 
 
@@ -111,21 +120,27 @@ def launch_once(
     key counts as none. Raises KeyReused if something else was launched under this key.
     """
     if not key:
-        with transaction.atomic():
-            return create()
+        with recording_events():
+            return _recorded(create(), actor)
     name = _digest([kind._meta.model_name, variant, actor and actor.pk, key])
     digest = _digest(content)
     known = kind._default_manager.filter(launch_key=name)
     job: Any
     try:
-        with transaction.atomic():
-            job = known.first() or _update(create(), launch_key=name, launch_digest=digest)
+        with recording_events():
+            job = known.first() or _update(_recorded(create(), actor), launch_key=name, launch_digest=digest)
     except (IntegrityError, errors.NothingToDo):  # a simultaneous launch was first and took the records
         if (job := known.first()) is None:
             raise
     if job.launch_digest not in ("", digest):
         raise errors.KeyReused
     return cast(J, job)
+
+
+def _recorded(job: J, actor: Any) -> J:
+    budget = {"money": job.budget_money, "calls": job.budget_calls}
+    acts.record_act(acts.Kind.LAUNCHED, "launched", f"{job.kind} {job.pk}", actor, changes=acts.changes({}, budget))
+    return job
 
 
 def _digest(value: Any) -> str:
@@ -164,7 +179,7 @@ def pause_if_spent(pk: int) -> None:
         _update(job, status=Job.Status.PAUSED, paused_because=spent.kind, paused_detail=str(spent))
 
 
-@transaction.atomic
+@recording_events()
 def resume(pk: int) -> Job:
     """Resume a paused job; models that were found unfit are tried again.
 
@@ -181,10 +196,11 @@ def resume(pk: int) -> Job:
         _update(job, first_only=False)
     passed = {pk: entry for pk, entry in job.model_checks.items() if not any(each["blocks"] for each in entry["tried"])}
     cleared: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None, "model_checks": passed}
+    record(job, "resumed")
     return _update(job, status=Job.Status.RUNNING, **cleared)
 
 
-@transaction.atomic
+@recording_events()
 def set_budget(pk: int, *, money: Decimal | None, calls: int | None) -> Job:
     """Change the budget of a job (None: no limit), effective from the next call.
 
@@ -196,6 +212,8 @@ def set_budget(pk: int, *, money: Decimal | None, calls: int | None) -> Job:
         raise errors.JobOver
     if (money is not None and money < 0) or (calls is not None and calls < 0):
         raise errors.BudgetTooSmall
+    before = {"money": job.budget_money, "calls": job.budget_calls}
+    record(job, "budget", changes=acts.changes(before, {"money": money, "calls": calls}))
     _update(job, budget_money=money, budget_calls=calls, rests_until=None)
     if job.status == Job.Status.PAUSED and job.paused_because == BUDGET_SPENT and not job.budget_spent:
         _update(job, status=Job.Status.RUNNING, paused_because="", paused_detail="")

@@ -8,6 +8,7 @@ from generation import errors
 from generation.jobs import life_cycle, queries
 from generation.jobs.kinds import kind_of
 from generation.models import Endpoint, EndpointState, Job
+from review.audit.trail import recording_events
 
 
 @transaction.atomic
@@ -44,13 +45,14 @@ def reset_endpoints(endpoints: Iterable[Endpoint]) -> None:
     )
 
 
-@transaction.atomic
+@recording_events()
 def cancel(pk: int) -> Job:
     """Cancel a job. Results so far are kept. Raises JobOver if it is finished."""
     job = life_cycle.lock_job(pk)
     if job.status == Job.Status.FINISHED:
         raise errors.JobOver
     if life_cycle.cancel(job):
+        life_cycle.record(job, "cancelled")
         kind_of(job).discard_waiting(pk)
     return job
 

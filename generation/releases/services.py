@@ -23,7 +23,8 @@ from generation.releases.freezing.card_facts import card_facts
 from generation.releases.freezing.composition import ChoiceList, Composition, choices, tally
 from generation.releases.freezing.spool import Spool
 from generation.samples import queries as samples_queries
-from review.audit import verification
+from review.audit import acts, verification
+from review.audit.trail import recording_events
 from review.models import User
 from review.rules.state_machine import Ground
 
@@ -96,14 +97,16 @@ def start_freeze(
     counted = tally(benchmark, composition)
     if Freeze.objects.filter(name=name, status__in=[Work.Status.QUEUED, Work.Status.RUNNING]).exists():
         raise errors.FreezeInProgress(name)
-    return Freeze.objects.create(
-        name=name,
-        benchmark=benchmark,
-        composition=composition.as_json(),
-        total=counted.samples,
-        created_by=actor,
-        created_at=timezone.now(),
-    )
+    with recording_events():
+        acts.record_act(acts.Kind.FREEZE, "started", name, actor, benchmark=benchmark, samples=counted.samples)
+        return Freeze.objects.create(
+            name=name,
+            benchmark=benchmark,
+            composition=composition.as_json(),
+            total=counted.samples,
+            created_by=actor,
+            created_at=timezone.now(),
+        )
 
 
 def run_freeze(freeze_id: int) -> Freeze:

@@ -5,13 +5,14 @@ Frozen releases stay unchanged.
 
 from collections.abc import Iterable
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from generation import errors
 from generation.models import Erratum, Release, Sample, SampleVersion
 from review.access import visibility
+from review.audit import acts
+from review.audit.trail import recording_events
 from review.models import Review, User
 from review.rules.permissions import Can, allowed, require
 from review.rules.state_machine import FINAL, State
@@ -41,7 +42,7 @@ def report(sample_id: int, *, actor: User, reason: str) -> Erratum:
 
     Raises UnknownSample if there is none that `actor` may read; NotApproved, ReasonMissing.
     """
-    with transaction.atomic():
+    with recording_events():
         sample = _lock_approved(sample_id, reader=actor)
         return _record_erratum(sample, Kind.REPORTED, actor, reason)
 
@@ -49,7 +50,7 @@ def report(sample_id: int, *, actor: User, reason: str) -> Erratum:
 def dismiss(sample_id: int, *, actor: User, reason: str) -> Erratum:
     """Dismiss the report of a sample: the sample is right. Raises NotReported, ReasonMissing."""
     require(actor, Can.PRODUCE)
-    with transaction.atomic():
+    with recording_events():
         sample = _lock_approved(sample_id)
         last = Erratum.objects.filter(sample=sample).order_by("-pk").first()
         if last is None or last.kind != Kind.REPORTED:
@@ -64,7 +65,7 @@ def withdraw(sample_id: int, *, actor: User | None, reason: str) -> Erratum:
     """
     if actor is not None:
         require(actor, Can.PRODUCE)
-    with transaction.atomic():
+    with recording_events():
         sample = _lock_approved(sample_id)
         erratum = _record_erratum(sample, Kind.WITHDRAWN, actor, reason)
         versions = SampleVersion.objects.filter(sample=sample, status=SampleVersion.Status.APPROVED)
@@ -89,6 +90,7 @@ def _lock_approved(sample_id: int, reader: User | None = None) -> Sample:
 def _record_erratum(sample: Sample, kind: Kind, actor: User | None, reason: str) -> Erratum:
     if not reason.strip():
         raise errors.ReasonMissing
+    acts.record_act(acts.Kind.ERRATUM, str(kind), sample.key, actor)
     return Erratum.objects.create(
         sample=sample, kind=kind, reason=reason.strip()[:2000], actor=actor, at=timezone.now()
     )

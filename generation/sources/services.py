@@ -23,6 +23,8 @@ from generation.models.work import Work
 from generation.sources import importers, other_values, own_tables, queries, reading, reasons
 from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat, digest_of
 from generation.sources.own_tables import OwnTable
+from review.audit import acts
+from review.audit.trail import recording_events
 from review.models import User
 
 Status = Work.Status
@@ -74,7 +76,8 @@ def start_import(
         **(table.terms if table else {}),
     }
     Source(name=name, **terms).full_clean(validate_unique=False, validate_constraints=False)
-    with transaction.atomic():
+    with recording_events():
+        acts.record_act(acts.Kind.IMPORT, "started", name, actor, file=(file_name or path.name)[:300])
         source, _created = Source.objects.get_or_create(name=name, defaults=terms)
         if source.format != format_name:
             check_format(name, format_name)
@@ -137,6 +140,7 @@ def run_import(import_id: int) -> Import:
     return Import.objects.get(pk=import_id)
 
 
+@recording_events()
 def cancel_import(import_id: int) -> Import:
     """Stop an import; the records that were added stay. Its worker notices at its next records.
 
@@ -151,6 +155,8 @@ def cancel_import(import_id: int) -> Import:
         raise errors.UnknownImport
     if not cancelled and run.status != ImportStatus.CANCELLED:
         raise errors.ImportOver
+    if cancelled:
+        acts.record_act(acts.Kind.IMPORT, "cancelled", run.source.name, file=run.file_name)
     if cancelled and run.uploaded:
         transaction.on_commit(partial(Path(run.path).unlink, missing_ok=True))
     return run

@@ -5,10 +5,13 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 from celery.signals import before_task_publish, task_postrun, task_prerun
 from django.http import HttpRequest, HttpResponse
+
+from review.audit import acts
 
 log = logging.getLogger("mhb.access")
 HEADER = "X-Request-ID"
@@ -18,6 +21,8 @@ QUIET = ("/static/",)
 
 class AccessLogMiddleware:
     """Logs method, route, status, milliseconds and account of a request, never its query or body.
+
+    What is done meanwhile is recorded as an act of this account (`review.audit.acts`).
 
     A proxy may name the request (`X-Request-ID`); the response carries the id in the same header.
     """
@@ -29,7 +34,10 @@ class AccessLogMiddleware:
         given = request.headers.get(HEADER, "")
         request_id = given if FOREIGN_ID.fullmatch(given) else uuid.uuid4().hex
         begun = time.monotonic()
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
+        with (
+            structlog.contextvars.bound_contextvars(request_id=request_id),
+            acts.acting_for(partial(getattr, request, "user", None)),
+        ):
             response = self.get_response(request)
             response[HEADER] = request_id
             if not request.path_info.startswith(QUIET):

@@ -21,7 +21,8 @@ from django.utils.translation import pgettext_lazy
 
 from mhb_site.sign_in.limits import client_address
 from review.answers import signatures
-from review.models import User
+from review.audit.trail import record_person, recording_events
+from review.models import PersonEvent, User
 from review.people.accounts import set_own_password
 
 
@@ -33,6 +34,11 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def set_password(self, user: User, password: str) -> None:
         set_own_password(user, password)
+
+    def post_login(self, request: HttpRequest, user: User, **options: Any) -> Any:
+        with recording_events():
+            record_person(user, PersonEvent.Kind.SIGNED_IN, user)
+        return super().post_login(request, user, **options)
 
     def get_client_ip(self, request: HttpRequest) -> str:
         return client_address(request) or ""

@@ -10,13 +10,13 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review import tasks
-from review.audit import exports, verification
+from review.audit import acts, exports, verification
 from review.cases.api import EventSerializer
 from review.common.api import MAX_ID, NewestFirst, paginated_response, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
-from review.models import Audit, Event
+from review.models import Audit, Event, PersonEvent
 from review.rules.permissions import Can
 
 
@@ -69,6 +69,22 @@ class EventQuery(serializers.Serializer[Any]):
     until = serializers.DateField(required=False)
 
 
+class ActSerializer(ModelRowSerializer):
+    """Something done to an account (`person`) or to the site; `data` says to what, and what changed."""
+
+    row = PersonEvent
+    shows = "sequence kind actor.username person.username at data previous hash"
+
+
+class ActQuery(serializers.Serializer[Any]):
+    """Filters of acts. `since` and `until` are dates in UTC, both included."""
+
+    actor = serializers.CharField(max_length=150, required=False)
+    kind = serializers.ChoiceField(choices=PersonEvent.Kind.choices, required=False)
+    since = serializers.DateField(required=False)
+    until = serializers.DateField(required=False)
+
+
 class ChecksumQuery(serializers.Serializer[Any]):
     """The SHA-256 of an export's `SHA256SUMS`, in hexadecimal digits."""
 
@@ -115,6 +131,12 @@ class AuditViewSet(GenericViewSet[Event]):
     def events(self, request: Request) -> Response:
         """The trail of all cases, newest first."""
         return paginated_response(self, verification.events(**validated_query(EventQuery, request)))
+
+    @extend_schema(parameters=[ActQuery], responses=ActSerializer(many=True))
+    @action(detail=False, serializer_class=ActSerializer, pagination_class=NewestFirst)
+    def acts(self, request: Request) -> Response:
+        """What was done to accounts and the site, newest first."""
+        return paginated_response(self, acts.acts(**validated_query(ActQuery, request)))
 
     @extend_schema(parameters=[ChecksumQuery], responses=ChecksumSerializer)
     @action(detail=False)

@@ -5,6 +5,7 @@ from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
+from review.audit import acts
 from review.audit.trail import record_person, recording_events
 from review.models import PersonEvent
 
@@ -30,7 +31,7 @@ def anchor(folder: Path, what: str) -> None:
     checksum = checksum_of(folder)
     if find(checksum) is None:
         with recording_events():
-            record_person(None, PersonEvent.Kind.EXPORTED, None, what=what, sha256=checksum)
+            record_person(None, PersonEvent.Kind.EXPORTED, acts.acting_account(), what=what, sha256=checksum)
 
 
 def find(checksum: str) -> Exported | None:

@@ -1,38 +1,43 @@
-"""The audit trail page: the events of all cases, and the result of the last integrity check."""
+"""The audit pages: events of cases, of accounts and the site, and the last integrity check."""
 
-from datetime import date
+import json
+from collections.abc import Iterator
+from datetime import date, datetime
+from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from review import tasks
-from review.audit import exports, verification
+from review.audit import acts, chain_entries, exports, verification
+from review.common import csv_text
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
-from review.models import Event
+from review.models import Event, PersonEvent
 from review.rules.permissions import Can
 
 
 @requires(Can.OVERSEE)
 @require_GET
-def trail(request: HttpRequest) -> HttpResponse:
+def trail(request: HttpRequest) -> HttpResponseBase:
     """All events, filtered by the query string. An invalid filter matches nothing."""
-    filters = {
-        name: request.GET.get(name, "").replace("\0", "").strip()
-        for name in ("case", "actor", "kind", "since", "until")
-    }
-    dates = {name: _date(filters[name]) for name in ("since", "until")}
+    filters, dates = _filters(request)
     case = int(filters["case"]) if filters["case"].isdecimal() and len(filters["case"]) < 19 else None
     rows = verification.events(
         case=case, actor=filters["actor"], kind=filters["kind"], since=dates["since"], until=dates["until"]
     )
     if (filters["case"] and case is None) or any(filters[name] and dates[name] is None for name in dates):
         rows = rows.none()
+    if request.GET.get("format") == "csv":
+        place = ("case_id", "case__lineage", "case__version", "number")
+        return _as_csv(rows, "audit-cases.csv", *place)
     sha256 = request.GET.get("sha256", "").replace("\0", "").strip().lower()
     context = {
         "page": keyset_page(rows, request, newest_first=True),
@@ -43,6 +48,46 @@ def trail(request: HttpRequest) -> HttpResponse:
         **_check(),
     }
     return render(request, "review/audit/audit.html", context)
+
+
+@requires(Can.OVERSEE)
+@require_GET
+def site_trail(request: HttpRequest) -> HttpResponseBase:
+    """What was done to accounts and the site, filtered as the trail of cases is."""
+    filters, dates = _filters(request)
+    rows = acts.acts(actor=filters["actor"], kind=filters["kind"], since=dates["since"], until=dates["until"])
+    if any(filters[name] and dates[name] is None for name in dates):
+        rows = rows.none()
+    if request.GET.get("format") == "csv":
+        return _as_csv(rows, "audit-site.csv", "person__username")
+    page = keyset_page(rows, request, newest_first=True)
+    return render(request, "review/audit/site.html", {"page": page, "filters": filters, "kinds": PersonEvent.Kind})
+
+
+def _filters(request: HttpRequest) -> tuple[dict[str, str], dict[str, date | None]]:
+    names = ("case", "actor", "kind", "since", "until")
+    filters = {name: request.GET.get(name, "").replace("\0", "").strip() for name in names}
+    return filters, {name: _date(filters[name]) for name in ("since", "until")}
+
+
+def _as_csv(rows: QuerySet[Any], name: str, *place: str) -> StreamingHttpResponse:
+    """Events in the order of their chain, with everything that their hashes cover."""
+    columns = ("sequence", "at", "kind", "actor__username", *place, "data", "previous", "hash")
+
+    def lines() -> Iterator[str]:
+        yield csv_text.BOM + csv_text.line(column.replace("__", "_") for column in columns) + csv_text.END
+        for values in rows.order_by("sequence").values_list(*columns).iterator(chunk_size=2000):
+            cells = (_cell(value) for value in values)
+            yield csv_text.line(cells) + csv_text.END
+
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingHttpResponse(lines(), content_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return chain_entries.instant(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
 
 
 def _date(text: str) -> date | None:

@@ -113,6 +113,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("review-form-versions", "POST"): ADMIN,
     ("review-form-check", "POST"): ADMIN,
     ("audit", "GET"): ADMIN,
+    ("audit-acts", "GET"): ADMIN,
     ("audit-check", "POST"): ADMIN,
     ("audit-checksum", "GET"): ADMIN,
     ("audit-events", "GET"): ADMIN,

@@ -129,6 +129,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "review/me/":                                           ("200 200 403 403", "405 405 403 403"),
     "review/overview/":                                     ("403 403 403 200", "403 403 403 405"),
     "review/audit/":                                        ("403 403 403 200", "403 403 403 405"),
+    "review/audit/site/":                                   ("403 403 403 200", "403 403 403 405"),
     "review/audit/check/":                                  ("403 403 403 302", "403 403 403 302"),
     "review/cases/":                                        ("403 403 403 200", "403 403 403 302"),
     "review/cases/<int:case_id>/":                          ("403 403 403 200", "403 403 403 405"),
