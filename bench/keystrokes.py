@@ -19,7 +19,6 @@ import django
 from bench import servers, sites
 from bench.core import Result, at_most, exactly, skipped, table
 from mhb_site.server import children
-from review.cases import services as cases_services
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -40,6 +39,7 @@ def prepare() -> dict[str, Any]:
     The database is migrated and empty.
     """
     from bench.cases import medhallu_spec, spec_with_rubrics
+    from review.cases import services as cases_services
     from review.rules.case_spec import CaseSpec
 
     def hold_case(name: str, spec: CaseSpec, *before: Callable[[Any], None]) -> dict[str, Any]:
