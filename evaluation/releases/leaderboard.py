@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from evaluation import registry
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import DataSet, Protocol, Rate
+from evaluation.published import FilledTable, filled
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.numbers import counting
 from evaluation.reports.numbers.comparing import compare_pair
+from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import plan
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.plan import plan_of
@@ -354,3 +356,31 @@ def _scatter(values: NDArray[Any], indexes: Ints, count: int) -> NDArray[Any]:
 def _sort_key(entry: Entry, lower: bool) -> tuple[bool, float, str]:
     value = entry.scores[-1].value if entry.scores else None
     return value is None, (value or 0) * (1 if lower else -1), entry.endpoint
+
+
+def beside_published(board: Leaderboard, benchmark: str) -> tuple[FilledTable, ...]:
+    """The published tables with the board's rate, cut to its columns, with the board's models."""
+    datasets = [name for name, _label in board.datasets]
+    whole = COMBINED if COMBINED in datasets else datasets[-1] if datasets else ""
+    tables = []
+    for table in registry.published(benchmark):
+        kept = [
+            place
+            for place, column in enumerate(table.columns)
+            if (column.measure, column.name, column.facet) == ("rate", board.rate.name, "")
+            and (column.dataset or whole) in datasets
+        ]
+        rows = [replace(row, values=tuple(row.values[place] for place in kept)) for row in table.rows]
+        rows = [row for row in rows if any(value is not None for value in row.values)]
+        if not rows:
+            continue
+        cut = replace(table, columns=tuple(table.columns[place] for place in kept), rows=tuple(rows))
+        own = {
+            entry.endpoint: [
+                {score.dataset: score.value for score in entry.scores}.get(column.dataset or whole)
+                for column in cut.columns
+            ]
+            for entry in board.entries
+        }
+        tables.append(filled(cut, own))
+    return tuple(tables)

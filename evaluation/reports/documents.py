@@ -1,5 +1,6 @@
 """A report as a document: Markdown for issues and appendices, LaTeX for papers."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.utils.translation import override
@@ -491,3 +492,9 @@ def _latex_head(caption: str, columns: str) -> list[str]:
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
     ]
+
+
+def latex_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a LaTeX table with booktabs, from plain text."""
+    lines = [*_latex_head(_tex(caption), "l" * len(head)), " & ".join(map(_tex, head)) + r" \\", r"\midrule"]
+    return [*lines, *(" & ".join(map(_tex, row)) + r" \\" for row in rows), *_LATEX_END]

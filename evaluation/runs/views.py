@@ -24,6 +24,7 @@ from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.reports.figures import Link, figures, rate_named
 from evaluation.reports.forms import read_options
 from evaluation.reports.numbers.counting import COMBINED
+from evaluation.reports.paper_layout import paper_tables
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, leaving, queries, services
 from evaluation.runs.kind import RUNS
@@ -194,7 +195,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         context["may_control"] = False  # an imported run makes no calls
 
     def render_report() -> str:
-        pictures = {"figures": figures(report, _link(watched_run), sort=sort, rate=rate_name)}
+        pictures = {
+            "figures": figures(report, _link(watched_run), sort=sort, rate=rate_name),
+            "paper": paper_tables(report),
+        }
         return render_to_string("evaluation/runs/_report.html", {**context, **pictures}, request)
 
     # Pages with options are not cached, because there are too many combinations.

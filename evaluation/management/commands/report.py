@@ -1,4 +1,4 @@
-"""report RUN --format json|md|csv|latex [--common] [--weights VALUE:NUMBER,…] [--all-ranked]"""
+"""report RUN --format json|md|csv|latex [--layout paper] [--common] [--weights VALUE:NUMBER,…] [--all-ranked]"""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from evaluation import registry
 from evaluation.errors import EvaluationError
-from evaluation.reports import formats
+from evaluation.reports import formats, paper_layout
 from evaluation.reports import queries as reports_queries
 from evaluation.runs.kind import RUNS
 from review.rules.permissions import OPERATOR, Can, require
@@ -21,6 +21,11 @@ class Command(BaseCommand):
         parser.add_argument("--format", choices=[*formats.FORMATS], default="md")
         parser.add_argument(
             "--json", action="store_const", const="json", dest="format", help="the same as --format json"
+        )
+        parser.add_argument(
+            "--layout",
+            choices=["paper"],
+            help="the tables and figures of the benchmark's paper, with its numbers beside",
         )
         parser.add_argument(
             "--common", action="store_true", help="only the samples for which every model has a verdict"
@@ -40,5 +45,10 @@ class Command(BaseCommand):
             report = reports_queries.report(run, view_options)
         except EvaluationError as error:
             raise CommandError(str(error)) from error
+        if options["layout"]:
+            if not registry.published(run.release.benchmark):
+                raise CommandError(f"The benchmark {run.release.benchmark} has no published results.")
+            self.stdout.write(paper_layout.FORMATS[options["format"]](report))
+            return
         write, _content_type = formats.FORMATS[options["format"]]
         self.stdout.write(write(report))

@@ -135,7 +135,8 @@ def test_published_counts_and_figures_are_consistent() -> None:
         if task != "nli"
     )
     assert [configuration.name for configuration in CONFIGURATIONS] == ["full", "lf", "lf-bal"]
-    for precision, recall, printed in (*TABLE_6.values(), *TABLE_10.values()):
+    table_6 = [values[:3] for _group, values in TABLE_6.values()]
+    for precision, recall, printed in (*table_6, *TABLE_10.values()):
         assert f1(precision, recall) == pytest.approx(printed, abs=0.012)  # the figures are rounded
     assert round(f1(0.51, 0.41), 2) == 0.45  # the paper prints .46: its precision and recall are rounded
 

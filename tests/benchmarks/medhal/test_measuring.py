@@ -4,9 +4,11 @@ scores their explanations."""
 from collections.abc import Iterator
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from evaluation.models import ResponseScore
-from evaluation.reports import queries
+from evaluation.reports import paper_layout, queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from generation.llm.simulator.server import make_app, run_in_background
@@ -30,7 +32,7 @@ def detectors() -> Iterator[str]:
 
 
 @pytest.mark.django_db
-def test_configured_precision_and_recall_are_recovered(detectors: str) -> None:
+def test_configured_precision_and_recall_are_recovered(detectors: str, admin_client: Client) -> None:
     contents = [
         statement(
             number,
@@ -64,3 +66,24 @@ def test_configured_precision_and_recall_are_recovered(detectors: str) -> None:
     assert score_row.scores["bleu"].n + score_row.scores["bleu"].without == 2 * COUNT
     # The simulated explanation differs from the true one only by the mark.
     assert (score_row.scores["rouge1"].mean or 0) > 0.95
+
+    # The paper's layout: its own rows, and this model's with the numbers of the report.
+    tables = {each.table.name: each for each in paper_layout.paper_tables(report)}
+    [own] = [row for row in tables["Table 6"].rows if not row.published and not row.mean]
+    assert own.group == "General"
+    assert own.cells[2] == f"{combined.rates['f1'].value:.2f}"
+    assert own.cells[-1] == str(n_explained)
+    assert ("MedLlama-8B", "0.94") in [(row.model, row.cells[0]) for row in tables["Table 6"].rows if row.published]
+    [errors] = tables["Figure 8"].rows
+    wrong = {row.dataset: row.verdicts["fp"] + row.verdicts["fn"] for row in report.overall}
+    assert errors.cells == (*(f"{wrong[task] / wrong['combined']:.2f}" for task in ("qa", "ie")), "0.00", "0.00")
+    assert sum(map(float, tables["Figure 9"].rows[0].cells)) == pytest.approx(1, abs=0.02)
+    for write in paper_layout.FORMATS.values():
+        assert "Prometheus-2-8x7B" in write(report)
+    page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+    assert "As in the paper" in page
+    assert "Prometheus-2-8x7B" in page
+    board = admin_client.get(
+        reverse("evaluation:results", args=[run.release.name, run.release.version])
+    ).content.decode()
+    assert "Prometheus-2-8x7B" in board

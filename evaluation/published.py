@@ -1,0 +1,154 @@
+"""A paper's tables and figures: their layout, and the numbers that they print.
+
+A benchmark's `published_results.py` offers `TABLES`. Reports and leaderboards fill the layout with
+the numbers of their own models and show them beside the published ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+# What a column shows: a rate; the mean of a score, or the number of answers that have it; the share
+# of a model's errors that lie in the column's data set or facet value; of a contrast, the gain and
+# the shares of answers fixed and broken.
+Measure = Literal["rate", "score", "scored", "errors", "gain", "fixed", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class PaperColumn:
+    """A column: what of a report it shows. `group` is a heading over several columns.
+
+    `name`: of the rate or the score. `dataset`: '' for all together; of a contrast, its first.
+    `facet` and `value`: only that part. Numbers are printed times `scale`, with `digits` decimals.
+    """
+
+    heading: str
+    name: str = ""
+    dataset: str = ""
+    group: str = ""
+    measure: Measure = "rate"
+    facet: str = ""
+    value: str = ""
+    scale: float = 1.0
+    digits: int = 2
+
+    @property
+    def label(self) -> str:
+        """The heading, below that of its group."""
+        return f"{self.group}: {self.heading}" if self.group else self.heading
+
+    def text(self, value: float | None) -> str:
+        """A number as the paper prints it."""
+        return "–" if value is None else f"{value * self.scale:,.{self.digits}f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Models that a paper groups, such as general and medical ones.
+
+    `words`: a model of one's own belongs to the first group of which its name contains a word; to
+    the first group without words if there is none.
+    """
+
+    label: str
+    words: tuple[str, ...] = ()
+
+    def includes(self, model: str) -> bool:
+        return not self.words or any(word in model.casefold() for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """A model's printed numbers, as the paper prints them; None for those it does not print.
+
+    `group`: the label of its group. `mean`: it is the mean of a group or of all models.
+    """
+
+    model: str
+    values: tuple[float | None, ...]
+    group: str = ""
+    mean: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A table or figure: where it is in the paper, its columns, and its printed rows.
+
+    `means`: whether the table has the mean of each group. `note`: what a reader has to know to
+    compare; where the numbers are not the table's own, where they are from.
+    """
+
+    name: str
+    title: str
+    place: str
+    columns: tuple[PaperColumn, ...]
+    rows: tuple[PublishedRow, ...] = ()
+    groups: tuple[Group, ...] = ()
+    means: bool = False
+    note: str = ""
+
+    def group_of(self, model: str) -> str:
+        """The label of the group to which a model of one's own belongs; '' without groups."""
+        named = [group for group in self.groups if group.words and group.includes(model)]
+        others = [group for group in self.groups if not group.words]
+        return next((group.label for group in (*named, *others)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class FilledRow:
+    """A row beside the published ones. `published`: the paper's; otherwise one's own."""
+
+    model: str
+    group: str
+    cells: tuple[str, ...]
+    published: bool
+    mean: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FilledTable:
+    """A published table with one's own rows."""
+
+    table: PublishedTable
+    rows: tuple[FilledRow, ...] = field(default=())
+
+
+def filled(table: PublishedTable, own: Mapping[str, Sequence[float | None]]) -> FilledTable:
+    """The table with rows of one's own: model -> a number for each column, unscaled.
+
+    Rows are in the order of the groups; in each, the paper's come first, then one's own,
+    then means.
+    """
+    rows = [_published(table, row) for row in table.rows]
+    rows += [_own(table, model, table.group_of(model), values) for model, values in own.items()]
+    if table.means:
+        for group in (group.label for group in table.groups) if table.groups else ("",):
+            members = [values for model, values in own.items() if table.group_of(model) == group]
+            if len(members) > 1 or (members and table.groups):
+                rows.append(
+                    _own(table, "mean", group, [_mean(column) for column in zip(*members, strict=True)], mean=True)
+                )
+    order = {group.label: place for place, group in enumerate(table.groups)}
+    rows.sort(key=lambda row: (order.get(row.group, len(order)), row.mean, not row.published))
+    return FilledTable(table, tuple(rows))
+
+
+def _published(table: PublishedTable, row: PublishedRow) -> FilledRow:
+    cells = tuple(
+        "–" if value is None else f"{value:,.{column.digits}f}"
+        for column, value in zip(table.columns, row.values, strict=True)
+    )
+    return FilledRow(row.model, row.group, cells, published=True, mean=row.mean)
+
+
+def _own(
+    table: PublishedTable, model: str, group: str, values: Sequence[float | None], *, mean: bool = False
+) -> FilledRow:
+    cells = tuple(column.text(value) for column, value in zip(table.columns, values, strict=True))
+    return FilledRow(model, group, cells, published=False, mean=mean)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The unweighted mean; None where a model has no number."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None

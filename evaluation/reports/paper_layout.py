@@ -1,0 +1,176 @@
+"""A report in the layout of the benchmark's paper: its tables and figures, beside its numbers."""
+
+import json
+from collections.abc import Sequence
+
+from django.utils.translation import override
+
+from evaluation import registry
+from evaluation.published import FilledTable, PaperColumn, filled
+from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS, latex_table
+from evaluation.reports.numbers.counting import COMBINED, Row
+from evaluation.reports.queries import Report
+from review.common import csv_text
+
+PUBLISHED, OWN = "paper", "this run"
+HEAD = ("Group", "Model", "From")
+
+
+def paper_tables(report: Report) -> tuple[FilledTable, ...]:
+    """The tables of the paper, with the report's models where it has numbers for them."""
+    tables = registry.published(report.run.release.benchmark)
+    return tuple(filled(table, _own(report, table.columns)) for table in tables)
+
+
+def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float | None]]:
+    """Model -> its number for each column, where it has any."""
+    numbers = {endpoint: _numbers(report, endpoint, columns) for endpoint in report.endpoints}
+    return {endpoint: values for endpoint, values in numbers.items() if any(value is not None for value in values)}
+
+
+def _numbers(report: Report, endpoint: str, columns: Sequence[PaperColumn]) -> list[float | None]:
+    return [_number(report, endpoint, column) for column in columns]
+
+
+def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
+    """What a column shows of a model; None where the report has no such number."""
+    dataset = column.dataset or (COMBINED if len(report.datasets) > 1 else report.datasets[0][0])
+    match column.measure:
+        case "rate":
+            row = _row(report, endpoint, dataset, column)
+            return row.rates[column.name].value if row and column.name in row.rates else None
+        case "score" | "scored":
+            scored = next(
+                (each for each in report.numbers.scores if (each.endpoint, each.dataset) == (endpoint, dataset)), None
+            )
+            measured = scored.scores.get(column.name) if scored else None
+            if measured is None:
+                return None
+            return measured.mean if column.measure == "score" else float(measured.n)
+        case "errors":
+            rows = _rows(report, column)
+            of_whole = {dataset} if column.facet else {name for name, _label in report.datasets} - {COMBINED}
+            parts = [row for row in rows if row.endpoint == endpoint and row.dataset in of_whole]
+            errors, total = (
+                _errors(report, _row(report, endpoint, dataset, column)),
+                sum(_errors(report, row) for row in parts),
+            )
+            return errors / total if total else None
+    change = next(
+        (
+            each
+            for each in report.numbers.changes
+            if (each.first, each.endpoint, each.rate) == (dataset, endpoint, column.name)
+        ),
+        None,
+    )
+    if change is None:
+        return None
+    return {"gain": change.gain, "fixed": change.fix_rate, "broken": change.break_rate}[column.measure]
+
+
+def _rows(report: Report, column: PaperColumn) -> Sequence[Row]:
+    """The rows of a column's facet, or those of all data sets."""
+    if column.facet:
+        return report.facets.get(column.facet, ())
+    return report.overall
+
+
+def _row(report: Report, endpoint: str, dataset: str, column: PaperColumn) -> Row | None:
+    wanted = (endpoint, dataset, column.value)
+    return next((row for row in _rows(report, column) if (row.endpoint, row.dataset, row.value) == wanted), None)
+
+
+def _errors(report: Report, row: Row | None) -> int:
+    """The verdicts of a row that count against the model."""
+    failing = report.protocol.failing_verdicts
+    return sum(n for verdict, n in row.verdicts.items() if verdict in failing) if row else 0
+
+
+@override("en")
+def as_markdown(report: Report) -> str:
+    """Each table of the paper in Markdown."""
+    lines = [f"# {report.run.release}: in the layout of the paper", "", *_notices(report)]
+    for each in paper_tables(report):
+        head = [*HEAD, *(column.label for column in each.table.columns)]
+        lines += [
+            "",
+            f"## {each.table.name}. {each.table.title}",
+            "",
+            f"{each.table.place}. {each.table.note}".strip(),
+            "",
+        ]
+        lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(HEAD) + "---:|" * len(each.table.columns)]
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in _cells(each)]
+    return "\n".join(lines) + "\n"
+
+
+def as_csv(report: Report) -> str:
+    """All tables as one, a line for each number."""
+    rows: list[Sequence[object]] = [("table", "group", "model", "from", "column", "value")]
+    for each in paper_tables(report):
+        for row in each.rows:
+            source = PUBLISHED if row.published else OWN
+            values = zip(each.table.columns, row.cells, strict=True)
+            rows += [
+                (
+                    each.table.name,
+                    row.group,
+                    row.model,
+                    source,
+                    column.label,
+                    "" if cell == "–" else cell.replace(",", ""),
+                )
+                for column, cell in values
+            ]
+    return csv_text.table(rows)
+
+
+def as_json(report: Report) -> str:
+    """The tables as JSON, with the numbers as they are printed."""
+    tables = [
+        {
+            "name": each.table.name,
+            "title": each.table.title,
+            "place": each.table.place,
+            "note": each.table.note,
+            "columns": [column.label for column in each.table.columns],
+            "rows": [
+                {
+                    "group": row.group,
+                    "model": row.model,
+                    "published": row.published,
+                    "mean": row.mean,
+                    "values": row.cells,
+                }
+                for row in each.rows
+            ],
+        }
+        for each in paper_tables(report)
+    ]
+    return json.dumps({"run": report.run.pk, "simulated": report.simulated, "tables": tables}, ensure_ascii=False)
+
+
+def as_latex(report: Report) -> str:
+    """Each table of the paper in LaTeX, with booktabs."""
+    lines = ["% needs \\usepackage{booktabs}"]
+    for each in paper_tables(report):
+        notices = " ".join(notice.strip(">* ") for notice in _notices(report))
+        caption = f"{each.table.name}. {each.table.title}. {each.table.place}. {notices}".strip()
+        head = [*HEAD, *(column.label for column in each.table.columns)]
+        lines += ["", *latex_table(caption, head, _cells(each))]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(each: FilledTable) -> list[list[str]]:
+    return [[row.group, row.model, PUBLISHED if row.published else OWN, *row.cells] for row in each.rows]
+
+
+def _notices(report: Report) -> list[str]:
+    notices = [SIMULATED] if report.simulated else []
+    notices += [SIMULATED_REVIEWERS] if report.run.release.simulated_samples else []
+    notices += ["Results so far."] if not report.finished else []
+    return [f"> **{notice}**" for notice in notices]
+
+
+FORMATS = {"md": as_markdown, "csv": as_csv, "json": as_json, "latex": as_latex}
