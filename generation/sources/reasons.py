@@ -68,7 +68,6 @@ TEMPLATES = (
     _("The line is not JSON: %(reason)s (character %(number)s)."),
     _("The line is not JSON that can be read: a number is out of range."),
     _("The %(unit)s is not a JSON object."),
-    _("The record is not an object."),
     _("It has more than %(number)s parts."),
     _("The file is damaged here; what follows cannot be read."),
     _("The array breaks off here: %(reason)s."),

@@ -1,16 +1,12 @@
 """Augmented clinical notes: a note, and a model's extractions from it as JSON within the JSON."""
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from generation.sources.importers import tabular
 from generation.sources.importers.base import (
-    Layout,
     Malformed,
-    Refusal,
     Row,
     checked_id,
     gettext_noop,
@@ -31,25 +27,16 @@ restrictions = gettext_noop(
 )
 
 MAX_VALUES = 400  # extractions of a note; published notes have dozens
-_REQUIRED_KEYS = ("idx", "summary")
 _NO_VALUE = frozenset({"", "none", "null", "n/a", "nan"})
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat naming the missing keys."""
-    return tabular.sniff(path, _REQUIRED_KEYS, label, layouts=(tabular.JSONL,))
-
-
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'note', dataset: 'acn', text, extractions, split}; Row.private is empty.
+def _row(record: dict[str, Any], split: str) -> Row:
+    """Row.content: {kind: 'note', dataset: 'acn', text, extractions, split}.
 
     extractions: [{category, concept, value, reference}], where `reference` is the name of the list
     element that the value belongs to (a symptom, a drug), or ''.
     """
-    return tabular.rows(path, layout, _REQUIRED_KEYS, partial(_row, split=tabular.split_of(path, layout) or "train"))
-
-
-def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
+    split = split or "train"
     text = tabular.optional_text(record, "full_note") or required_text(record, "note").strip()
     external_id = tabular.optional_text(record, "idx")
     if not external_id:
@@ -62,8 +49,6 @@ def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
         title=one_line(text),
         language="en",
         content={"kind": "note", "dataset": name, "text": text, "extractions": found_extractions, "split": split},
-        private={},
-        where=where,
         facets={"split": split},
         values=tuple(dict.fromkeys((name_of(extraction), extraction["value"]) for extraction in found_extractions)),
     )
@@ -126,3 +111,7 @@ def _text(value: Any) -> str:
         value = str(value)
     text = " ".join(value.split())
     return "" if text.casefold().strip(".") in _NO_VALUE else text
+
+
+FORMAT = tabular.Format(label, _row, tabular.missing_of(("idx", "summary")))
+sniff, rows = FORMAT.sniff, FORMAT.rows

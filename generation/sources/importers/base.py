@@ -81,8 +81,8 @@ class Row:
     title: str
     language: str
     content: dict[str, Any]
-    private: dict[str, Any]
-    where: str
+    private: dict[str, Any] = field(default_factory=dict)
+    where: str = ""
     language_confidence: float | None = field(default=None, compare=False)
     match: str = ""
     references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

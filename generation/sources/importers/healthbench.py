@@ -4,21 +4,13 @@ The full, consensus and hard files have this shape. The meta-eval file has not, 
 a message that names it.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from generation.sources.importers import tabular
 from generation.sources.importers.base import (
-    SNIFF_LIMIT,
-    Layout,
     Malformed,
-    Refusal,
     Row,
-    WrongFormat,
-    check_storable,
-    first_byte,
     gettext_noop,
-    json_lines,
     language_fields,
     one_line,
     required_id,
@@ -40,64 +32,33 @@ _META_EVAL = (
 )
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat unless one of the first records has a `prompt_id` and a `prompt`."""
-    if first_byte(path) == b"[":
-        raise WrongFormat("It is a JSON array; HealthBench has one JSON object on each line.")
-    problem = ""
-    for number, value in json_lines(path, SNIFF_LIMIT):
-        if isinstance(value, Malformed):
-            problem = problem or f"Line {number}: {value}"
-        elif _is_meta_eval(value):
-            problem = f"It is {_META_EVAL}"
-        elif isinstance(value, dict) and {"prompt_id", "prompt"} <= value.keys():
-            return Layout("jsonl")
-    raise WrongFormat(problem or "Its first lines have no 'prompt_id' and 'prompt'.")
+def _other(record: dict[str, Any]) -> str:
+    return _META_EVAL if "rubrics" not in record and {"completion", "rubric"} <= record.keys() else ""
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+def _row(record: dict[str, Any], _split: str) -> Row:
     """Row.content: {kind: 'dialogue', turns, rubrics, tags: [str], ideal_completion: str | None}.
 
     turns: [{role, content}]; rubrics: [{criterion, points, tags}]. Row.private: {canary} if there
     is one.
     """
-    if layout.name != "jsonl":
-        raise WrongFormat(f"There is no layout {layout.name!r} of HealthBench.")
-    return (_row(value, f"line {number}") for number, value in json_lines(path))
-
-
-def _is_meta_eval(value: Any) -> bool:
-    return isinstance(value, dict) and "rubrics" not in value and {"completion", "rubric"} <= value.keys()
-
-
-def _row(value: Any, where: str) -> Row | Refusal:
-    try:
-        if isinstance(value, Malformed):
-            raise value
-        if _is_meta_eval(value):
-            raise Malformed(f"This is a row of {_META_EVAL}")
-        if not isinstance(value, dict):
-            raise Malformed("The line is not a JSON object.")
-        turns = _turns(value.get("prompt"))
-        user_texts = [turn["content"] for turn in turns if turn["role"] == "user"]
-        row = Row(
-            external_id=required_id(value, "prompt_id"),
-            title=one_line(user_texts[0]),
-            **language_fields("\n".join(user_texts)),
-            content={
-                "kind": "dialogue",
-                "turns": turns,
-                "rubrics": _rubrics(value.get("rubrics")),
-                "tags": _tags(value.get("example_tags"), "'example_tags'"),
-                "ideal_completion": _ideal_completion(value.get("ideal_completions_data")),
-            },
-            private={"canary": value["canary"]} if value.get("canary") else {},
-            where=where,
-        )
-        check_storable([row.external_id, row.content, row.private])
-    except Malformed as error:
-        return Refusal(where, str(error))
-    return row
+    if meta_eval := _other(record):
+        raise Malformed(f"This is a row of {meta_eval}")
+    turns = _turns(record.get("prompt"))
+    user_texts = [turn["content"] for turn in turns if turn["role"] == "user"]
+    return Row(
+        external_id=required_id(record, "prompt_id"),
+        title=one_line(user_texts[0]),
+        **language_fields("\n".join(user_texts)),
+        content={
+            "kind": "dialogue",
+            "turns": turns,
+            "rubrics": _rubrics(record.get("rubrics")),
+            "tags": _tags(record.get("example_tags"), "'example_tags'"),
+            "ideal_completion": _ideal_completion(record.get("ideal_completions_data")),
+        },
+        private={"canary": record["canary"]} if record.get("canary") else {},
+    )
 
 
 def _turns(prompt: Any) -> list[dict[str, str]]:
@@ -150,3 +111,7 @@ def _ideal_completion(data: Any) -> str | None:
     if completion is not None and not isinstance(completion, str):
         raise Malformed("'ideal_completions_data' contains no text.")
     return completion
+
+
+FORMAT = tabular.Format(label, _row, tabular.missing_of(("prompt_id", "prompt")), other=_other)
+sniff, rows = FORMAT.sniff, FORMAT.rows

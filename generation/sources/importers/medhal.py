@@ -5,17 +5,12 @@ rows, so any of them can be imported into one source. The published rows call th
 `acm`; here they are `acn`.
 """
 
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import tabular
 from generation.sources.importers.base import (
     PARQUET_FILE,
-    Layout,
     Malformed,
-    Refusal,
     Row,
     checked_id,
     digest_of,
@@ -50,24 +45,13 @@ _REQUIRED_COLUMNS = ("statement", "label", "source")
 _COLUMNS = ("id", "context", *_REQUIRED_COLUMNS, "explanation", "inner_id", "synthetic", "split")
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat naming the missing columns."""
-    return tabular.sniff(path, _REQUIRED_COLUMNS, label)
-
-
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """One row for each statement.
+def _row(record: dict[str, Any], split: str) -> Row:
+    """Of a statement.
 
     Row.content: {kind: 'statement', statement, context, label: 'factual' | 'non-factual',
     explanation, task: 'qa' | 'ie' | 'nli' | 'summarization', source, pair: '', inner_id, split,
     synthetic: bool}.
-
-    Row.private is empty.
     """
-    return tabular.rows(path, layout, _COLUMNS, partial(_row, split=tabular.split_of(path, layout)))
-
-
-def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
     statement = required_text(record, "statement")
     published_source = required_text(record, "source").strip().casefold()
     if published_source not in TASKS:
@@ -97,7 +81,15 @@ def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
         title=one_line(statement),
         language="en",  # the only one; detection would take longer than all the rest
         content=content,
-        private={},
-        where=where,
         facets={"source": source, "label": content["label"], "split": content["split"] or "unknown"},
     )
+
+
+FORMAT = tabular.Format(
+    label,
+    _row,
+    tabular.missing_of(_REQUIRED_COLUMNS),
+    tabular.identity("jsonl", "csv", "parquet"),
+    _COLUMNS.__contains__,
+)
+sniff, rows = FORMAT.sniff, FORMAT.rows

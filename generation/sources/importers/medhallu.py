@@ -7,29 +7,20 @@ its question, by which it is also joined to PubMedQA.
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from generation.sources.importers import tabular
 from generation.sources.importers.base import (
     PARQUET_FILE,
-    SNIFF_LIMIT,
-    Layout,
     Malformed,
-    Refusal,
     Row,
-    WrongFormat,
-    check_storable,
     digest_of,
-    first_byte,
     gettext_noop,
-    json_lines,
     language_fields,
     one_line,
     required_text,
     text_list,
 )
-from generation.sources.importers.tables import check_csv, csv_records, is_parquet, parquet_columns, parquet_records
 
 name = "medhallu"
 label = "MedHallu"
@@ -67,43 +58,10 @@ _TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
 _SPACE = re.compile(r"\s*")
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat naming the missing columns."""
-    if is_parquet(path):
-        _check(parquet_columns(path))
-        return Layout("parquet")
-    match first_byte(path):
-        case b"[":
-            raise WrongFormat("It is a JSON array; MedHallu is JSON Lines, CSV or Parquet.")
-        case b"{":
-            return _sniff_lines(path)
-    check_csv(path, _missing)
-    return Layout("csv")
-
-
-def _sniff_lines(path: Path) -> Layout:
-    problem = ""
-    for number, value in json_lines(path, SNIFF_LIMIT):
-        if isinstance(value, Malformed):
-            problem = problem or f"Line {number}: {value}"
-        elif not isinstance(value, dict):
-            problem = problem or f"Line {number} is not a JSON object."
-        elif missing := _missing(value):
-            problem = problem or f"Its records lack {missing}."
-        else:
-            return Layout("jsonl")
-    raise WrongFormat(problem)
-
-
 def _missing(columns: Any) -> str:
     """The missing columns, in words; '' if none is missing."""
     present = {_normalized(column) for column in columns}
     return ", ".join(f"'{column}'" for column in _COLUMNS if _normalized(column) not in present)
-
-
-def _check(columns: list[str]) -> None:
-    if missing := _missing(columns):
-        raise WrongFormat(f"It has no column {missing}.")
 
 
 def _normalized(column: str) -> str:
@@ -113,70 +71,34 @@ def _normalized(column: str) -> str:
 _COLUMN_NAMES = {_normalized(column): column for column in _COLUMNS}
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """One row for each question with its two answers.
+def _row(given: dict[str, Any], _split: str) -> Row:
+    """Of a question with its two answers.
 
     Row.content: {kind: 'qa-pair', question, knowledge: [str], answer, hallucinated, difficulty:
-    'easy' | 'medium' | 'hard', category: 'MQ' | 'II' | 'MP' | 'MF', split: ''}; Row.private is
-    empty.
+    'easy' | 'medium' | 'hard', category: 'MQ' | 'II' | 'MP' | 'MF', split: ''}.
     """
-    match layout.name:
-        case "jsonl":
-            return (_row(value, f"line {number}") for number, value in json_lines(path))
-        case "csv":
-            return _csv_rows(path)
-        case "parquet":
-            return _parquet_rows(path)
-    raise WrongFormat(f"There is no layout {layout.name!r} of MedHallu.")
-
-
-def _csv_rows(path: Path) -> Iterator[Row | Refusal]:
-    check_csv(path, _missing)
-    for where, record in csv_records(path):
-        yield _row(record, where)
-
-
-def _parquet_rows(path: Path) -> Iterator[Row | Refusal]:
-    _check(parquet_columns(path))
-    for where, record in parquet_records(path, lambda column: _normalized(column) in _COLUMN_NAMES):
-        yield _row(record, where)
-
-
-def _row(value: Any, where: str) -> Row | Refusal:
-    try:
-        if isinstance(value, Malformed):
-            raise value
-        if not isinstance(value, dict):
-            raise Malformed("The line is not a JSON object.")
-        record: dict[str, Any] = {
-            _COLUMN_NAMES.get(_normalized(column)) or column: cell for column, cell in value.items()
-        }
-        question = required_text(record, _QUESTION)
-        content: dict[str, Any] = {
-            "kind": "qa-pair",
-            "question": question,
-            "knowledge": _knowledge(record),
-            "answer": required_text(record, _TRUTH),
-            "hallucinated": required_text(record, _HALLUCINATED),
-            "difficulty": _difficulty(record),
-            "category": _category(record),
-            "split": "",
-        }
-        check_storable(content)
-        return Row(
-            # 96 bits: no two questions of any data set share them.
-            external_id=digest_of(question)[:24],
-            title=one_line(question),
-            **language_fields("\n".join((question, content["answer"], *content["knowledge"]))),
-            content=content,
-            private={},
-            where=where,
-            match=question,
-            references={"pubmedqa": (question,)},
-            facets={"difficulty": content["difficulty"], "category": content["category"]},
-        )
-    except Malformed as error:
-        return Refusal(where, str(error))
+    record = {_COLUMN_NAMES.get(_normalized(column)) or column: cell for column, cell in given.items()}
+    question = required_text(record, _QUESTION)
+    content: dict[str, Any] = {
+        "kind": "qa-pair",
+        "question": question,
+        "knowledge": _knowledge(record),
+        "answer": required_text(record, _TRUTH),
+        "hallucinated": required_text(record, _HALLUCINATED),
+        "difficulty": _difficulty(record),
+        "category": _category(record),
+        "split": "",
+    }
+    return Row(
+        # 96 bits: no two questions of any data set share them.
+        external_id=digest_of(question)[:24],
+        title=one_line(question),
+        **language_fields("\n".join((question, content["answer"], *content["knowledge"]))),
+        content=content,
+        match=question,
+        references={"pubmedqa": (question,)},
+        facets={"difficulty": content["difficulty"], "category": content["category"]},
+    )
 
 
 def _difficulty(record: dict[str, Any]) -> str:
@@ -239,3 +161,13 @@ def _text(literal: str, error: Malformed) -> str:
         return str(ast.literal_eval(literal))
     except (ValueError, SyntaxError, MemoryError):
         raise error from None
+
+
+FORMAT = tabular.Format(
+    label,
+    _row,
+    _missing,
+    tabular.identity(tabular.JSONL, tabular.CSV, tabular.PARQUET),
+    wanted=lambda column: _normalized(column) in _COLUMN_NAMES,
+)
+sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -6,6 +6,7 @@ records is refused, as guessing could make a quarter of the answers wrong.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ INSPECTED_RECORDS = 5_000  # a 0 or 4 within them tells where `cop` counts from
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat naming the missing keys, or if it is unclear where `cop` counts from."""
-    tabular.sniff(path, _REQUIRED_KEYS, label, layouts=(tabular.JSONL,))
+    FORMAT.sniff(path)
     for _number, value in json_lines(path, INSPECTED_RECORDS):
         cop = _cop(value) if isinstance(value, dict) else None
         if cop in (0, 4):
@@ -57,16 +58,14 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """One row for each multiple-choice question.
 
     Row.content: {kind: 'mcq', dataset: 'medmcqa', question, options: {'A'..'D': text}, answer:
-    letter, explanation, subject, topic, step: '', choice: 'single' | 'multi' | '', split};
-    Row.private is empty.
+    letter, explanation, subject, topic, step: '', choice: 'single' | 'multi' | '', split}.
     """
-    if layout.name not in _FIRST_NUMBER:
-        raise WrongFormat(f"There is no layout {layout.name!r} of MedMCQA.")
-    read = partial(_row, first=_FIRST_NUMBER[layout.name], split=tabular.split_of(path, layout))
-    return tabular.rows(path, Layout(tabular.JSONL), _REQUIRED_KEYS, read)
+    read = partial(_row, first=_FIRST_NUMBER.get(layout.name, 0))
+    name = layout.name if layout.name in _FIRST_NUMBER else ""
+    return replace(FORMAT, read=read, layouts={tabular.JSONL: name}).rows(path, layout)
 
 
-def _row(record: dict[str, Any], where: str, *, first: int, split: str) -> Row:
+def _row(record: dict[str, Any], split: str, *, first: int = 0) -> Row:
     question = required_text(record, "question").strip()
     options = {letter: required_text(record, key).strip() for letter, key in _LETTERS.items()}
     subject = tabular.optional_text(record, "subject_name")
@@ -88,8 +87,6 @@ def _row(record: dict[str, Any], where: str, *, first: int, split: str) -> Row:
             "choice": tabular.optional_text(record, "choice_type"),
             "split": split,
         },
-        private={},
-        where=where,
         facets={"split": split or "unknown", "subject": subject or "unknown"},
     )
 
@@ -106,3 +103,6 @@ def _answer(record: Mapping[str, Any], first: int) -> str:
     if not first <= cop <= first + 3:
         raise Malformed(f"'cop' is {cop}, and in this file it counts from {first} to {first + 3}.")
     return "ABCD"[cop - first]
+
+
+FORMAT = tabular.Format(label, _row, tabular.missing_of(_REQUIRED_KEYS))

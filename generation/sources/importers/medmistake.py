@@ -8,10 +8,13 @@ Their common columns are not documented, so several names are accepted for each 
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from generation.sources.importers import tabular
 from generation.sources.importers.base import (
     SNIFF_LIMIT,
     Layout,
@@ -19,14 +22,11 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     WrongFormat,
-    check_storable,
     checked_id,
-    first_byte,
     gettext_noop,
     language_fields,
     one_line,
 )
-from generation.sources.importers.json_files import array_items
 
 name = "medmistake"
 label = "MedMistake"
@@ -70,35 +70,18 @@ _PATIENT, _DOCTOR = frozenset({"patient", "user"}), frozenset({"doctor", "assist
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat, naming the columns, unless an early record is complete."""
-    if first_byte(path) != b"[":
-        raise WrongFormat("It is not a JSON array; MedMistake is one, of one object for each mistake.")
-    problem = "It is an empty array."
-    for where, value in islice(array_items(path), SNIFF_LIMIT):
-        if isinstance(value, Malformed):
-            problem = f"{where.capitalize()}: {value}"
-        elif not isinstance(value, dict):
-            problem = f"{where.capitalize()} of the array is not a JSON object."
-        elif missing := _missing(value):
-            problem = f"Its records lack {missing}; found: {', '.join(sorted(map(str, value)))[:300]}."
-        else:
-            return Layout("all" if "tested" in _known_values(value) else "validated")
-    raise WrongFormat(problem)
+    FORMAT.sniff(path)
+    for _where, record in islice(tabular.records(path, tabular.ARRAY), SNIFF_LIMIT):
+        if isinstance(record, dict) and not _missing(record):
+            return Layout("all" if "tested" in _known_values(record) else "validated")
+    raise WrongFormat("It is an array without mistakes.")
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """One row for each mistake scenario.
-
-    Row.content: {kind: 'mistake-scenario', scenario, must, mistake, doctor, targets: [str],
-    replicated, conversation: [{role, text}], attempts: [...], validated}; Row.private is empty.
-
-    mistake: {title, description, category, reason, tags, risk, turns, members}. `attempts` are the
-    tested scenarios, each with its results.
-    """
-    if layout.name not in ("all", "validated"):
-        raise WrongFormat(f"There is no layout {layout.name!r} of MedMistake.")
-    if first_byte(path) != b"[":
-        raise WrongFormat("It is not a JSON array.")
-    return (_row(value, where, layout.name) for where, value in array_items(path))
+    """One row for each mistake scenario."""
+    name = layout.name if layout.name in ("all", "validated") else ""
+    read = partial(_row, is_validated=name == "validated")
+    return replace(FORMAT, read=read, layouts={tabular.ARRAY: name}).rows(path, layout)
 
 
 def _normalized(column: str) -> str:
@@ -121,7 +104,12 @@ def _known_values(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _missing(record: Mapping[str, Any]) -> str:
-    """The required values that no column gives, in words; '' if none is missing."""
+    """The required values that no column gives, and the columns; '' if none is missing."""
+    missing = _missing_values(record)
+    return f"{missing}; found: {', '.join(sorted(map(str, record)))[:300]}" if missing else ""
+
+
+def _missing_values(record: Mapping[str, Any]) -> str:
     values = _known_values(record)
     required = {"title": "mistake_title or mistake_name", "scenario": "a scenario or all_tested_scenarios"}
     missing = [words for value, words in required.items() if value not in values]
@@ -130,51 +118,45 @@ def _missing(record: Mapping[str, Any]) -> str:
     return " and ".join(missing)
 
 
-def _row(value: Any, where: str, layout: str) -> Row | Refusal:
-    try:
-        if isinstance(value, Malformed):
-            raise value
-        if not isinstance(value, dict):
-            raise Malformed("The record is not a JSON object.")
-        if missing := _missing(value):
-            raise Malformed(f"It lacks {missing}.")
-        values = _known_values(value)
-        attempts = _attempts(values)
-        title = _text(values, "title")
-        chosen = next((attempt for attempt in attempts if attempt["replicated"]), attempts[-1])
-        content: dict[str, Any] = {
-            "kind": "mistake-scenario",
-            "scenario": _text(values, "scenario") if "scenario" in values else chosen["scenario"],
-            "must": _text(values, "must"),
-            "mistake": _mistake(values, title),
-            "doctor": _text(values, "doctor"),
-            "targets": list(
-                dict.fromkeys(
-                    attempt["model"] for attempt in attempts for attempt in attempt["results"] if attempt["model"]
-                )
-            ),
-            "replicated": chosen["replicated"] or layout == "validated",
-            "conversation": _conversation(values.get("conversation")),
-            "attempts": attempts,
-            "validated": layout == "validated",
-        }
-        # The judge must be told what is right. If the authors do not say, it is not making the
-        # mistake.
-        content["must"] = (
-            content["must"] or f"The answer must not make this mistake: {content['mistake']['description']}"
-        )
-        check_storable(content)
-        return Row(
-            external_id=_id(values, title, content["scenario"]),
-            title=one_line(title),
-            **language_fields(content["scenario"]),
-            content=content,
-            private={},
-            where=where,
-            facets={name: text for name in ("category", "risk") if (text := content["mistake"][name])},
-        )
-    except Malformed as error:
-        return Refusal(where, str(error))
+def _row(record: dict[str, Any], _split: str, *, is_validated: bool = False) -> Row:
+    """Row.content: {kind: 'mistake-scenario', scenario, must, mistake, doctor, targets: [str],
+    replicated, conversation: [{role, text}], attempts: [...], validated}.
+
+    mistake: {title, description, category, reason, tags, risk, turns, members}. `attempts` are the
+    tested scenarios, each with its results.
+    """
+    if missing := _missing_values(record):
+        raise Malformed(f"It lacks {missing}.")
+    values = _known_values(record)
+    attempts = _attempts(values)
+    title = _text(values, "title")
+    chosen = next((attempt for attempt in attempts if attempt["replicated"]), attempts[-1])
+    content: dict[str, Any] = {
+        "kind": "mistake-scenario",
+        "scenario": _text(values, "scenario") if "scenario" in values else chosen["scenario"],
+        "must": _text(values, "must"),
+        "mistake": _mistake(values, title),
+        "doctor": _text(values, "doctor"),
+        "targets": list(
+            dict.fromkeys(
+                attempt["model"] for attempt in attempts for attempt in attempt["results"] if attempt["model"]
+            )
+        ),
+        "replicated": chosen["replicated"] or is_validated,
+        "conversation": _conversation(values.get("conversation")),
+        "attempts": attempts,
+        "validated": is_validated,
+    }
+    # The judge must be told what is right. If the authors do not say, it is not making the
+    # mistake.
+    content["must"] = content["must"] or f"The answer must not make this mistake: {content['mistake']['description']}"
+    return Row(
+        external_id=_id(values, title, content["scenario"]),
+        title=one_line(title),
+        **language_fields(content["scenario"]),
+        content=content,
+        facets={name: text for name in ("category", "risk") if (text := content["mistake"][name])},
+    )
 
 
 def _text(values: Mapping[str, Any], name: str) -> str:
@@ -284,3 +266,6 @@ def _id(values: Mapping[str, Any], title: str, scenario: str) -> str:
     if parts and "mistake" in values:
         return checked_id("-".join(parts))
     return hashlib.sha256(f"{title}\x1f{scenario}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+FORMAT = tabular.Format(label, _row, _missing, tabular.identity(tabular.ARRAY))

@@ -4,16 +4,11 @@ An entailment refers to the contradictions with the same premise, so that a reci
 wherever they are in the file.
 """
 
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import tabular
 from generation.sources.importers.base import (
-    Layout,
     Malformed,
-    Refusal,
     Row,
     checked_id,
     digest_of,
@@ -35,24 +30,14 @@ restrictions = gettext_noop(
 withheld = True
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS = ("entailment", "neutral", "contradiction")
-_REQUIRED_KEYS = ("sentence1", "sentence2", "gold_label")
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat naming the missing keys."""
-    return tabular.sniff(path, _REQUIRED_KEYS, label, layouts=(tabular.JSONL,))
-
-
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """One row for each pair of premise and hypothesis.
+def _row(record: dict[str, Any], split: str) -> Row:
+    """Of a pair of premise and hypothesis.
 
     Row.content: {kind: 'nli-entailment' | 'nli-neutral' | 'nli-contradiction', dataset: 'mednli',
-    premise, hypothesis, label, split}; Row.private is empty.
+    premise, hypothesis, label, split}.
     """
-    return tabular.rows(path, layout, _REQUIRED_KEYS, partial(_row, split=tabular.split_of(path, layout)))
-
-
-def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
     premise, hypothesis = required_text(record, "sentence1").strip(), required_text(record, "sentence2").strip()
     gold = required_text(record, "gold_label").strip().casefold()
     if gold not in LABELS:
@@ -70,9 +55,12 @@ def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
             "label": gold,
             "split": split,
         },
-        private={},
-        where=where,
         match=f"{CONTRADICTION}\n{premise}" if gold == CONTRADICTION else "",
         references={name: (f"{CONTRADICTION}\n{premise}",)} if gold == ENTAILMENT else {},
         facets={"split": split or "unknown", "label": gold},
     )
+
+
+COLUMNS = ("sentence1", "sentence2", "gold_label")
+FORMAT = tabular.Format(label, _row, tabular.missing_of(COLUMNS))
+sniff, rows = FORMAT.sniff, FORMAT.rows

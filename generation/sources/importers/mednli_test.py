@@ -30,29 +30,18 @@ restrictions = mednli.restrictions
 withheld = True
 
 LABELS = {"entailment": "factual", "contradiction": "non-factual"}
-_COLUMNS = ("sentence1", "sentence2", "gold_label")
-
-
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat naming the missing columns."""
-    return tabular.sniff(path, _COLUMNS, label, layouts=(tabular.JSONL,))
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """One row for each statement of the test split.
-
-    Row.content: a statement as in `medhal`, with task 'mednli' and split 'test'; Row.private is
-    empty.
-
-    Raises WrongFormat unless the file's name says that it is the test split.
-    """
-    result = tabular.rows(path, layout, (*_COLUMNS, "pairID"), _row)
+    """Raises WrongFormat unless the file's name says that it is the test split."""
+    result = FORMAT.rows(path, layout)
     if tabular.split_of(path, layout) != "test":
         raise WrongFormat("Its name does not say that it is the test split; other splits are imported as mednli.")
     return result
 
 
-def _row(record: dict[str, Any], where: str) -> Row:
+def _row(record: dict[str, Any], _split: str) -> Row:
+    """Of a statement: content as in `medhal`, with task 'mednli' and split 'test'."""
     premise, hypothesis = required_text(record, "sentence1").strip(), required_text(record, "sentence2").strip()
     gold = required_text(record, "gold_label").strip().casefold()
     if gold not in LABELS:
@@ -77,7 +66,9 @@ def _row(record: dict[str, Any], where: str) -> Row:
         title=one_line(hypothesis),
         language="en",
         content=content,
-        private={},
-        where=where,
         facets={"label": str(content["label"]), "split": "test"},
     )
+
+
+FORMAT = tabular.Format(label, _row, tabular.missing_of(mednli.COLUMNS))
+sniff = FORMAT.sniff

@@ -1,15 +1,11 @@
 """MedQA (USMLE): one question a line with four or five options (`questions/US`, `4_options`)."""
 
-from collections.abc import Iterator, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from generation.sources.importers import tabular
 from generation.sources.importers.base import (
-    Layout,
     Malformed,
-    Refusal,
     Row,
     digest_of,
     gettext_noop,
@@ -26,25 +22,13 @@ citation = (
 )
 restrictions = gettext_noop("questions of preparation for the USMLE")
 
-_REQUIRED_KEYS = ("question", "answer", "options")
 
-
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat naming the missing keys."""
-    return tabular.sniff(path, _REQUIRED_KEYS, label, layouts=(tabular.JSONL,))
-
-
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """One row for each multiple-choice question.
+def _row(record: dict[str, Any], split: str) -> Row:
+    """Of a multiple-choice question.
 
     Row.content: {kind: 'mcq', dataset: 'medqa', question, options: {letter: text}, answer: letter,
-    explanation: '', subject: '', topic: '', step: 'step1' | 'step2&3' | '', split}; Row.private is
-    empty.
+    explanation: '', subject: '', topic: '', step: 'step1' | 'step2&3' | '', split}.
     """
-    return tabular.rows(path, layout, _REQUIRED_KEYS, partial(_row, split=tabular.split_of(path, layout)))
-
-
-def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
     question = required_text(record, "question").strip()
     options = _options(record.get("options"))
     answer = _answer(record, options)
@@ -65,8 +49,6 @@ def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
         title=one_line(question),
         language="en",  # as all of questions/US; detection would take longer than all the rest
         content=content,
-        private={},
-        where=where,
         facets={"split": split or "unknown"},
     )
 
@@ -96,3 +78,7 @@ def _answer(record: Mapping[str, Any], options: Mapping[str, str]) -> str:
     if options[letter] != text:
         raise Malformed("'answer' and 'answer_idx' are different options.")
     return letter
+
+
+FORMAT = tabular.Format(label, _row, tabular.missing_of(("question", "answer", "options")))
+sniff, rows = FORMAT.sniff, FORMAT.rows

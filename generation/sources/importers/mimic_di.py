@@ -7,6 +7,7 @@ MedHal.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,21 +47,15 @@ KINDS = {
     "contradicted_fact": "contradicted fact",
     "incorrect_fact": "incorrect fact",
 }
-_COLUMNS = ("text", "summary", "labels")
 _MAX_MARKS = 1000  # marked places of a summary
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat naming the missing columns."""
-    return tabular.sniff(path, _COLUMNS, label, layouts=(tabular.JSONL,))
-
-
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: a statement as in `medhal`, from source 'mimic-di'; Row.private is empty."""
-    return tabular.rows(path, layout, _COLUMNS, partial(_row, stem=path.stem))
+    """Row.content: a statement as in `medhal`, from source 'mimic-di'."""
+    return replace(FORMAT, read=partial(_row, stem=path.stem)).rows(path, layout)
 
 
-def _row(record: dict[str, Any], where: str, *, stem: str) -> Row:
+def _row(record: dict[str, Any], _split: str, *, stem: str = "") -> Row:
     context, summary = required_text(record, "text").strip(), required_text(record, "summary").strip()
     marks = record["labels"]
     if not isinstance(marks, list) or len(marks) > _MAX_MARKS:
@@ -87,8 +82,6 @@ def _row(record: dict[str, Any], where: str, *, stem: str) -> Row:
         title=one_line(summary),
         language="en",
         content=content,
-        private={},
-        where=where,
         facets={"label": str(content["label"]), "split": "test"},
     )
 
@@ -103,3 +96,7 @@ def _kind(mark: Any) -> str:
 def _marked_text(mark: dict[str, Any]) -> str:
     text = mark.get("text")
     return " ".join(text.split()) if isinstance(text, str) else "?"
+
+
+FORMAT = tabular.Format(label, _row, tabular.missing_of(("text", "summary", "labels")))
+sniff = FORMAT.sniff

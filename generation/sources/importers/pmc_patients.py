@@ -7,29 +7,20 @@ grades.
 """
 
 import ast
-from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
+from collections.abc import Collection
 from typing import Any
 
+from generation.sources.importers import tabular
 from generation.sources.importers.base import (
-    SNIFF_LIMIT,
-    Layout,
     Malformed,
-    Refusal,
     Row,
-    WrongFormat,
-    check_storable,
     checked_id,
-    first_byte,
     gettext_noop,
     id_text,
     language_fields,
     one_line,
     required_text,
 )
-from generation.sources.importers.json_files import array_items
-from generation.sources.importers.tables import check_csv, csv_records
 
 name = "pmc-patients"
 label = "PMC-Patients"
@@ -45,48 +36,7 @@ _AGE_UNITS = frozenset({"year", "month", "week", "day", "hour"})
 _MAX_LITERAL = 1000
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat naming the missing columns, or what the file is instead."""
-    match first_byte(path):
-        case b"[":
-            _check_array(path)
-            return Layout("json-v2")
-        case b"{":
-            raise WrongFormat("It is a JSON object (or one on each line); PMC-Patients V2 is one JSON array.")
-    check_csv(path, _missing)
-    return Layout("csv-v1")
-
-
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """One row for each report.
-
-    Row.content: {kind: 'report', text: str, title: str, age: [[number, unit]], gender: 'M' | 'F' |
-    '', pmid: str}; Row.private is empty.
-    """
-    match layout.name:
-        case "csv-v1":
-            check_csv(path, _missing)
-            return (_row(record, where) for where, record in csv_records(path))
-        case "json-v2":
-            return (_row(record, where) for where, record in array_items(path))
-    raise WrongFormat(f"There is no layout {layout.name!r} of PMC-Patients.")
-
-
-def _check_array(path: Path) -> None:
-    problem = "It is an array without records."
-    for where, record in islice(array_items(path), SNIFF_LIMIT):
-        if isinstance(record, Malformed):
-            problem = f"{where}: {record}"
-        elif not isinstance(record, dict):
-            problem = "The elements of the array are not objects."
-        elif missing := _missing(record):
-            problem = f"Its records lack {missing}."
-        else:
-            return
-    raise WrongFormat(problem)
-
-
-def _missing(columns: dict[str, Any] | list[str]) -> str:
+def _missing(columns: Collection[str]) -> str:
     """The missing required columns, in words; '' if none is missing."""
     missing = [] if "patient" in columns else ["'patient'"]
     if "patient_uid" not in columns and "patient_id" not in columns:
@@ -94,36 +44,30 @@ def _missing(columns: dict[str, Any] | list[str]) -> str:
     return " and ".join(missing)
 
 
-def _row(record: Any, where: str) -> Row | Refusal:
-    try:
-        if isinstance(record, Malformed):
-            raise record
-        if not isinstance(record, dict):
-            raise Malformed("The record is not an object.")
-        text = required_text(record, "patient")
-        external_id = _optional_text(record, "patient_uid") or _optional_text(record, "patient_id")
-        if not external_id:
-            raise Malformed("'patient_uid' and 'patient_id' are missing or blank.")
-        title = _optional_text(record, "title")
-        row = Row(
-            external_id=checked_id(external_id),
-            title=one_line(title or text),
-            **language_fields(text),
-            content={
-                "kind": "report",
-                "text": text,
-                "title": title,
-                "age": _age(record.get("age")),
-                "gender": _gender(record),
-                "pmid": _optional_text(record, "PMID"),
-            },
-            private={},
-            where=where,
-        )
-        check_storable([row.external_id, row.content])
-    except Malformed as error:
-        return Refusal(where, str(error))
-    return row
+def _row(record: dict[str, Any], _split: str) -> Row:
+    """Of a report.
+
+    Row.content: {kind: 'report', text: str, title: str, age: [[number, unit]], gender: 'M' | 'F' |
+    '', pmid: str}.
+    """
+    text = required_text(record, "patient")
+    external_id = _optional_text(record, "patient_uid") or _optional_text(record, "patient_id")
+    if not external_id:
+        raise Malformed("'patient_uid' and 'patient_id' are missing or blank.")
+    title = _optional_text(record, "title")
+    return Row(
+        external_id=checked_id(external_id),
+        title=one_line(title or text),
+        **language_fields(text),
+        content={
+            "kind": "report",
+            "text": text,
+            "title": title,
+            "age": _age(record.get("age")),
+            "gender": _gender(record),
+            "pmid": _optional_text(record, "PMID"),
+        },
+    )
 
 
 def _optional_text(record: dict[str, Any], key: str) -> str:
@@ -178,3 +122,7 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise Malformed("'age' is not a Python literal.") from None
+
+
+FORMAT = tabular.Format(label, _row, _missing, {tabular.ARRAY: "json-v2", tabular.CSV: "csv-v1"})
+sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -6,11 +6,13 @@ with the abstract's parts in a struct. Only the labelled set (PQA-L) has predict
 has another sign of a record's split.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from generation.sources.importers import tabular
 from generation.sources.importers.base import (
     PARQUET_FILE,
     SNIFF_LIMIT,
@@ -18,19 +20,16 @@ from generation.sources.importers.base import (
     Malformed,
     Refusal,
     Row,
-    WrongFormat,
-    check_storable,
     checked_id,
     first_byte,
     gettext_noop,
-    json_lines,
     language_fields,
     one_line,
     required_text,
     text_list,
 )
 from generation.sources.importers.json_files import object_items
-from generation.sources.importers.tables import is_parquet, parquet_columns, parquet_records
+from generation.sources.importers.tables import is_parquet
 
 name = "pubmedqa"
 label = "PubMedQA"
@@ -44,152 +43,94 @@ containers = (PARQUET_FILE,)
 
 DECISIONS = ("yes", "no", "maybe")
 
-_OBJECT_KEYS = frozenset({"QUESTION", "CONTEXTS", "LONG_ANSWER"})
-_TABLE_COLUMNS = frozenset({"pubid", "question", "context", "long_answer"})
+_OBJECT_KEYS = ("QUESTION", "CONTEXTS", "LONG_ANSWER")
+_TABLE_COLUMNS = ("pubid", "question", "context", "long_answer")
 _PREDICTION_KEYS = ("reasoning_required_pred", "reasoning_free_pred")
 
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat unless one of the first records has the columns of a layout."""
-    if is_parquet(path):
-        if missing := _TABLE_COLUMNS - set(parquet_columns(path)):
-            raise WrongFormat(f"It is a Parquet file without the columns {_quoted_list(missing)}.")
-        return Layout("parquet")
-    match first_byte(path):
-        case b"[":
-            raise WrongFormat("It is a JSON array; PubMedQA is one JSON object by PMID, JSON Lines or Parquet.")
-        case b"{":
-            pass
-        case _:
-            raise WrongFormat("It is neither JSON nor Parquet.")
-    if _is_object(path):  # checked first: the whole object may be on one line
+    # Checked first: the whole object may be on one line.
+    if not is_parquet(path) and first_byte(path) == b"{" and _is_object(path):
         return Layout("json-object")
-    problem = ""
-    for number, value in json_lines(path, SNIFF_LIMIT):
-        if isinstance(value, dict) and value.keys() >= _TABLE_COLUMNS:
-            return Layout("jsonl")
-        if isinstance(value, Malformed):
-            problem = problem or f" Line {number}: {value}"
-    raise WrongFormat(
-        f"Its first records have neither {_quoted_list(_OBJECT_KEYS)} nor {_quoted_list(_TABLE_COLUMNS)}.{problem}"
-    )
+    return FORMAT.sniff(path)
 
 
 def _is_object(path: Path) -> bool:
     first = islice(object_items(path), SNIFF_LIMIT)
     # Several objects, one on each line, are one that breaks off.
-    return any(isinstance(value, dict) and value.keys() >= _OBJECT_KEYS for _where, _key, value in first)
+    return any(isinstance(value, dict) and value.keys() >= {*_OBJECT_KEYS} for _where, _key, value in first)
 
 
-def _quoted_list(columns: frozenset[str] | set[str]) -> str:
-    return ", ".join(f"'{column}'" for column in sorted(columns))
+def _missing(columns: Collection[str]) -> str:
+    missing = tabular.missing_of(_TABLE_COLUMNS)(columns)
+    return f"{missing} of a row of the hub (or {', '.join(map(repr, _OBJECT_KEYS))} by PMID)" if missing else ""
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """One row for each question.
-
-    Row.content: {kind: 'qa', question, contexts: [str], sections: [str], answer, decision: 'yes' |
-    'no' | 'maybe' | '', pmid, year: str, mesh: [str], split: 'labelled' | 'artificial' | ''};
-    Row.private is empty.
-
-    There are as many sections as contexts, or none.
-    """
-    match layout.name:
-        case "json-object":
-            return _object_rows(path)
-        case "jsonl":
-            return (_row(_from_table, value, f"line {number}") for number, value in json_lines(path))
-        case "parquet":
-            columns = _TABLE_COLUMNS | {"final_decision"}
-            return (_row(_from_table, value, where) for where, value in parquet_records(path, columns.__contains__))
-    raise WrongFormat(f"There is no layout {layout.name!r} of PubMedQA.")
+    """One row for each question."""
+    return _object_rows(path) if layout.name == "json-object" else FORMAT.rows(path, layout)
 
 
 def _object_rows(path: Path) -> Iterator[Row | Refusal]:
     for where, key, value in object_items(path):
         is_pmid = key.isascii() and key.isdecimal() and len(key) < 20
-        yield _row(_from_object, (key, value), f"{where} (PMID {key})" if is_pmid else where)
+        place = f"{where} (PMID {key})" if is_pmid else where
+        yield tabular.read_or_refused(value, place, "", partial(_row, pmid=key))
 
 
-def _from_object(entry: tuple[str, Any]) -> dict[str, Any]:
-    """Row.content from an entry of the authors' object, not yet checked as a whole.
+def _row(record: dict[str, Any], _split: str, *, pmid: str | None = None) -> Row:
+    """Of a question: of the authors' object if a `pmid` is given, else of the hub's table.
 
-    Raises Malformed.
+    Row.content: {kind: 'qa', question, contexts: [str], sections: [str], answer, decision: 'yes' |
+    'no' | 'maybe' | '', pmid, year: str, mesh: [str], split: 'labelled' | 'artificial' | ''}.
+
+    There are as many sections as contexts, or none.
     """
-    pmid, value = entry
-    if isinstance(value, Malformed):
-        raise value
-    if not isinstance(value, dict):
-        raise Malformed("The record is not an object.")
-    return {
+    # Where the two layouts have what: the object's keys in capitals, the table's parts in a struct.
+    context, case = (record, str.upper) if pmid is not None else (_struct(record), str.lower)
+    question = required_text(record, case("question"))
+    content: dict[str, Any] = {
         "kind": "qa",
-        "question": required_text(value, "QUESTION"),
-        "contexts": text_list(value, "CONTEXTS"),
-        "sections": text_list(value, "LABELS"),
-        "answer": required_text(value, "LONG_ANSWER"),
-        "decision": _decision(value),
-        "pmid": pmid,
-        "year": _year(value.get("YEAR")),
-        "mesh": text_list(value, "MESHES"),
-        "split": _split(value, value),
+        "question": question,
+        "contexts": text_list(context, case("contexts")),
+        "sections": text_list(context, case("labels")),
+        "answer": required_text(record, case("long_answer")),
+        "decision": _decision(record),
+        "pmid": _pmid(record) if pmid is None else pmid.strip(),
+        "year": _year(context.get(case("year"))),
+        "mesh": list(dict.fromkeys(name.strip() for name in text_list(context, case("meshes")) if name.strip())),
+        "split": _split_of(record, context),
     }
+    if not (content["pmid"].isascii() and content["pmid"].isdecimal()):
+        raise Malformed("Its id is not a PMID.")
+    if not any(text.strip() for text in content["contexts"]):
+        raise Malformed("It has no context.")
+    if content["sections"] and len(content["sections"]) != len(content["contexts"]):
+        raise Malformed("It does not have as many sections as contexts.")
+    return Row(
+        external_id=checked_id(content["pmid"]),
+        title=one_line(question),
+        **language_fields("\n".join((question, content["answer"], *content["contexts"]))),
+        content=content,
+        match=question,
+        references={"mesh": tuple(content["mesh"])} if content["mesh"] else {},
+        facets={key: content[key] for key in ("decision", "split") if content[key]},
+    )
 
 
-def _from_table(value: Any) -> dict[str, Any]:
-    """Row.content from a row of the Hugging Face table, not yet checked as a whole.
-
-    Raises Malformed.
-    """
-    if isinstance(value, Malformed):
-        raise value
-    if not isinstance(value, dict):
-        raise Malformed("The line is not a JSON object.")
-    context = value.get("context")
+def _struct(record: dict[str, Any]) -> dict[str, Any]:
+    context = record.get("context")
     if not isinstance(context, dict):
-        raise Malformed("'context' is not an object." if "context" in value else "'context' is missing.")
-    pmid = value.get("pubid")
+        raise Malformed("'context' is not an object." if "context" in record else "'context' is missing.")
+    return context
+
+
+def _pmid(record: dict[str, Any]) -> str:
+    pmid = record.get("pubid")
     if isinstance(pmid, bool) or not isinstance(pmid, int | str):
-        raise Malformed("'pubid' is neither a number nor a text." if "pubid" in value else "'pubid' is missing.")
-    return {
-        "kind": "qa",
-        "question": required_text(value, "question"),
-        "contexts": text_list(context, "contexts"),
-        "sections": text_list(context, "labels"),
-        "answer": required_text(value, "long_answer"),
-        "decision": _decision(value),
-        "pmid": str(pmid),
-        "year": _year(context.get("year")),
-        "mesh": text_list(context, "meshes"),
-        "split": _split(value, context),
-    }
-
-
-def _row(read: Callable[[Any], dict[str, Any]], value: Any, where: str) -> Row | Refusal:
-    try:
-        content = read(value)
-        pmid = content["pmid"] = content["pmid"].strip()
-        if not (pmid.isascii() and pmid.isdecimal()):
-            raise Malformed("Its id is not a PMID.")
-        if not any(text.strip() for text in content["contexts"]):
-            raise Malformed("It has no context.")
-        if content["sections"] and len(content["sections"]) != len(content["contexts"]):
-            raise Malformed("It does not have as many sections as contexts.")
-        mesh = content["mesh"] = list(dict.fromkeys(name.strip() for name in content["mesh"] if name.strip()))
-        check_storable(content)
-        question = content["question"]
-        return Row(
-            external_id=checked_id(pmid),
-            title=one_line(question),
-            **language_fields("\n".join((question, content["answer"], *content["contexts"]))),
-            content=content,
-            private={},
-            where=where,
-            match=question,
-            references={"mesh": tuple(mesh)} if mesh else {},
-            facets={key: content[key] for key in ("decision", "split") if content[key]},
-        )
-    except Malformed as error:
-        return Refusal(where, str(error))
+        raise Malformed("'pubid' is neither a number nor a text." if "pubid" in record else "'pubid' is missing.")
+    return str(pmid).strip()
 
 
 def _decision(value: dict[str, Any]) -> str:
@@ -209,8 +150,17 @@ def _year(year: Any) -> str:
     return str(year)
 
 
-def _split(decided: dict[str, Any], predicted: dict[str, Any]) -> str:
+def _split_of(decided: dict[str, Any], predicted: dict[str, Any]) -> str:
     """The split: PQA-L has predictions, PQA-A decisions without them, PQA-U neither."""
     if any(predicted.get(key) for key in _PREDICTION_KEYS):
         return "labelled"
     return "artificial" if decided.get("final_decision") else ""
+
+
+FORMAT = tabular.Format(
+    label,
+    _row,
+    _missing,
+    tabular.identity(tabular.JSONL, tabular.PARQUET),
+    wanted={*_TABLE_COLUMNS, "final_decision"}.__contains__,
+)

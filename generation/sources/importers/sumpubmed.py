@@ -139,12 +139,10 @@ def _zip_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
 def _rows(files: dict[str, dict[int, str]], read: _ReadFile, split: str) -> Iterator[Row | Refusal]:
     for number in sorted(files["text"]):
         document = {part: numbered.get(number) for part, numbered in files.items()}
-        yield tabular.read_or_refused(
-            document, f"document {number}", partial(_row, number=number, read=read, split=split)
-        )
+        yield tabular.read_or_refused(document, f"document {number}", split, partial(_row, number=number, read=read))
 
 
-def _row(record: dict[str, Any], where: str, *, number: int, read: _ReadFile, split: str) -> Row:
+def _row(record: dict[str, Any], split: str, *, number: int, read: _ReadFile) -> Row:
     if record["abstract"] is None:
         raise Malformed("It has no abstract.")
     texts = {part: _text(read, file) if file else "" for part, file in record.items()}
@@ -156,8 +154,6 @@ def _row(record: dict[str, Any], where: str, *, number: int, read: _ReadFile, sp
         title=one_line(texts["abstract"].removeprefix("BACKGROUND")),
         language="en",
         content={"kind": "article", "dataset": name, **texts, "split": split},
-        private={},
-        where=where,
         facets={"split": split or "unknown"},
     )
 

@@ -100,7 +100,10 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     known = {*columns, *(column.partition(".")[0] for column in columns)}
     if missing := [column for column in required if column not in known]:
         raise WrongFormat(f"It has no column {', '.join(map(repr, missing))}. Recognised: {found}.")
-    return tabular.rows(path, layout, mapping.all_columns, partial(_row, mapping=mapping))
+    roots = {*mapping.all_columns, *(column.partition(".")[0] for column in mapping.all_columns)}
+    read = partial(_row, mapping=mapping)
+    records = tabular.records(path, layout.name, roots.__contains__)
+    return (tabular.read_or_refused(record, where, "", read) for where, record in records)
 
 
 def _bodies(mapping: TableMapping) -> list[str]:
@@ -119,8 +122,8 @@ def preview(path: str, mapping: Mapping[str, Any] | None) -> Iterator[Any]:
     file = Path(path)
     layout = sniff(file)
     columns, found = _columns(file, layout)
-    given = tabular.records(file, layout, columns)
-    first = [flattened(record) for _where, record in islice(given, SNIFF_LIMIT) if isinstance(record, dict)]
+    given = islice(tabular.records(file, layout.name), SNIFF_LIMIT)
+    first = [flattened(record) for _where, record in given if isinstance(record, dict)]
     examples = {column: [text for record in first if (text := _shown(record.get(column)))][:3] for column in columns}
     used = TableMapping.model_validate(mapping) if mapping else guess(columns, examples)
     yield {
@@ -167,7 +170,7 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], str]:
             table = csv_table(file)
             columns, kind = [column for column in table.header if column], SEPARATORS.get(table.separator, "CSV")
     else:
-        records = [record for _where, record in islice(tabular.records(path, layout, None), SNIFF_LIMIT)]
+        records = [record for _where, record in islice(tabular.records(path, layout.name), SNIFF_LIMIT)]
         problem = next((f" {record}" for record in records if isinstance(record, Malformed)), "")
         objects = [record for record in records if isinstance(record, dict)]
         if layout.name == tabular.JSONL and len(objects) == 1 and _holds_records(objects[0]):
@@ -198,7 +201,7 @@ def flattened(record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> di
 # ---------------------------------------------------------------------------------------- a record
 
 
-def _row(record: dict[str, Any], where: str, *, mapping: TableMapping) -> Row:
+def _row(record: dict[str, Any], _split: str, *, mapping: TableMapping) -> Row:
     values = {**record, **flattened(record)}
     if mapping.column("question"):
         content, told = _question(values, mapping)
@@ -220,8 +223,6 @@ def _row(record: dict[str, Any], where: str, *, mapping: TableMapping) -> Row:
         title=one_line(content.get("question") or told),
         **({"language": language} if language else language_fields(told)),
         content=content,
-        private={},
-        where=where,
         facets={field: content[field] for field in ("specialty", "licence") if field in content},
     )
 

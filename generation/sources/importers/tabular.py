@@ -1,6 +1,12 @@
-"""Formats whose records have named columns: JSON Lines, a JSON array, CSV or Parquet."""
+"""Formats by declaration: which columns a record has, in which kinds of files, and how it is read.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+A `Format` finds the records of JSON Lines, a JSON array, CSV or Parquet, and turns each into a row;
+a record that cannot be read becomes a refusal with its place and the reason.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,54 +27,95 @@ from generation.sources.importers.tables import check_csv, csv_records, is_parqu
 
 JSONL, ARRAY, CSV, PARQUET = "jsonl", "json", "csv", "parquet"
 _NO_VALUE = frozenset({"", "none", "null", "nan"})  # how tables write a missing value
+_KINDS = {
+    JSONL: "one JSON object on each line",
+    ARRAY: "one JSON array",
+    CSV: "CSV",
+    PARQUET: "Parquet",
+}
 
 
-def sniff(path: Path, columns: Sequence[str], label: str, *, layouts: Sequence[str] = (JSONL, CSV, PARQUET)) -> Layout:
-    """Recognise a file with these columns. Raises WrongFormat naming the missing ones."""
-    if PARQUET in layouts and is_parquet(path):
-        if missing := _missing(columns, parquet_columns(path)):
-            raise WrongFormat(f"It has no column {missing}.")
-        return Layout(PARQUET)
-    match first_byte(path):
-        case b"[":
-            raise WrongFormat(f"It is a JSON array; {label} has one JSON object on each line.")
-        case b"{":
-            return _sniff_lines(path, columns)
-    if CSV not in layouts:
-        raise WrongFormat(f"It is not JSON Lines, as {label} is.")
-    check_csv(path, lambda header: _missing(columns, header))
-    return Layout(CSV)
+# Makes the row of a record, without its place; of the record, and the split that its file is of
+# ('' if that is unknown). Raises Malformed.
+Read = Callable[[dict[str, Any], str], Row]
 
 
-def _sniff_lines(path: Path, columns: Sequence[str]) -> Layout:
-    problem = ""
-    for number, value in json_lines(path, SNIFF_LIMIT):
-        if isinstance(value, Malformed):
-            problem = problem or f"Line {number}: {value}"
-        elif not isinstance(value, dict):
-            problem = problem or f"Line {number} is not a JSON object."
-        elif missing := _missing(columns, value):
-            problem = problem or f"Its records lack {missing}."
-        else:
-            return Layout(JSONL)
-    raise WrongFormat(problem)
+def identity(*kinds: str) -> dict[str, str]:
+    """Layouts that are named as their kind of file is."""
+    return dict(zip(kinds, kinds, strict=True))
 
 
-def _missing(columns: Sequence[str], present: Sequence[str] | Mapping[str, Any]) -> str:
-    return ", ".join(f"'{column}'" for column in columns if column not in present)
+def missing_of(columns: Sequence[str]) -> Callable[[Collection[str]], str]:
+    """A function that names those of `columns` which are missing, in words; '' for none."""
+    return lambda present: ", ".join(f"'{column}'" for column in columns if column not in present)
 
 
-def rows(
-    path: Path, layout: Layout, columns: Sequence[str], read: Callable[[dict[str, Any], str], Row]
-) -> Iterator[Row | Refusal]:
-    """The row that `read` makes of each record and its position, or a Refusal for Malformed.
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format whose records have named columns.
 
-    Only `columns` are read from a Parquet file.
+    Attributes:
+        read: see `Read`.
+        missing: names the required columns that are not among the given ones, in words.
+        layouts: kind of file -> name of the layout.
+        wanted: whether a column of a Parquet file is read.
+        other: what a record is instead of one of this format, in a sentence; '' if it may be one.
     """
-    return (read_or_refused(record, where, read) for where, record in records(path, layout, columns))
+
+    label: str
+    read: Read
+    missing: Callable[[Any], str]
+    layouts: Mapping[str, str] = field(default_factory=lambda: identity(JSONL))
+    wanted: Callable[[str], bool] = lambda _column: True
+    other: Callable[[dict[str, Any]], str] = lambda _record: ""
+
+    def sniff(self, path: Path) -> Layout:
+        """Raises WrongFormat naming the missing columns, or what the file is instead."""
+        if PARQUET in self.layouts and is_parquet(path):
+            if missing := self.missing(parquet_columns(path)):
+                raise WrongFormat(f"It has no column {missing}.")
+            return Layout(self.layouts[PARQUET])
+        kind = {b"[": ARRAY, b"{": JSONL}.get(first_byte(path), CSV)
+        if kind not in self.layouts:
+            is_array = "a JSON array" if kind == ARRAY else "JSON Lines or one JSON object"
+            published = " or ".join(_KINDS[known] for known in self.layouts)
+            raise WrongFormat(f"It is {is_array if kind != CSV else 'not JSON'}; {self.label} is {published}.")
+        if kind == CSV:
+            check_csv(path, self.missing)
+        elif problem := self._problem(path, kind):
+            raise WrongFormat(problem)
+        return Layout(self.layouts[kind])
+
+    def _problem(self, path: Path, kind: str) -> str:
+        """Why none of the first records is one of this format; '' if one is."""
+        problem = ""
+        for where, record in islice(records(path, kind), SNIFF_LIMIT):
+            if isinstance(record, Malformed):
+                problem = problem or f"{where.capitalize()}: {record}"
+            elif not isinstance(record, dict):
+                whole = " of the array" if kind == ARRAY else ""
+                problem = problem or f"{where.capitalize()}{whole} is not a JSON object."
+            elif other := self.other(record):
+                problem = f"It is {other}"
+            elif missing := self.missing(record):
+                problem = problem or f"Its records lack {missing}."
+            else:
+                return ""
+        return problem or "It is an array without records."
+
+    def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+        """The row of each record, or a refusal. Raises WrongFormat."""
+        kind = next((kind for kind, name in self.layouts.items() if name == layout.name), None)
+        if kind is None:
+            raise WrongFormat(f"There is no layout {layout.name!r} of {self.label}.")
+        if kind == CSV:
+            check_csv(path, self.missing)
+        split = split_of(path, layout)
+        found = records(path, kind, self.wanted)
+        return (read_or_refused(record, where, split, self.read) for where, record in found)
 
 
-def read_or_refused(record: Any, where: str, read: Callable[[dict[str, Any], str], Row]) -> Row | Refusal:
+def read_or_refused(record: Any, where: str, split: str, read: Read) -> Row | Refusal:
     """The row that `read` makes of one record.
 
     A Refusal if `read` raises Malformed or the row cannot be stored.
@@ -78,32 +125,27 @@ def read_or_refused(record: Any, where: str, read: Callable[[dict[str, Any], str
             raise record
         if not isinstance(record, dict):
             raise Malformed(f"The {where.split()[0]} is not a JSON object.")
-        row = read(record, where)
+        row = read(record, split)
         storable_json([row.external_id, row.title])
         # Nothing else refers to the frozen row yet, and for some records a copy would add half the
         # time.
+        object.__setattr__(row, "where", where)
         object.__setattr__(row, "encoded", (storable_json(row.content), storable_json(row.private)))
         return row
     except Malformed as error:
         return Refusal(where, str(error))
 
 
-def records(path: Path, layout: Layout, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
-    """(position, record or Malformed) of each record.
-
-    Of Parquet only these columns are read, those in an object by the name of the whole.
-    """
-    match layout.name:
-        case "json":
-            return array_items(path)
+def records(path: Path, kind: str, wanted: Callable[[str], bool] = lambda _column: True) -> Iterator[tuple[str, Any]]:
+    """(position, record or Malformed) of each record; of Parquet, only the columns `wanted`."""
+    match kind:
         case "jsonl":
             return ((f"line {number}", value) for number, value in json_lines(path))
+        case "json":
+            return array_items(path)
         case "csv":
             return csv_records(path)
-        case "parquet":
-            roots = None if columns is None else {*columns, *(column.partition(".")[0] for column in columns)}
-            return parquet_records(path, lambda column: roots is None or column in roots)
-    raise WrongFormat(f"There is no layout {layout.name!r} of this format.")
+    return parquet_records(path, wanted)
 
 
 def optional_text(record: Mapping[str, Any], key: str) -> str:

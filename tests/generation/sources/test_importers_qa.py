@@ -111,7 +111,7 @@ def test_an_object_may_have_many_lines_and_begin_with_bad_records(read_rows):
     data = json.dumps({"1": 7, "2": {}, "3": entry()}, indent=2).encode()
     first, second, row = read_rows(pubmedqa, data)
     assert (first.where, second.where, row.where) == ("record 1 (PMID 1)", "record 2 (PMID 2)", "record 3 (PMID 3)")
-    assert first.reason == "The record is not an object."
+    assert first.reason == "The record is not a JSON object."
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_an_endless_value_is_not_read_into_memory(read_rows):
         (jsonl(pair()), "'QUESTION'"),
         (parquet(pair()), "'pubid'"),
         (parquet(hub())[:-100], "damaged or not complete"),
-        (b"pubid,question\n1,Is it?\n", "neither JSON nor Parquet"),
+        (b"pubid,question\n1,Is it?\n", "It is not JSON; PubMedQA is one JSON object on each line or Parquet."),
     ],
 )
 def test_a_file_that_is_not_pubmedqa_is_refused(refusal_reason, data, reason):
