@@ -103,7 +103,8 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     roots = {*mapping.all_columns, *(column.partition(".")[0] for column in mapping.all_columns)}
     read = partial(_row, mapping=mapping)
     records = tabular.records(path, layout.name, roots.__contains__)
-    return (tabular.read_or_refused(record, where, "", read) for where, record in records)
+    split = tabular.split_of(path, layout)
+    return (tabular.read_or_refused(record, where, split, read) for where, record in records)
 
 
 def _bodies(mapping: TableMapping) -> list[str]:
@@ -201,10 +202,10 @@ def flattened(record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> di
 # ---------------------------------------------------------------------------------------- a record
 
 
-def _row(record: dict[str, Any], _split: str, *, mapping: TableMapping) -> Row:
+def _row(record: dict[str, Any], split: str, *, mapping: TableMapping) -> Row:
     values = {**record, **flattened(record)}
     if mapping.column("question"):
-        content, told = _question(values, mapping)
+        content, told = _question(values, mapping, split or "train")
     elif mapping.column("turns"):
         content = {"kind": "dialogue", "turns": _turns(values, mapping.columns["turns"])}
         content |= {"rubrics": [], "tags": [], "ideal_completion": None}
@@ -227,8 +228,12 @@ def _row(record: dict[str, Any], _split: str, *, mapping: TableMapping) -> Row:
     )
 
 
-def _question(values: Mapping[str, Any], mapping: TableMapping) -> tuple[dict[str, Any], str]:
-    """The content of a question, and all of its text."""
+def _question(values: Mapping[str, Any], mapping: TableMapping, split: str) -> tuple[dict[str, Any], str]:
+    """The content of a question, and all of its text.
+
+    `split`: nobody has published these questions, so that they may be trained on unless their file
+    says that it is another split.
+    """
     question = _required(values, mapping.column("question"))
     answer = _required(values, mapping.column("answer"))
     if not mapping.columns.get("options"):
@@ -245,7 +250,7 @@ def _question(values: Mapping[str, Any], mapping: TableMapping) -> tuple[dict[st
         "question": "\n".join((*stem, question)),
         "options": options,
         "answer": _letter(answer, options),
-        "split": "",
+        "split": split,
         **dict.fromkeys(("explanation", "subject", "topic", "step", "choice"), ""),
     }, "\n".join((question, *options.values()))
 

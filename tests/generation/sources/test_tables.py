@@ -1,5 +1,6 @@
 """A table of one's own: its columns are recognised, mapped and checked before it is imported."""
 
+import importlib
 import json
 import os
 import re
@@ -13,16 +14,20 @@ from django.test import Client
 from django.urls import reverse
 
 from generation import errors
+from generation.batches.launch import BatchSettings, launch_batch
 from generation.batches.queries import unused_record_counts
-from generation.models import Import, ImportRefusal, SavedMapping, Source, SourceRecord
+from generation.batches.services import work_on_batch
+from generation.llm.simulator.server import make_app, run_in_background
+from generation.models import Import, ImportRefusal, Sample, SavedMapping, Source, SourceRecord
 from generation.models.work import Work
+from generation.recipes import registry
 from generation.sources import own_tables, services, uploads
 from generation.sources.importers import Layout, Refusal, Row, table
 from generation.sources.importers.table_mapping import guess, role_of
 from generation.sources.own_tables import OwnTable
 from review.models import User
 from tests.api.conftest import Api, api
-from tests.engine import Manage
+from tests.engine import Manage, endpoint
 from tests.generation.rows import jsonl, parquet
 
 __all__ = ["api"]
@@ -215,6 +220,52 @@ def test_a_table_becomes_records_that_benchmarks_use(tmp_path: Path) -> None:
         names = {"q": "question", "a": "answer"}
         import_table(path, {"columns": {names.get(column, column): [column] for column in columns}}, kind)
         assert unused_record_counts(Source.objects.get(name=kind), benchmark) == {kind: 1}
+
+
+REPORT = (
+    "A 61-year-old man came with pain in the chest that had begun two hours before. The electrocardiogram showed ST"
+    " elevation, and he was given aspirin and taken to the catheter laboratory, where a stent was placed."
+)
+SIMULATED = {"filter": "sim-critic"} | {
+    f"voter_{number}": f"sim-voter-{letter}" for number, letter in enumerate("abc", 1)
+}
+ANSWER = "Aspirin lowers the risk of a second infarction in adults who have had a first one."
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("benchmark", "columns", "record"),
+    [
+        ("mhb", {"text": ["report"]}, {"report": REPORT}),
+        (
+            "mhb",
+            {"turns": ["said"]},
+            {"said": f"Patient: {REPORT}\nDoctor: What else?\nPatient: I take aspirin daily."},
+        ),
+        (
+            "medhallu",
+            {"question": ["q"], "answer": ["a"], "context": ["c"]},
+            {"q": "Does aspirin lower the risk of a second infarction?", "a": ANSWER, "c": [REPORT]},
+        ),
+        (
+            "medhal",
+            {"question": ["q"], "answer": ["a"], "options": ["o"]},
+            {"q": f"{REPORT} Which drug was he given?", "a": "B", "o": ["Ibuprofen", "Aspirin", "Insulin"]},
+        ),
+    ],
+    ids=["text", "turns", "passages", "options"],
+)
+def test_samples_are_made_from_a_table(tmp_path: Path, benchmark: str, columns: Any, record: Any) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_bytes(jsonl(record))
+    source = import_table(path, {"columns": columns}).source
+    script = importlib.import_module(f"mhb_site.benchmarks.{benchmark}.simulate").SCRIPT
+    with run_in_background(make_app([script], seed=1, retry_after=0.001)) as url:
+        needed = [role.name for role in registry.recipe(benchmark).roles if not role.default and not role.optional]
+        roles = {name: endpoint(url, SIMULATED.get(name, f"sim-{name}")) for name in needed}
+        batch = launch_batch(BatchSettings(benchmark=benchmark, source=source, roles=roles, checks=()))
+        work_on_batch(batch.pk)
+    assert Sample.objects.filter(batch=batch).exists(), list(batch.drafts.values())
 
 
 @pytest.mark.django_db
