@@ -42,7 +42,18 @@ class BatchAdmin(ReadOnlyAdmin):
 
 @admin.register(ProviderBatch)
 class ProviderBatchAdmin(ReadOnlyAdmin):
-    list_display = ["pk", "job", "endpoint", "state", "said", "lines_count", "answered", "refused", "missing", "error"]
+    list_display = [
+        "pk",
+        "job",
+        "endpoint",
+        "state",
+        "remote_status",
+        "lines_count",
+        "answered",
+        "refused",
+        "missing",
+        "error",
+    ]
     list_select_related = ["job", "endpoint"]
     list_filter = ["state"]
 

@@ -52,10 +52,10 @@ def put_in_progress(job: Job, target: Endpoint) -> None:
     )
     JobError.objects.create(job=job, error="ServerError", calls=1)
     Lane.objects.create(
-        job=job, worker="one:1", until=now + timedelta(hours=1), flying=2, holds={str(target.pk): [4, 3, 2]}, started_at=now
+        job=job, worker="one:1", until=now + timedelta(hours=1), in_flight=2, holds={str(target.pk): [4, 3, 2]}, started_at=now
     )  # fmt: skip
     EndpointState.objects.get_or_create(
-        endpoint=target, defaults={"blocked_until": now + timedelta(hours=1), "because": "RateLimited", "openings": 1}
+        endpoint=target, defaults={"blocked_until": now + timedelta(hours=1), "error": "RateLimited", "openings": 1}
     )
     WorkerBeat.objects.get_or_create(name="one:1", defaults={"seen_at": now})
 
@@ -132,7 +132,7 @@ class InProgress:
             job=run,
             endpoint=self.judge,
             lines_count=3,
-            said="in_progress",
+            remote_status="in_progress",
             next_at=timezone.now(),
             created_at=timezone.now(),
         )

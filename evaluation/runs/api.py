@@ -119,11 +119,13 @@ class ProviderBatchSerializer(ModelRowSerializer):
     """
 
     row = ProviderBatch
-    shows = "endpoint.name state said lines answered refused missing submitted_at expires_at ended_at error detail"
+    shows = (
+        "endpoint.name state remote_status lines answered refused missing submitted_at expires_at ended_at error detail"
+    )
 
     state = serializers.CharField(help_text="prepared, submitted, collected or dropped.")
     lines = serializers.IntegerField(source="lines_count")
-    said = serializers.CharField(help_text="The status as the endpoint reports it.")
+    remote_status = serializers.CharField(help_text="The status as the endpoint reports it.")
 
 
 class WholeRunSerializer(JobSerializer, RunSerializer):

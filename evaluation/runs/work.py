@@ -16,16 +16,17 @@ from evaluation.runs import plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
 from evaluation.runs.rows.reading import Reader, Reading, Rubrics, format_score, rubrics_of
 from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
-from generation.engine import provider_batches, worker_lane
+from generation.engine import provider_batches
+from generation.engine.bound_models import BoundModels
 from generation.engine.task_queue import check_tries, finish_all, join, requeue, take
-from generation.engine.worker_lane import RunningLane
+from generation.engine.worker_lane import REQUEUE_ERRORS, Rows, RunningLane, work_in_lane
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, StillWriting, UnknownEnding
 from generation.llm.http.provider_words import Ending
 from generation.llm.reasoning import begins_like_reasoning
 from generation.llm.types import Reply
-from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
+from generation.models import Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 
 Status = Work.Status
@@ -50,100 +51,208 @@ def work_on_run(run_id: int) -> int:
 
 
 def _work_on_run(run: Run) -> int:
-    protocol = registry.protocol(run.release.benchmark)
-    tested = run.tested.filter(left_out_at=None).select_related("endpoint")
-    all_tested = run.tested.count()
-    endpoints = {row.endpoint_id: queries.endpoint_as_launched(run, row.endpoint) for row in tested}
-    judges = {judge.pk: queries.endpoint_as_launched(run, judge) for judge in queries.judges_of(run)}
-    panel = votes.panel_of(run) if run.panel else None
-    # One function object for all rows: the lane groups what the same function stores.
-    store = partial(_store_responses, protocol, rules=plan.outcomes_of(run, protocol), panel=panel)
-    store_verdicts: StoreVerdicts = partial(votes.store_votes, panel) if panel else finish_all
-    judge_row = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
-    if protocol.prepare is not None:
-        protocol.prepare()
-    reader = Reader(protocol)
-    first = queries.first_sample(run) if run.first_only else None
-    if first is not None and not run.responses.exists():  # the launch was killed before its first rows
-        filling.fill(run)
-    to_fill = first is None and queues.unfilled_endpoints(run).exists()
-
-    def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
-        nonlocal to_fill
-        rows = take_locked(lane, count)
-        # Rows taken under a retried claim are taken once: taking again would return them again.
-        while to_fill and len(rows) < count and not (rows and lane.claim.again) and life_cycle.is_running(run.pk):
-            if all(lane.is_away(endpoint) for endpoint in endpoints.values()):
-                break
-            to_fill = filling.fill(run)
-            if to_fill:
-                rows += take_locked(lane, count - len(rows))
-        return rows
-
-    def take_locked(lane: RunningLane, count: int) -> worker_lane.Rows:
-        with _lock_release(run):
-            return take_some(lane, count)
-
-    def take_some(lane: RunningLane, count: int) -> worker_lane.Rows:
-        if not life_cycle.is_running(run.pk):
-            return []
-        work: worker_lane.Rows = []
-        # Judgments first: answers that are paid for are judged before more questions are asked.
-        if asks := {pk: judge for pk, judge in judges.items() if lane.room_for(judge)}:
-            open_rows = votes.votes_to_take(run, asks) if panel else queues.judgments_to_take(run)
-            waiting = queues.without_questions_in_flight(queues.for_lanes(open_rows, run), run)
-            rows: list[Any] = take(waiting, min(count, sum(map(lane.room_for, asks.values()))), lane.claim)
-            if panel or run.judging == Run.Judging.PER_RUBRIC:
-                _load_inputs(rows)
-            earlier = _answers_before(rows) if protocol.composed else {}
-            for row in rows:
-                judge = judges[row.judge_id if isinstance(row, Vote) else next(iter(judges))]
-                row.asks, answers = judge.pk, earlier.get(_judgment_of(row)[0].response_id)
-                work.append((row, partial(judge_row, row, answers, run, protocol, reader, lane, judge, store_verdicts)))
-        available = [pk for pk, endpoint in endpoints.items() if lane.room_for(endpoint)]
-        if available and len(work) < count:
-            responses = queues.for_lanes(queues.responses_to_take(run), run)
-            if first is not None:
-                responses = responses.filter(sample=first)
-            if len(available) < all_tested:
-                responses = responses.filter(endpoint__in=available)
-            taken = take(queues.without_questions_in_flight(responses, run), count - len(work), lane.claim)
-            samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
-            for row in taken:
-                row.sample, row.asks = samples[row.sample_id], row.endpoint_id
-            earlier = chains.earlier_answers(taken)
-            rubrics = rubrics_of(samples)
-            work += [
-                (
-                    row,
-                    partial(
-                        _ask, row, earlier[row.pk], rubrics[row.sample_id], run, protocol, reader, lane, endpoint, store
-                    ),
-                )
-                for row in taken
-                for endpoint in [endpoints[row.endpoint_id]]
-            ]
-        return work
-
-    endpoints_by_id = {**endpoints, **judges}
-    if run.transport == Run.Transport.BATCH:
+    work = _RunWork(run)
+    in_batches = run.transport == Run.Transport.BATCH
+    if in_batches:
         filling.fill_all(run)  # all rows of a batch must exist before it is filled
-        _follow_batches(run, protocol, endpoints_by_id)
+        work.follow_batches()
     try:
-        done = worker_lane.work_in_lane(run, endpoints_by_id.values(), take_rows, partial(_has_work, run.pk))
+        done = work_in_lane(run, work.endpoints.values(), work.take_rows, partial(_has_work, run.pk))
     finally:
-        reader.close()
-    if run.transport == Run.Transport.BATCH:
-        _follow_batches(run, protocol, endpoints_by_id)
+        work.reader.close()
+    if in_batches:
+        work.follow_batches()
     life_cycle.pause_if_spent(run.pk)
-    if first is not None:
+    if work.first is not None:
         undone = Response.objects.filter(run=run, status__in=(Status.QUEUED, Status.RUNNING))
         unjudged = Judgment.objects.filter(run=run, status__in=(Status.QUEUED, Status.RUNNING))
-        is_open = undone.filter(sample=first).exists() or unjudged.exists()
+        is_open = undone.filter(sample=work.first).exists() or unjudged.exists()
         others = undone.exists() or queues.unfilled_endpoints(run).exists()
         life_cycle.pause_after_first(run, is_open=is_open, others=others)
     settle(run.pk)
     return done
+
+
+class _RunWork:
+    """A lane's work on a run: takes its rows, asks models about them, and stores what they say."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.protocol = run, registry.protocol(run.release.benchmark)
+        tested = run.tested.filter(left_out_at=None).select_related("endpoint")
+        self.tested = {row.endpoint_id: queries.endpoint_as_launched(run, row.endpoint) for row in tested}
+        self.judges = {judge.pk: queries.endpoint_as_launched(run, judge) for judge in queries.judges_of(run)}
+        self.endpoints = {**self.tested, **self.judges}
+        self.panel = votes.panel_of(run) if run.panel else None
+        # One function object for all rows: the lane groups what the same function stores.
+        outcomes = plan.outcomes_of(run, self.protocol)
+        self.store: StoreResponses = partial(_store_responses, self.protocol, rules=outcomes, panel=self.panel)
+        self.store_verdicts: StoreVerdicts = partial(votes.store_votes, self.panel) if self.panel else finish_all
+        if self.protocol.prepare is not None:
+            self.protocol.prepare()
+        self.reader = Reader(self.protocol)
+        self.first = queries.first_sample(run) if run.first_only else None
+        if self.first is not None and not run.responses.exists():  # the launch was killed before its first rows
+            filling.fill(run)
+        self.to_fill = self.first is None and queues.unfilled_endpoints(run).exists()
+
+    def follow_batches(self) -> None:
+        """Advance the provider batches of the run, and fill new ones with rows that can go now."""
+        provider_batches.advance_batches(self.run)
+        offers = {pk: endpoint for pk, endpoint in self.endpoints.items() if endpoint.batches}
+        if life_cycle.is_running(self.run.pk) and offers and queues.is_batch_due(self.run):
+            batch_requests.fill_batches(self.run, self.protocol, offers)
+            provider_batches.advance_batches(self.run)
+
+    # ------------------------------------------------------------------------------- taking rows
+
+    def take_rows(self, lane: RunningLane, count: int) -> Rows:
+        """Take rows for a lane, and create further ones while it has room."""
+        rows = self._take(lane, count)
+        # Rows taken under a retried claim are taken once: taking again would return them again.
+        while self.to_fill and len(rows) < count and not (rows and lane.claim.again):
+            if not life_cycle.is_running(self.run.pk) or all(map(lane.is_away, self.tested.values())):
+                break
+            self.to_fill = filling.fill(self.run)
+            if self.to_fill:
+                rows += self._take(lane, count - len(rows))
+        return rows
+
+    def _take(self, lane: RunningLane, count: int) -> Rows:
+        with _lock_release(self.run):
+            if not life_cycle.is_running(self.run.pk):
+                return []
+            # Judgments first: answers that are paid for are judged before more questions are asked.
+            rows = self._take_judgments(lane, count)
+            return [*rows, *self._take_responses(lane, count - len(rows))]
+
+    def _take_judgments(self, lane: RunningLane, count: int) -> Rows:
+        run, judges = self.run, {pk: judge for pk, judge in self.judges.items() if lane.room_for(judge)}
+        if not judges:
+            return []
+        open_rows = votes.votes_to_take(run, judges) if self.panel else queues.judgments_to_take(run)
+        waiting = queues.without_questions_in_flight(queues.for_lanes(open_rows, run), run)
+        rows: list[Any] = take(waiting, min(count, sum(map(lane.room_for, judges.values()))), lane.claim)
+        if self.panel or run.judging == Run.Judging.PER_RUBRIC:
+            _load_inputs(rows)
+        earlier = _answers_before(rows) if self.protocol.composed else {}
+        judge = self.judge_sample if run.judging == Run.Judging.PER_SAMPLE else self.judge
+        for row in rows:
+            row.asks = row.judge_id if isinstance(row, Vote) else next(iter(self.judges))
+        return [(row, partial(judge, lane, row, earlier.get(_judgment_of(row)[0].response_id))) for row in rows]
+
+    def _take_responses(self, lane: RunningLane, count: int) -> Rows:
+        available = [pk for pk, endpoint in self.tested.items() if lane.room_for(endpoint)]
+        if not available or count <= 0:
+            return []
+        responses = queues.for_lanes(queues.responses_to_take(self.run), self.run)
+        if self.first is not None:
+            responses = responses.filter(sample=self.first)
+        responses = responses.filter(endpoint__in=available)
+        rows = take(queues.without_questions_in_flight(responses, self.run), count, lane.claim)
+        samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
+        for row in rows:
+            row.sample, row.asks = samples[row.sample_id], row.endpoint_id
+        earlier, rubrics = chains.earlier_answers(rows), rubrics_of(samples)
+        return [(row, partial(self.ask, lane, row, earlier[row.pk], rubrics[row.sample_id])) for row in rows]
+
+    # ----------------------------------------------------------------------------- work on a row
+
+    async def ask(self, lane: RunningLane, row: Response, earlier: chains.EarlierAnswers, rubrics: Rubrics) -> None:
+        """Ask a model under test, and store its answer."""
+        models = lane.bind_models({"target": self.tested[row.endpoint_id]}, row)
+        ask: Ask | None
+        try:
+            check_tries(row)
+            ask = await self.reader.question(row, self.run.seed, earlier)
+            if ask is None:
+                unasked = {"outcome": Outcome.UNASKED, "error": chains.NO_ANSWER}
+                await lane.run_grouped(self.store, (row, Status.FAILED, unasked))
+                return
+            reply = await models.ask("target", queries.model_request(ask, self.run.sampling, row.repeat))
+        except REQUEUE_ERRORS:
+            raise
+        except LLMError as error:
+            ended = next((outcome for kind, outcome in OUTCOME_OF.items() if isinstance(error, kind)), Outcome.FAILED)
+            failed = {"outcome": ended, "error": error.kind, "detail": str(error)}
+            await lane.run_grouped(self.store, (row, Status.FAILED, failed))
+        else:
+            outcome = _outcome(reply)
+            # Code can read an empty answer; a judge has nothing to judge in it.
+            if not reply.text.strip() and self.protocol.judge is not None:
+                empty = BrokenReply("The reply is empty.")
+                fields = {"error": empty.kind, "detail": str(empty), "reasoning": reply.reasoning, "outcome": outcome}
+                await lane.run_grouped(self.store, (row, Status.FAILED, {**fields, "call_id": models.lines[-1]}))
+                return
+            answered: dict[str, Any] = {
+                "text": reply.text,
+                "reasoning": reply.reasoning,
+                "like_reasoning": begins_like_reasoning(reply.text),
+                "call_id": models.lines[-1],
+            }
+            try:
+                readings = await self.reader.readings(row, reply.text, rubrics, earlier)
+            except LLMError as error:  # the answer is kept, but is none that can be judged
+                failed = {"outcome": Outcome.FAILED, "error": error.kind, "detail": str(error)}
+                await lane.run_grouped(self.store, (row, Status.FAILED, {**answered, **failed}))
+                return
+            await lane.run_grouped(self.store, (row, Status.DONE, {**answered, "outcome": outcome, READINGS: readings}))
+
+    async def judge(self, lane: RunningLane, row: Judgment | Vote, earlier: chains.EarlierAnswers) -> None:
+        """Have a rubric of an answer judged, and store the verdict."""
+        models = self._bind_judge(lane, row)
+        try:
+            check_tries(row)
+            judgment, repeat = _judgment_of(row)
+            sample, rubric, response = queries.judgment_input(judgment)
+            judging = queries.judging_of(self.protocol, rubric, self.run)
+            text = await self.reader.judged_text(sample, response.variant, response.text, earlier)
+            request = judging.judge(sample, rubric, response.variant, text)
+            request = queries.judge_request(request, self.run, answer=response.repeat, judgment=repeat)
+            reply = await models.ask_structured("judge", request, judging.shape)
+        except REQUEUE_ERRORS:
+            raise
+        except LLMError as error:
+            await lane.run_grouped(
+                self.store_verdicts, (row, Status.FAILED, {"error": error.kind, "detail": str(error)})
+            )
+        else:
+            decision = judging.decide(reply)
+            decided = {"verdict": decision.verdict, "explanation": decision.explanation}
+            await lane.run_grouped(self.store_verdicts, (row, Status.DONE, decided))
+
+    async def judge_sample(self, lane: RunningLane, row: Judgment | Vote, earlier: chains.EarlierAnswers) -> None:
+        """Decide all queued rubrics of a response in one call. `row` is the first of them."""
+        models = self._bind_judge(lane, row)
+        judging = self.protocol.sample_judging
+        if judging is None:
+            raise errors.NotPerSample
+        repeat = _judgment_of(row)[1]
+        rows = await sync_to_async(_claim_joint_rows)(row)
+        judgments = {joint_row.pk: _judgment_of(joint_row)[0] for joint_row in rows}
+        try:
+            check_tries(row)
+            sample, rubrics, response = await sync_to_async(queries.joint_judgment_input)(list(judgments.values()))
+            text = await self.reader.judged_text(sample, response.variant, response.text, earlier)
+            request = judging.judge(sample, list(rubrics.values()), response.variant, text)
+            request = queries.judge_request(request, self.run, answer=response.repeat, judgment=repeat)
+            reply = await models.ask_structured("judge", request, judging.shape)
+        except REQUEUE_ERRORS:
+            await lane.run(partial(_run_all, [partial(requeue, other) for other in rows[1:]]))
+            raise
+        except LLMError as error:
+            failed = {"error": error.kind, "detail": str(error)}
+            await lane.run(partial(self.store_verdicts, [(joint_row, Status.FAILED, failed) for joint_row in rows]))
+        else:
+            decisions: dict[str, list[Decision]] = defaultdict(list)
+            for key, decision in judging.decide(reply):
+                decisions[key].append(decision)
+            ends = [
+                (joint_row, *_final_state(decisions[rubrics[judgments[joint_row.pk].pk].key])) for joint_row in rows
+            ]
+            await lane.run(partial(self.store_verdicts, ends))
+
+    def _bind_judge(self, lane: RunningLane, row: Judgment | Vote) -> BoundModels:
+        return lane.bind_models({"judge": self.judges[row.asks or 0]}, row)
 
 
 @contextmanager
@@ -157,65 +266,6 @@ def _lock_release(run: Run) -> Iterator[None]:
 
 def _has_work(run_id: int) -> bool:
     return queues.with_work(Run.objects.filter(pk=run_id)).exists()
-
-
-def _follow_batches(run: Run, protocol: Protocol, endpoints_by_id: Mapping[int, Endpoint]) -> None:
-    """Advance the provider batches of a run, and fill new ones with rows that can go now."""
-    provider_batches.advance_batches(run)
-    offers = {pk: endpoint for pk, endpoint in endpoints_by_id.items() if endpoint.batches}
-    if life_cycle.is_running(run.pk) and offers and queues.is_batch_due(run):
-        batch_requests.fill_batches(run, protocol, offers)
-        provider_batches.advance_batches(run)
-
-
-async def _ask(
-    row: Response,
-    earlier: chains.EarlierAnswers,
-    rubrics: Rubrics,
-    run: Run,
-    protocol: Protocol,
-    reader: Reader,
-    lane: RunningLane,
-    endpoint: Endpoint,
-    store: StoreResponses,
-) -> None:
-    models = lane.bind_models({"target": endpoint}, row)
-    ask: Ask | None
-    try:
-        check_tries(row)
-        ask = await reader.question(row, run.seed, earlier)
-        if ask is None:
-            unasked = {"outcome": Outcome.UNASKED, "error": chains.NO_ANSWER}
-            await lane.run_grouped(store, (row, Status.FAILED, unasked))
-            return
-        reply = await models.ask("target", queries.model_request(ask, run.sampling, row.repeat))
-    except worker_lane.REQUEUE_ERRORS:
-        raise
-    except LLMError as error:
-        ended = next((outcome for kind, outcome in OUTCOME_OF.items() if isinstance(error, kind)), Outcome.FAILED)
-        failed = {"outcome": ended, "error": error.kind, "detail": str(error)}
-        await lane.run_grouped(store, (row, Status.FAILED, failed))
-    else:
-        outcome = _outcome(reply)
-        # Code can read an empty answer; a judge has nothing to judge in it.
-        if not reply.text.strip() and protocol.judge is not None:
-            empty = BrokenReply("The reply is empty.")
-            fields = {"error": empty.kind, "detail": str(empty), "reasoning": reply.reasoning, "outcome": outcome}
-            await lane.run_grouped(store, (row, Status.FAILED, {**fields, "call_id": models.lines[-1]}))
-            return
-        answered: dict[str, Any] = {
-            "text": reply.text,
-            "reasoning": reply.reasoning,
-            "like_reasoning": begins_like_reasoning(reply.text),
-            "call_id": models.lines[-1],
-        }
-        try:
-            readings = await reader.readings(row, reply.text, rubrics, earlier)
-        except LLMError as error:  # the answer is kept, but is none that can be judged
-            failed = {"outcome": Outcome.FAILED, "error": error.kind, "detail": str(error)}
-            await lane.run_grouped(store, (row, Status.FAILED, {**answered, **failed}))
-            return
-        await lane.run_grouped(store, (row, Status.DONE, {**answered, "outcome": outcome, READINGS: readings}))
 
 
 def _outcome(reply: Reply) -> Outcome:
@@ -304,75 +354,6 @@ def _answers_before(rows: Sequence[Judgment | Vote]) -> dict[int, chains.Earlier
 def _judgment_of(row: Judgment | Vote) -> tuple[Judgment, int]:
     """The judgment that a row belongs to, and the repeat of the judge."""
     return (row.judgment, row.repeat) if isinstance(row, Vote) else (row, 0)
-
-
-async def _judge(
-    row: Judgment | Vote,
-    earlier: chains.EarlierAnswers,
-    run: Run,
-    protocol: Protocol,
-    reader: Reader,
-    lane: RunningLane,
-    endpoint: Endpoint,
-    store: StoreVerdicts,
-) -> None:
-    models = lane.bind_models({"judge": endpoint}, row)
-    try:
-        check_tries(row)
-        judgment, repeat = _judgment_of(row)
-        sample, rubric, response = queries.judgment_input(judgment)
-        judging = queries.judging_of(protocol, rubric, run)
-        text = await reader.judged_text(sample, response.variant, response.text, earlier)
-        request = judging.judge(sample, rubric, response.variant, text)
-        request = queries.judge_request(request, run, answer=response.repeat, judgment=repeat)
-        reply = await models.ask_structured("judge", request, judging.shape)
-    except worker_lane.REQUEUE_ERRORS:
-        raise
-    except LLMError as error:
-        await lane.run_grouped(store, (row, Status.FAILED, {"error": error.kind, "detail": str(error)}))
-    else:
-        decision = judging.decide(reply)
-        decided = {"verdict": decision.verdict, "explanation": decision.explanation}
-        await lane.run_grouped(store, (row, Status.DONE, decided))
-
-
-async def _judge_sample(
-    row: Judgment | Vote,
-    earlier: chains.EarlierAnswers,
-    run: Run,
-    protocol: Protocol,
-    reader: Reader,
-    lane: RunningLane,
-    endpoint: Endpoint,
-    store: StoreVerdicts,
-) -> None:
-    """Decide all queued rubrics of a response in one call. `row` is the first of them."""
-    models = lane.bind_models({"judge": endpoint}, row)
-    judging = protocol.sample_judging
-    if judging is None:
-        raise errors.NotPerSample
-    repeat = _judgment_of(row)[1]
-    rows = await sync_to_async(_claim_joint_rows)(row)
-    judgments = {joint_row.pk: _judgment_of(joint_row)[0] for joint_row in rows}
-    try:
-        check_tries(row)
-        sample, rubrics, response = await sync_to_async(queries.joint_judgment_input)(list(judgments.values()))
-        text = await reader.judged_text(sample, response.variant, response.text, earlier)
-        request = judging.judge(sample, list(rubrics.values()), response.variant, text)
-        request = queries.judge_request(request, run, answer=response.repeat, judgment=repeat)
-        reply = await models.ask_structured("judge", request, judging.shape)
-    except worker_lane.REQUEUE_ERRORS:
-        await lane.run(partial(_run_all, [partial(requeue, other) for other in rows[1:]]))
-        raise
-    except LLMError as error:
-        failed = {"error": error.kind, "detail": str(error)}
-        await lane.run(partial(store, [(joint_row, Status.FAILED, failed) for joint_row in rows]))
-    else:
-        decisions: dict[str, list[Decision]] = defaultdict(list)
-        for key, decision in judging.decide(reply):
-            decisions[key].append(decision)
-        ends = [(joint_row, *_final_state(decisions[rubrics[judgments[joint_row.pk].pk].key])) for joint_row in rows]
-        await lane.run(partial(store, ends))
 
 
 def _claim_joint_rows(row: Judgment | Vote) -> list[Any]:

@@ -1,4 +1,7 @@
-"""How lanes share endpoints: each lane's share and demand, agreed in the database."""
+"""How lanes share endpoints: each lane's share and demand, agreed in the database.
+
+A lane reports (`LaneEndpoint.report`), the database decides (`exchange`), the lane follows.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ from django.db import transaction
 
 from generation.engine.task_queue import PULSE, lease
 from generation.jobs.life_cycle import is_running
+from generation.llm.admission_control import AdmissionControl
 from generation.models import Endpoint, EndpointState, Lane
 from generation.models.jobs import Job
 
@@ -16,23 +20,23 @@ from generation.models.jobs import Job
 class LaneReport:
     """A lane's report on an endpoint.
 
-    `wish`: slots wanted. `flying`: calls in flight. `opened`: the circuit breaker opened here since
-    the last report; otherwise `openings` is only what the lane was told. `proved`: the endpoint has
+    `wanted`: slots. `in_flight`: calls. `opened`: the circuit breaker opened here since the last
+    report; otherwise `openings` is only what the lane was told. `answered`: the endpoint has
     answered since the last report. `down`: the lane gave the endpoint up, which the database does
-    not know yet. `bears`: the share of its concurrency that the endpoint was found to support; None
-    if not found out yet.
+    not know yet. `supported`: the share of its concurrency that the endpoint was found to support;
+    None if not found out yet.
     """
 
-    wish: int
-    flying: int
+    wanted: int
+    in_flight: int
     blocked_for: float
-    because: str
+    error: str
     detail: str
     openings: int
     opened: bool
-    proved: bool
+    answered: bool
     down: bool
-    bears: float | None
+    supported: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,73 @@ class LaneOrders:
     hold: int
     lanes: int
     blocked_for: float
-    because: str
+    error: str
     detail: str
     openings: int
     down: bool
-    bears: float
+    supported: float
+
+
+@dataclass(slots=True)
+class LaneEndpoint:
+    """An endpoint as a lane uses it. `rows`: in flight, that ask it and no other."""
+
+    endpoint: Endpoint
+    admission: AdmissionControl
+    rows: int = 0
+    _answered: int = 0  # as last reported
+    _opened: int = 0
+    _is_known: bool = False  # orders have come
+    _known_down: bool = False
+
+    @property
+    def most_rows(self) -> int:
+        """How many rows that ask it may be in flight: while it pauses, the probe that ends it."""
+        if self.admission.is_away:
+            return 0
+        return 1 if self.admission.openings else 2 * max(1, self.admission.ceiling)
+
+    @property
+    def room(self) -> int:
+        return max(0, self.most_rows - self.rows)
+
+    def report(self, *, wants_more: bool) -> LaneReport:
+        """What to tell the other lanes. `wants_more`: there are more rows than are in flight."""
+        admission = self.admission
+        answered, self._answered = admission.answered - self._answered, admission.answered
+        opened, self._opened = admission.opened - self._opened, admission.opened
+        wanted = admission.in_flight + admission.waiting
+        return LaneReport(
+            wanted=max(wanted, self.endpoint.concurrency) if wants_more and not admission.is_away else wanted,
+            in_flight=admission.in_flight,
+            blocked_for=admission.blocked_for,
+            error=admission.error,
+            detail=admission.detail,
+            openings=admission.openings,
+            opened=opened > 0,
+            answered=answered > 0 and not admission.openings,
+            down=admission.down and not self._known_down,
+            supported=admission.supported if admission.ceiling and self._is_known else None,
+        )
+
+    def follow(self, order: LaneOrders, report: LaneReport) -> None:
+        """Follow the answer to a report."""
+        admission = self.admission
+        if not self._is_known:  # start from what other lanes found out
+            self._is_known, admission.supported = True, order.supported
+        rates = [None if rate is None else rate / order.lanes for rate in (order.endpoint.rpm, order.endpoint.tpm)]
+        admission.set_share(order.hold, rpm=rates[0], tpm=rates[1])
+        # Otherwise something happened meanwhile, and the order is outdated.
+        unchanged = admission.openings == report.openings
+        if order.down:
+            admission.mark_down(order.error, order.detail)
+        elif self._known_down:  # a person resumed it, or it is due for a probe
+            admission.reset()
+        self._known_down = order.down
+        if order.blocked_for:
+            admission.block(order.blocked_for, order.error)
+        if unchanged:
+            admission.openings = order.openings
 
 
 def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datetime) -> dict[int, LaneOrders] | None:
@@ -70,7 +136,7 @@ def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datet
             state.endpoint_id: _reconcile(state, reports[state.endpoint_id], lane, lanes, now) for state in states
         }
         holds = {
-            str(pk): [reports[pk].wish, max(order.hold, reports[pk].flying), reports[pk].flying]
+            str(pk): [reports[pk].wanted, max(order.hold, reports[pk].in_flight), reports[pk].in_flight]
             for pk, order in orders.items()
         }
         Lane.objects.filter(pk=lane.pk).update(until=now + lease(), holds=holds)
@@ -79,27 +145,34 @@ def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datet
 
 def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list[Lane], now: datetime) -> LaneOrders:
     """Merge a lane's report into the shared state of an endpoint; returns the lane's orders."""
-    before = (state.blocked_until, state.because, state.detail, state.openings, state.down_since, round(state.bears, 1))
+    before = (
+        state.blocked_until,
+        state.error,
+        state.detail,
+        state.openings,
+        state.down_since,
+        round(state.supported, 1),
+    )
     until = now + timedelta(seconds=report.blocked_for)
     # A block that the lane got from here comes back slightly later by the clock; that is not news.
     if report.blocked_for and (state.blocked_until is None or until > state.blocked_until + timedelta(seconds=PULSE)):
-        state.blocked_until, state.because, state.detail = until, report.because, report.detail
-    if report.proved:
+        state.blocked_until, state.error, state.detail = until, report.error, report.detail
+    if report.answered:
         state.openings = 0
     elif report.opened:
         state.openings = max(state.openings, report.openings)
-    state.bears = state.bears if report.bears is None else report.bears
+    state.supported = state.supported if report.supported is None else report.supported
     if report.down and state.down_since is None:
-        state.down_since, state.because, state.detail = now, report.because, report.detail
-    if report.proved and state.down_since is None and (state.blocked_until is None or state.blocked_until <= now):
-        state.blocked_until, state.because, state.detail = None, "", ""
+        state.down_since, state.error, state.detail = now, report.error, report.detail
+    if report.answered and state.down_since is None and (state.blocked_until is None or state.blocked_until <= now):
+        state.blocked_until, state.error, state.detail = None, "", ""
     if before != (
-        state.blocked_until, state.because, state.detail, state.openings, state.down_since, round(state.bears, 1)
+        state.blocked_until, state.error, state.detail, state.openings, state.down_since, round(state.supported, 1)
     ):  # fmt: skip
         state.save()
 
     name, endpoint = str(state.endpoint_id), state.endpoint
-    wishes = [report.wish if other.pk == lane.pk else other.holds.get(name, (0, 0))[0] for other in lanes]
+    wishes = [report.wanted if other.pk == lane.pk else other.holds.get(name, (0, 0))[0] for other in lanes]
     fair_share = fair_shares(endpoint.concurrency, wishes)[[other.pk for other in lanes].index(lane.pk)]
     held = sum(other.holds.get(name, (0, 0))[1] for other in lanes if other.pk != lane.pk)
     blocked = (state.blocked_until - now).total_seconds() if state.blocked_until else 0.0
@@ -108,11 +181,11 @@ def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list
         hold=max(0, min(fair_share, endpoint.concurrency - held)),
         lanes=max(1, sum(wish > 0 for wish in wishes)),
         blocked_for=max(0.0, blocked),
-        because=state.because,
+        error=state.error,
         detail=state.detail,
         openings=state.openings,
         down=state.down_since is not None,
-        bears=state.bears,
+        supported=state.supported,
     )
 
 

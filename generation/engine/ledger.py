@@ -126,7 +126,7 @@ def _count(job: Job, written: Sequence[tuple[LedgerLine, Call]], lane: int | Non
     _count_errors(job.pk, attempts)
     _count_days(calls)
     if lane is not None and attempts:
-        Lane.objects.filter(pk=lane).update(flying=F("flying") - len(attempts))
+        Lane.objects.filter(pk=lane).update(in_flight=F("in_flight") - len(attempts))
     _note_simulated(lines, calls)
 
 
@@ -249,22 +249,22 @@ def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
     granted = count
     if fresh.budget_money is not None or fresh.budget_calls is not None:
         lines = outstanding(job).aggregate(n=Count("pk"), cost=Sum("estimate"), next_at=Min("batch__next_at"))
-        live_lanes = Lane.objects.filter(job=job.pk, until__gt=now).values_list("pk", "flying", "until")
-        others = [(flying, until) for pk, flying, until in live_lanes if pk != lane and flying]
-        own_flying = next((flying for pk, flying, _until in live_lanes if pk == lane), 0)
-        set_aside, elsewhere = lines["cost"] or 0, lines["n"] + sum(flying for flying, _until in others)
+        live_lanes = Lane.objects.filter(job=job.pk, until__gt=now).values_list("pk", "in_flight", "until")
+        others = [(calls, until) for pk, calls, until in live_lanes if pk != lane and calls]
+        own_calls = next((calls for pk, calls, _until in live_lanes if pk == lane), 0)
+        set_aside, elsewhere = lines["cost"] or 0, lines["n"] + sum(calls for calls, _until in others)
         if fresh.budget_money is not None and fresh.cost + set_aside >= fresh.budget_money:
             granted = 0
         if fresh.budget_calls is not None:
-            granted = max(0, min(granted, fresh.budget_calls - fresh.calls - own_flying - elsewhere))
+            granted = max(0, min(granted, fresh.budget_calls - fresh.calls - own_calls - elsewhere))
         spent = fresh.money_budget_spent or (
-            fresh.budget_calls is not None and fresh.calls + own_flying + granted >= fresh.budget_calls
+            fresh.budget_calls is not None and fresh.calls + own_calls + granted >= fresh.budget_calls
         )
         if granted < count and not spent:
-            news_at = [until for _flying, until in others] + [lines["next_at"]] * bool(lines["n"])
+            news_at = [until for _calls, until in others] + [lines["next_at"]] * bool(lines["n"])
             Job.objects.filter(pk=job.pk).update(rests_until=max(min(news_at), now + MIN_REST))
     held = Lane.objects.filter(pk=lane, until__gt=now)
-    return granted if held.update(flying=F("flying") + granted) else None
+    return granted if held.update(in_flight=F("in_flight") + granted) else None
 
 
 def outstanding(job: Job) -> QuerySet[ProviderLine]:

@@ -155,9 +155,9 @@ def _room(job: Job) -> tuple[int | None, Decimal | None]:
 
     The caller holds the lock on the job.
     """
-    flying = Lane.objects.filter(job=job.pk, until__gt=timezone.now()).aggregate(n=Sum("flying"))["n"] or 0
+    in_flight = Lane.objects.filter(job=job.pk, until__gt=timezone.now()).aggregate(n=Sum("in_flight"))["n"] or 0
     waiting = ledger.outstanding(job).aggregate(n=Count("pk"), cost=Sum("estimate"))
     return (
-        None if job.budget_calls is None else max(0, job.budget_calls - job.calls - flying - waiting["n"]),
+        None if job.budget_calls is None else max(0, job.budget_calls - job.calls - in_flight - waiting["n"]),
         None if job.budget_money is None else job.budget_money - job.cost - (waiting["cost"] or 0),
     )

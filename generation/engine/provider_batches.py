@@ -178,7 +178,7 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
         if job_over and not remote.ended and remote.status != "cancelling":
             remote = await client.cancel(batch.batch)
         if not remote.ended:
-            await sync_to_async(_postpone)(batch, said=remote.status)
+            await sync_to_async(_postpone)(batch, remote_status=remote.status)
             return
         missing_files, unread = [], 0
         for file in remote.files:
@@ -229,7 +229,7 @@ async def _submit(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Provide
     submitted = {
         "state": State.SUBMITTED,
         "batch": remote.id,
-        "said": remote.status,
+        "remote_status": remote.status,
         "submitted_at": _submitted_at(batch, remote),
         "expires_at": remote.expires_at,
     }
@@ -283,7 +283,7 @@ def _close(job: Job, batch: ProviderBatch, remote: ProviderState, unread: int) -
         batch,
         Status.DONE,
         state=State.DROPPED if refused else State.COLLECTED,
-        said=remote.status,
+        remote_status=remote.status,
         ended_at=remote.ended_at or timezone.now(),
         error=BatchRefused.__name__ if refused else BrokenReply.__name__ if unread else "",
         detail=" ".join(part for part in details if part),

@@ -3,18 +3,15 @@
 The token given out when a row is taken fences its result.
 """
 
-import asyncio
-import contextlib
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
@@ -23,7 +20,6 @@ from generation.models.work import Work
 
 W = TypeVar("W", bound=Work)
 MAX_TRIES = 10  # not fewer: a row may just have been in flight beside the one that killed the process
-GATHER = 0.005  # seconds that a lane waits after a row ended, so that several ended rows are replaced together
 PULSE = 0.5  # seconds between two pulses of a lane
 MIN_ROWS = 16  # the least that a lane with enough free slots takes at once
 
@@ -163,108 +159,3 @@ def requeue_expired(model: type[Work]) -> int:
     """Requeue rows whose lease has expired; returns how many."""
     expired = model._default_manager.filter(status=Work.Status.RUNNING, lease_until__lt=timezone.now())
     return expired.update(status=Work.Status.QUEUED, token=None, lease_until=None)
-
-
-class RowTaker(Protocol):
-    """Takes up to `count` rows and returns them with the work on each."""
-
-    def __call__(self, count: int) -> list[tuple[Work, Callable[[], Awaitable[None]]]]: ...
-
-
-async def _never() -> None:
-    await asyncio.Event().wait()
-
-
-async def run_lane(
-    take_rows: RowTaker,
-    *,
-    slots: Callable[[], int],
-    stuck: Callable[[], int] = lambda: 0,
-    pulse: Callable[[], Awaitable[None]],
-    wait_for_news: Callable[[], Awaitable[None]] = _never,
-) -> int:
-    """Keep up to `slots()` rows in flight until nothing is left to take; returns how many ran.
-
-    `stuck`: how many of those in flight only wait and take no slot. `pulse` is called every `PULSE`
-    seconds, and as soon as `wait_for_news` returns. Leases are renewed three times within their
-    length. An exception from a row's work is a bug of ours: nothing more is taken, rows in flight
-    finish (their calls are being paid for), and the first such exception is raised; the row is
-    requeued when its lease expires. A cancelled lane cancels its rows.
-    """
-    in_flight: dict[asyncio.Task[None], Work] = {}
-    ended: list[asyncio.Task[None]] = []
-    woken = asyncio.Event()
-    done_count = 0
-    failure: BaseException | None = None
-    loop = asyncio.get_running_loop()
-
-    def note_end(task: asyncio.Task[None]) -> None:
-        ended.append(task)
-        woken.set()
-
-    next_pulse = next_renewal = loop.time()
-    news_task = asyncio.ensure_future(wait_for_news())
-    news_task.add_done_callback(lambda _task: woken.set())
-    try:
-        while True:
-            if loop.time() >= next_pulse or news_task.done():
-                if news_task.done():
-                    news_task = asyncio.ensure_future(wait_for_news())
-                    news_task.add_done_callback(lambda _task: woken.set())
-                await pulse()
-                next_pulse = loop.time() + min(PULSE, lease().total_seconds() / 3)
-            if loop.time() >= next_renewal:
-                renewed = await sync_to_async(_renew)(list(in_flight.values()))
-                third = lease().total_seconds() / 3
-                next_renewal = loop.time() + (third if renewed else min(PULSE, third))
-            room = slots()
-            # Not for a row or two: a take costs the same whether it returns one row or many.
-            if failure is None and (free := room + stuck() - len(in_flight)) >= max(1, room // 8):
-                # Not all at once: rows taken together would also be written together, with no call
-                # in flight meanwhile.
-                wanted = min(free, max(MIN_ROWS, room // 4))
-                rows = await sync_to_async(take_rows)(wanted)
-                if len(rows) == wanted < free:
-                    woken.set()
-                for row, run in rows:
-                    task = asyncio.ensure_future(run())
-                    in_flight[task] = row
-                    task.add_done_callback(note_end)
-            if not in_flight:
-                if failure is not None:
-                    raise failure
-                return done_count
-            # Not `asyncio.wait`, which would touch each of a thousand tasks whenever one ends.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, min(next_pulse, next_renewal) - loop.time())):
-                    await woken.wait()
-            await asyncio.sleep(GATHER)
-            woken.clear()
-            while ended:
-                task = ended.pop()
-                in_flight.pop(task)
-                failure = failure or task.exception()
-                done_count += 1
-    finally:
-        for task in (news_task, *in_flight):
-            task.cancel()
-        for task in (news_task, *in_flight):
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
-
-
-def _renew(rows: list[Work]) -> bool:
-    """Renew the leases of these rows; False if the database is unavailable.
-
-    The lane then tries again, until the pulse gives up.
-    """
-    by_model: dict[type[Work], set[uuid.UUID | None]] = {}
-    for row in rows:
-        by_model.setdefault(type(row), set()).add(row.token)
-    try:
-        for model, tokens in by_model.items():
-            renew(model, tokens)
-    except (InterfaceError, OperationalError):
-        connection.close_if_unusable_or_obsolete()
-        return False
-    return True

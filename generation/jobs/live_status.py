@@ -80,7 +80,7 @@ class EndpointLane:
     worker: str
     job: str
     share: int
-    flying: int
+    in_flight: int
     started_at: datetime
 
 
@@ -98,7 +98,7 @@ class EndpointStatus:
     lanes: tuple[EndpointLane, ...]
     others: int
     blocked_until: datetime | None
-    because: str
+    error: str
     detail: str
     openings: int
     down_since: datetime | None
@@ -108,8 +108,8 @@ class EndpointStatus:
         return sum(lane.share for lane in self.lanes)
 
     @property
-    def flying(self) -> int:
-        return sum(lane.flying for lane in self.lanes)
+    def in_flight(self) -> int:
+        return sum(lane.in_flight for lane in self.lanes)
 
     @property
     def state(self) -> str:
@@ -193,7 +193,7 @@ def row_count(model: type[Work], job_key: str, status: Work.Status, *, after: st
 def endpoints_listed(rows: QuerySet[Any], path: str = "endpoint__") -> Subquery:
     """The endpoints that `rows` refer to by `path`, with their state, for `endpoints_now`."""
     columns = {name: path + name for name in ("id", "name", "concurrency")}
-    state_columns = ("blocked_until", "because", "detail", "openings", "down_since", "bears")
+    state_columns = ("blocked_until", "error", "detail", "openings", "down_since", "supported")
     return rows_as_json(rows, **columns, **{name: f"{path}state__{name}" for name in state_columns})
 
 
@@ -306,21 +306,21 @@ def endpoints_now(
         uses = [(lane, *_use_of(lane, row["id"], idle=bool(blocked or down))) for lane in live_lanes]
         job_lanes = tuple(
             EndpointLane(
-                lane["worker"], f"{lane['kind']}:{lane['job']}", share, flying, _moment(lane["started_at"]) or now
+                lane["worker"], f"{lane['kind']}:{lane['job']}", share, in_flight, _moment(lane["started_at"]) or now
             )
-            for lane, wish, share, flying in uses
-            if (wish or share or flying) and job in (None, lane["job"])
+            for lane, wanted, share, in_flight in uses
+            if (wanted or share or in_flight) and job in (None, lane["job"])
         )
-        bears = 1.0 if row["bears"] is None else float(row["bears"])
+        supported = 1.0 if row["supported"] is None else float(row["supported"])
         statuses.append(
             EndpointStatus(
                 name=row["name"],
                 concurrency=row["concurrency"],
-                limit=max(1, round(row["concurrency"] * bears)),
+                limit=max(1, round(row["concurrency"] * supported)),
                 lanes=job_lanes,
-                others=sum(share for lane, _wish, share, _flying in uses if job not in (None, lane["job"])),
+                others=sum(share for lane, _wanted, share, _in_flight in uses if job not in (None, lane["job"])),
                 blocked_until=until if blocked else None,
-                because=(row["because"] or "") if blocked or down else "",
+                error=(row["error"] or "") if blocked or down else "",
                 detail=(row["detail"] or "") if blocked or down else "",
                 openings=row["openings"] or 0,
                 down_since=down,
@@ -339,13 +339,13 @@ def endpoint_now(endpoint: Endpoint) -> EndpointStatus:
 
 
 def _use_of(lane: Mapping[str, Any], endpoint: int, *, idle: bool) -> tuple[int, int, int]:
-    """The wish, share and calls in flight of a lane at an endpoint.
+    """The wanted, share and calls in flight of a lane at an endpoint.
 
     At an `idle` endpoint, which gets no new calls now, the share is what is in flight.
     """
     holds = json.loads(lane["holds"]) if isinstance(lane["holds"], str) else lane["holds"]
-    wish, share, flying = (*holds.get(str(endpoint), ()), 0, 0, 0)[:3]
-    return wish, flying if idle else share, flying
+    wanted, share, in_flight = (*holds.get(str(endpoint), ()), 0, 0, 0)[:3]
+    return wanted, in_flight if idle else share, in_flight
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -48,7 +48,7 @@ class EndpointNowSerializer(DataclassSerializer):
     """
 
     mirrors = EndpointStatus
-    shows = "name concurrency limit share others flying blocked_until down_since because detail lanes"
+    shows = "name concurrency limit share others in_flight blocked_until down_since error detail lanes"
 
     state = serializers.CharField(help_text="One of: working, idle, waiting, open, down.")
 

@@ -41,7 +41,7 @@ def resume(pk: int) -> Job:
 def reset_endpoints(endpoints: Iterable[Endpoint]) -> None:
     """Clear the pauses and failures of endpoints."""
     EndpointState.objects.filter(endpoint__in=list(endpoints)).update(
-        blocked_until=None, because="", detail="", openings=0, down_since=None
+        blocked_until=None, error="", detail="", openings=0, down_since=None
     )
 
 

@@ -107,11 +107,11 @@ class AdmissionControl:
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self.ceiling = concurrency
-        self.bears = 1.0  # the share of the ceiling that the endpoint was found to support; it survives `set_share`
+        self.supported = 1.0  # the share of the ceiling that the endpoint was found to support; it survives `set_share`
         self.in_flight = 0
         self.waiting = 0
         self.blocked_until = -math.inf
-        self.because = ""  # the error class that caused the pause
+        self.error = ""  # the error class that caused the pause
         self.detail = ""
         self.openings = 0
         self.opened = 0  # how often calls admitted here have opened the breaker
@@ -136,24 +136,24 @@ class AdmissionControl:
         self._requests.per_minute, self._tokens.per_minute = rpm, tpm
         self._wake_next()
 
-    def block(self, seconds: float, because: str = "") -> None:
+    def block(self, seconds: float, error: str = "") -> None:
         """Block the endpoint for `seconds`, unless it is blocked for longer already."""
         until = self._clock() + seconds
         if until > self.blocked_until:
-            self.blocked_until, self.because = until, because or self.because
+            self.blocked_until, self.error = until, error or self.error
             self._wake_next()
 
-    def mark_down(self, because: str, detail: str = "") -> None:
+    def mark_down(self, error: str, detail: str = "") -> None:
         """Mark the endpoint as down: all waiting and future callers get EndpointDown."""
         if not self.down:
-            self.down, self.because, self.detail = True, because, detail
+            self.down, self.error, self.detail = True, error, detail
             self._wake_next()
 
     def reset(self) -> None:
         """Forget pauses and failures."""
         self.down, self.openings, self.blocked_until = False, 0, -math.inf
         self._failures = self._refused = self._bad = 0
-        self.because = self.detail = ""
+        self.error = self.detail = ""
         self._wake_next()
 
     def close(self, error: Postponed) -> None:
@@ -165,7 +165,7 @@ class AdmissionControl:
     @property
     def limit(self) -> float:
         """How many concurrent calls the endpoint was found to support, of those allowed here."""
-        return max(1.0, self.bears * self.ceiling)
+        return max(1.0, self.supported * self.ceiling)
 
     @property
     def is_away(self) -> bool:
@@ -224,7 +224,7 @@ class AdmissionControl:
         elif not isinstance(error, ENDPOINT_ERRORS) and self._bad < BAD_AFTER:
             self.answered += 1
             self._failures = self._refused = self.openings = 0
-            self.because = self.because if self.blocked_for else ""
+            self.error = self.error if self.blocked_for else ""
             self._set_limit(self.limit + 1.0 / self.limit)
         elif error is not None:
             self._record_failure(ticket, error, now)
@@ -252,7 +252,7 @@ class AdmissionControl:
         if self._closed is not None:
             raise self._closed
         if self.down:
-            raise EndpointDown(f"{self.because}: {self.detail}".strip(": "))
+            raise EndpointDown(f"{self.error}: {self.detail}".strip(": "))
         if self.is_away:
             raise Away(f"For {self.blocked_for:.0f} seconds.", retry_after=self.blocked_for)
         if self._probing or self.in_flight >= min(self.ceiling, int(self.limit + 1e-6)):
@@ -284,7 +284,7 @@ class AdmissionControl:
 
     def _set_limit(self, limit: float) -> None:
         if self.ceiling:
-            self.bears = min(1.0, max(1.0, limit) / self.ceiling)
+            self.supported = min(1.0, max(1.0, limit) / self.ceiling)
 
     def _wake_next(self) -> None:
         if self._next_in_line is not None and not self._next_in_line.done():

@@ -260,17 +260,17 @@ def _check_endings(endings: Any) -> None:
 class EndpointState(models.Model):
     """The state of an endpoint that all lanes share: until when it is blocked, and if it is down.
 
-    `openings`: how many times in a row its failures have opened the circuit breaker. `bears`: the
-    share of its concurrency that it was found to support.
+    `openings`: how many times in a row its failures have opened the circuit breaker. `supported`:
+    the share of its concurrency that it was found to support.
     """
 
     endpoint = models.OneToOneField(Endpoint, on_delete=models.CASCADE, primary_key=True, related_name="state")
     blocked_until = models.DateTimeField(null=True, blank=True)
-    because = models.CharField(max_length=64, blank=True)
+    error = models.CharField(max_length=64, blank=True)  # the class that blocked it
     detail = models.TextField(blank=True)
     openings = models.PositiveSmallIntegerField(default=0)
     down_since = models.DateTimeField(null=True, blank=True)
-    bears = models.FloatField(default=1.0)
+    supported = models.FloatField(default=1.0)
 
 
 class EndpointDay(models.Model):

@@ -14,7 +14,7 @@ from generation.models.work import Work, work_constraints
 class Lane(models.Model):
     """A worker's hold on a job, valid until `until` and renewed with every pulse.
 
-    `flying`: calls that the lane may have started and that are not in the ledger yet. `holds`:
+    `in_flight`: calls that the lane may have started and that are not in the ledger yet. `holds`:
     endpoint -> [slots wished for, slots held, calls in flight]; the slots that all live lanes hold
     of an endpoint never exceed its concurrency. `worker`: the worker process, ``host:pid``.
     """
@@ -22,7 +22,7 @@ class Lane(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
     worker = models.CharField(max_length=200, blank=True)
     until = models.DateTimeField()
-    flying = models.PositiveIntegerField(default=0)
+    in_flight = models.PositiveIntegerField(default=0)
     holds = models.JSONField(default=dict)
     started_at = models.DateTimeField()
 
@@ -132,7 +132,7 @@ class ProviderBatch(Work):
     mark = models.UUIDField(default=uuid.uuid4, unique=True)
     file = models.CharField(max_length=200, blank=True)  # id of its input file at the endpoint
     batch = models.CharField(max_length=200, blank=True)  # its id at the endpoint
-    said = models.CharField(max_length=40, blank=True)  # its status in the endpoint's words
+    remote_status = models.CharField(max_length=40, blank=True)  # its status in the endpoint's words
     asked_at = models.DateTimeField(null=True, blank=True)
     submitted_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)

@@ -125,7 +125,7 @@ def _kill(site: Site, pid: int) -> int:
     The dead lane is the one without further heartbeats.
     """
     os.kill(pid, signal.SIGKILL)
-    lanes = "SELECT id, until, flying FROM generation_lane"
+    lanes = "SELECT id, until, in_flight FROM generation_lane"
     lanes_before = site.sql(lanes)
     time.sleep(SILENCE)
     lanes_after = {(number, until) for number, until, _flying in site.sql(lanes)}

@@ -179,7 +179,7 @@ class StartedRun:
             "the run is under way",
             lambda: (
                 self.number("SELECT count(*) FROM evaluation_judgment WHERE run_id = {run} AND status = 'done'") >= 6
-                and self.number("SELECT coalesce(sum(flying), 0) FROM generation_lane WHERE job_id = {run}") > 0
+                and self.number("SELECT coalesce(sum(in_flight), 0) FROM generation_lane WHERE job_id = {run}") > 0
             ),
         )
         assert not self.is_finished()
@@ -268,7 +268,7 @@ def test_a_run_survives_a_network_failure(world: World, failure: str) -> None:
     run = world.start_run()
     run.wait_until_under_way()
     getattr(world.network, failure)()
-    block_reasons = "SELECT because FROM generation_endpointstate WHERE blocked_until > now()"
+    block_reasons = "SELECT error FROM generation_endpointstate WHERE blocked_until > now()"
     reason = "NobodyListens" if failure == "cut" else "TimedOut"
     world.site.wait_until(
         "the endpoints are blocked with the reason", lambda: (reason,) in world.site.sql(block_reasons)

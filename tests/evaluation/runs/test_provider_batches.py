@@ -256,7 +256,7 @@ def test_expired_lines_are_asked_live(release: Release) -> None:
     with simulated_models(hang=0) as url:
         run = work_until_idle(launch_in_batches(release, url, target="sim-average+timeout@0.5"))
     [batch] = queries.provider_batches_of(run).filter(endpoint__name="sim-average-timeout-0-5")
-    assert (batch.said, batch.state) == ("expired", State.COLLECTED)
+    assert (batch.remote_status, batch.state) == ("expired", State.COLLECTED)
     assert 0 < batch.missing < 4
     assert batch.answered + batch.missing == 4
     missing = batch.lines.filter(call__isnull=True)
@@ -661,7 +661,7 @@ def test_a_cancelled_run_cancels_its_batches_and_keeps_finished_lines(release: R
         work_until_idle(run)
         stats = simulator_stats(url)
     [batch] = queries.provider_batches_of(run)
-    assert (batch.said, batch.state) == ("cancelled", State.COLLECTED)
+    assert (batch.remote_status, batch.state) == ("cancelled", State.COLLECTED)
     assert 0 < batch.answered < 4
     assert batch.answered + batch.missing == 4
     assert run.calls == stats["batch_billed"] == batch.answered
@@ -943,7 +943,7 @@ def test_the_page_lists_batches_with_a_fixed_number_of_queries(
         live = launch_run(release, url, "sim-careful")
     text, query_count = page(few)
     assert text.count(">collected</span>") == 2
-    [expired] = queries.provider_batches_of(few).filter(said="expired")
+    [expired] = queries.provider_batches_of(few).filter(remote_status="expired")
     row = re.sub(r"\s+", "", strip_tags(text[text.index("provider-batches") :])).partition("sim-average-timeout-0-5")[2]
     assert row.startswith(f"collected4{expired.answered}0{expired.missing}")
     text, query_count_of_many = page(many)
@@ -974,5 +974,5 @@ def test_the_api_shows_the_state_of_each_batch(release: Release, adela: User, cl
     data = client.get(f"/api/v1/runs/{run.pk}/").json()
     assert data["transport"] == "batch"
     first = data["provider_batches"][0]
-    assert (first["state"], first["said"], first["lines"]) == ("collected", "expired", 4)
+    assert (first["state"], first["remote_status"], first["lines"]) == ("collected", "expired", 4)
     assert first["answered"] + first["missing"] == 4

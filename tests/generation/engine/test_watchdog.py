@@ -12,7 +12,7 @@ from generation.engine.watchdog import calling, condemn, limit_waiting
 from generation.models import Draft
 from generation.models.work import Work
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import Models
+from generation.recipes.recipe import Models, Step
 from mhb_site.benchmarks.mhb import recipe
 from tests.conftest import Clock
 from tests.engine import drafts, status_counts
@@ -66,7 +66,7 @@ def test_a_step_that_only_waits_is_cancelled_and_fails_by_name(monkeypatch: pyte
         return []
 
     monkeypatch.setattr(Draft, "seconds_allowed", 0.1)
-    steps = (replace(recipe.RECIPE.steps[0], run=hang),)
+    steps = (Step("hang", hang),)
     monkeypatch.setattr("mhb_site.benchmarks.mhb.recipe.RECIPE", replace(recipe.RECIPE, steps=steps))
     services.work_on_batch(batch.pk)
     assert status_counts(batch) == {Status.FAILED: 1, Status.DROPPED: 2}

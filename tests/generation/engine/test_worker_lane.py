@@ -54,19 +54,19 @@ def source(tmp_path: Path, db: None) -> Source:
     return import_file(conversations_file(tmp_path / "own.jsonl", 12))
 
 
-def lane_report(wish: int = 100, **fields: Any) -> LaneReport:
+def lane_report(wanted: int = 100, **fields: Any) -> LaneReport:
     """A lane's report of an endpoint without trouble; `fields` replace its fields."""
     defaults: dict[str, Any] = {
-        "wish": wish,
-        "flying": 0,
+        "wanted": wanted,
+        "in_flight": 0,
         "blocked_for": 0.0,
-        "because": "",
+        "error": "",
         "detail": "",
         "openings": 0,
         "opened": False,
-        "proved": False,
+        "answered": False,
         "down": False,
-        "bears": 1.0,
+        "supported": 1.0,
     }
     return LaneReport(**{**defaults, **fields})
 
@@ -92,15 +92,15 @@ def test_lanes_share_an_endpoint_and_never_hold_more_than_it_has(endpoint_and_jo
     endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
     assert pulse(first, endpoint_row, job).hold == 8, "a lane alone gets all slots"
-    assert pulse(second, endpoint_row, job, flying=0).hold == 0, "the first lane still holds all slots"
-    assert pulse(first, endpoint_row, job, flying=8).hold == 4
+    assert pulse(second, endpoint_row, job, in_flight=0).hold == 0, "the first lane still holds all slots"
+    assert pulse(first, endpoint_row, job, in_flight=8).hold == 4
     assert pulse(second, endpoint_row, job).hold == 0, "eight calls of the first lane are still in flight"
-    assert pulse(first, endpoint_row, job, flying=5).hold == 4
+    assert pulse(first, endpoint_row, job, in_flight=5).hold == 4
     assert pulse(second, endpoint_row, job).hold == 3
-    assert pulse(first, endpoint_row, job, flying=2).hold == 4
+    assert pulse(first, endpoint_row, job, in_flight=2).hold == 4
     reply = pulse(second, endpoint_row, job)
     assert (reply.hold, reply.lanes) == (4, 2)
-    assert pulse(first, endpoint_row, job, wish=1, flying=1).hold == 1
+    assert pulse(first, endpoint_row, job, wanted=1, in_flight=1).hold == 1
     assert pulse(second, endpoint_row, job).hold == 7, "one lane may use what the other does not need"
 
 
@@ -131,8 +131,8 @@ def test_two_jobs_at_one_endpoint_keep_to_its_limit(
 def test_a_lane_without_a_share_keeps_the_learned_limit(endpoint_and_job: tuple[Endpoint, Batch]) -> None:
     endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
-    pulse(first, endpoint_row, job, bears=0.25)
-    assert pulse(second, endpoint_row, job, bears=None).bears == 0.25
+    pulse(first, endpoint_row, job, supported=0.25)
+    assert pulse(second, endpoint_row, job, supported=None).supported == 0.25
 
 
 # --------------------------------------------------------------------------------- pauses, breakers
@@ -143,17 +143,17 @@ def test_a_pause_that_one_lane_reports_reaches_all_lanes(
 ) -> None:
     endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
-    pulse(first, endpoint_row, job, blocked_for=30.0, because="RateLimited", openings=2, opened=True)
+    pulse(first, endpoint_row, job, blocked_for=30.0, error="RateLimited", openings=2, opened=True)
     reply = pulse(second, endpoint_row, job)
-    assert (reply.blocked_for, reply.because, reply.openings) == (30.0, "RateLimited", 2)
+    assert (reply.blocked_for, reply.error, reply.openings) == (30.0, "RateLimited", 2)
     clock.advance(seconds=10)
-    assert pulse(second, endpoint_row, job, blocked_for=20.0, because="RateLimited").blocked_for == 20.0
+    assert pulse(second, endpoint_row, job, blocked_for=20.0, error="RateLimited").blocked_for == 20.0
     pulse(first, endpoint_row, job, blocked_for=5.0)
     assert pulse(second, endpoint_row, job).blocked_for == 20.0, "the longer pause counts"
     clock.advance(seconds=21)
-    pulse(first, endpoint_row, job, proved=True)
+    pulse(first, endpoint_row, job, answered=True)
     reply = pulse(second, endpoint_row, job)
-    assert (reply.blocked_for, reply.because, reply.openings) == (0.0, "", 0)
+    assert (reply.blocked_for, reply.error, reply.openings) == (0.0, "", 0)
 
 
 def test_a_lane_that_only_heard_of_a_pause_does_not_restore_it(endpoint_and_job: tuple[Endpoint, Batch]) -> None:
@@ -161,8 +161,8 @@ def test_a_lane_that_only_heard_of_a_pause_does_not_restore_it(endpoint_and_job:
     first, idle = create_lane(job), create_lane(job)
     pulse(first, endpoint_row, job, openings=1, opened=True)
     assert pulse(idle, endpoint_row, job).openings == 1
-    assert pulse(first, endpoint_row, job, proved=True).openings == 0
-    assert pulse(idle, endpoint_row, job, wish=0, openings=1).openings == 0
+    assert pulse(first, endpoint_row, job, answered=True).openings == 0
+    assert pulse(idle, endpoint_row, job, wanted=0, openings=1).openings == 0
     assert pulse(first, endpoint_row, job).openings == 0
 
 
@@ -175,7 +175,7 @@ def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(
 ) -> None:
     endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
-    pulse(first, endpoint_row, job, down=True, because="ServerError", detail="on fire")
+    pulse(first, endpoint_row, job, down=True, error="ServerError", detail="on fire")
     assert pulse(second, endpoint_row, job).down
     jobs_services.reset_endpoints([endpoint_row])
     assert not pulse(second, endpoint_row, job).down
@@ -188,7 +188,7 @@ def test_an_endpoint_that_is_down_is_asked_again_by_a_new_job_and_after_an_hour(
     """
     with fake_endpoint(Answer("on fire", 500)) as target:
         endpoint_row = endpoint(target.url, "m-1", concurrency=4)
-        EndpointState.objects.create(endpoint=endpoint_row, down_since=clock.now, because="AuthFailed", detail="old")
+        EndpointState.objects.create(endpoint=endpoint_row, down_since=clock.now, error="AuthFailed", detail="old")
         batch = launch_batch(source, endpoint_row)
         services.work_on_batch(batch.pk)
         assert len(target.bodies) == 1
@@ -206,9 +206,7 @@ def test_an_endpoint_that_is_down_is_asked_again_by_a_new_job_and_after_an_hour(
 
 def test_a_new_job_uses_an_endpoint_that_has_recovered(source: Source, models: str, clock: Clock) -> None:
     endpoint_row = endpoint(models)
-    EndpointState.objects.create(
-        endpoint=endpoint_row, down_since=clock.now - timedelta(days=30), because="ServerError"
-    )
+    EndpointState.objects.create(endpoint=endpoint_row, down_since=clock.now - timedelta(days=30), error="ServerError")
     batch = launch_batch(source, endpoint_row)
     assert services.work_on_batch(batch.pk) == 12
     assert not EndpointState.objects.get().openings

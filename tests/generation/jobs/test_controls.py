@@ -133,7 +133,7 @@ def test_the_page_links_to_the_endpoint_that_is_down(admin: Client, source: Sour
     unrelated = endpoint(models, "sim-judge")
     now = timezone.now()
     for target in (Endpoint.objects.get(name="sim-generator"), unrelated):
-        EndpointState.objects.create(endpoint=target, down_since=now, because="ServerError")
+        EndpointState.objects.create(endpoint=target, down_since=now, error="ServerError")
     life_cycle.pause(batch.pk, because="EndpointDown", detail="sim-generator (ServerError)")
     paused = text_of(admin.get(url_of(batch))).partition('id="paused"')[2].partition("</div>")[0]
     assert reverse("generation:endpoint", args=["sim-generator"]) in paused
@@ -144,7 +144,7 @@ def test_a_resting_batch_can_be_resumed_at_once(admin: Client, source: Source, m
     batch = launch_batch(source, endpoint(models))
     target = Endpoint.objects.get(name="sim-generator")
     until = timezone.now() + timedelta(hours=20)
-    EndpointState.objects.create(endpoint=target, blocked_until=until, because="RateLimited")
+    EndpointState.objects.create(endpoint=target, blocked_until=until, error="RateLimited")
     resume = reverse("generation:batch-resume", args=[batch.pk])
     assert resume not in text_of(admin.get(url_of(batch)))
     life_cycle.rest(batch.pk, until)

@@ -133,7 +133,7 @@ def test_the_budget_that_a_dead_lane_reserved_is_released(
     settings.MHB_LANES = 2
     batch = launch_batch(source, endpoint(models), budget_calls=6)
     dead = create_lane(batch)  # its worker was killed with all calls in flight
-    Lane.objects.filter(pk=dead.pk).update(flying=6)
+    Lane.objects.filter(pk=dead.pk).update(in_flight=6)
     batch = work_until_idle(batch)
     assert (batch.status, batch.calls) == (Batch.Status.RUNNING, 0)
     assert batch.rests_until == dead.until

@@ -239,14 +239,14 @@ def test_an_endpoint_shows_its_lanes_and_their_shares() -> None:
     first, second = create_lane(batch), create_lane(other)
     Lane.objects.filter(pk=first.pk).update(worker="one:1")
     now = timezone.now()
-    exchange(other, second, {target.pk: lane_report(2, flying=1)}, now)
-    exchange(batch, first, {target.pk: lane_report(9, flying=3)}, now)
+    exchange(other, second, {target.pk: lane_report(2, in_flight=1)}, now)
+    exchange(batch, first, {target.pk: lane_report(9, in_flight=3)}, now)
     live = BATCHES.live(batch)
     [status] = live.endpoints
-    assert [(lane.worker, lane.flying) for lane in status.lanes] == [("one:1", 3)]
-    assert (status.state, status.flying, status.share, status.others) == ("working", 3, 6, 2)
+    assert [(lane.worker, lane.in_flight) for lane in status.lanes] == [("one:1", 3)]
+    assert (status.state, status.in_flight, status.share, status.others) == ("working", 3, 6, 2)
     whole = endpoint_now(target)
-    assert [(lane.job, lane.share, lane.flying) for lane in whole.lanes] == [(batch.name, 6, 3), (other.name, 2, 1)]
+    assert [(lane.job, lane.share, lane.in_flight) for lane in whole.lanes] == [(batch.name, 6, 3), (other.name, 2, 1)]
     Lane.objects.update(until=now)
     assert endpoint_now(target).state == "idle", "expired lanes do not count"
 
@@ -256,11 +256,11 @@ def test_lanes_at_an_open_breaker_hold_only_their_calls_in_flight() -> None:
     batch, other = batch_asking(target), batch_asking(target, name="other")
     EndpointState.objects.create(endpoint=target)
     now = timezone.now()
-    pause = {"blocked_for": 60.0, "because": "ServerError", "openings": 1, "opened": True}
-    exchange(other, create_lane(other), {target.pk: lane_report(2, flying=1)}, now)
-    exchange(batch, create_lane(batch), {target.pk: lane_report(9, flying=3, **pause)}, now)
+    pause = {"blocked_for": 60.0, "error": "ServerError", "openings": 1, "opened": True}
+    exchange(other, create_lane(other), {target.pk: lane_report(2, in_flight=1)}, now)
+    exchange(batch, create_lane(batch), {target.pk: lane_report(9, in_flight=3, **pause)}, now)
     [status] = BATCHES.live(batch).endpoints
-    assert (status.state, status.flying, status.share, status.others) == ("open", 3, 3, 1)
+    assert (status.state, status.in_flight, status.share, status.others) == ("open", 3, 3, 1)
     EndpointState.objects.update(blocked_until=None, openings=0)
     [status] = BATCHES.live(batch).endpoints
     assert (status.share, status.others) == (6, 2), "the shares of before the pause"
@@ -269,10 +269,10 @@ def test_lanes_at_an_open_breaker_hold_only_their_calls_in_flight() -> None:
 @pytest.mark.parametrize(
     ("state", "name", "label"),
     [
-        ({"blocked": 60, "because": "RateLimited"}, "waiting", "rate limited"),
-        ({"blocked": 60, "because": "ServerError", "openings": 2}, "open", "circuit breaker open"),
-        ({"down": True, "because": "AuthFailed", "detail": HOSTILE}, "down", "unavailable"),
-        ({"blocked": -1, "because": "RateLimited"}, "idle", "idle"),
+        ({"blocked": 60, "error": "RateLimited"}, "waiting", "rate limited"),
+        ({"blocked": 60, "error": "ServerError", "openings": 2}, "open", "circuit breaker open"),
+        ({"down": True, "error": "AuthFailed", "detail": HOSTILE}, "down", "unavailable"),
+        ({"blocked": -1, "error": "RateLimited"}, "idle", "idle"),
     ],
 )
 def test_pages_show_what_is_wrong_with_an_endpoint(admin: Client, state: dict[str, Any], name: str, label: str) -> None:

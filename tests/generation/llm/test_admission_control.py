@@ -245,10 +245,10 @@ def test_all_waiting_calls_obey_a_retry_after() -> None:
         ticket = await gate.enter(0)
         gate.leave(ticket, RateLimited(retry_after=30))
         assert news == [1_000]
-        assert (gate.blocked_for, gate.because) == (30, "RateLimited")
+        assert (gate.blocked_for, gate.error) == (30, "RateLimited")
         await asyncio.gather(*(call_once(gate) for _ in range(5)))
         assert time.now == 1_030
-        assert gate.because == ""
+        assert gate.error == ""
 
     run_in_fake_time(work)
 
@@ -332,7 +332,7 @@ def test_failures_in_a_row_open_the_breaker_and_a_probe_closes_it() -> None:
             await call_once(gate, ServerError())
         assert gate.blocked_for == 0, "a success came in between"
         assert await call_once(gate, ServerError("on fire"))
-        assert (gate.blocked_for, gate.because, gate.detail) == (PAUSE, "ServerError", "on fire")
+        assert (gate.blocked_for, gate.error, gate.detail) == (PAUSE, "ServerError", "on fire")
 
         probes = []
 
