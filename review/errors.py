@@ -191,5 +191,9 @@ class RosterRefused(ReviewError, status=422):
     """The file was refused, and no account was created."""
 
 
+class WrongAnnotations(ReviewError, status=422):
+    """These annotations cannot be read."""
+
+
 class NotReserved(ReviewError, status=409):
     """This case cannot be assigned to this person."""

@@ -16,7 +16,7 @@ from review.rules.questions import RUBRIC_VALUES
 from review.rules.text import is_storable
 
 LABEL_STUDIO, ARGILLA = TOOLS = "label-studio", "argilla"
-MAX_BYTES = 2**26
+MAX_BYTES = 2**24
 CONFIG = """<View>
   <Header value="$title"/>
   <Text name="text" value="$text"/>

@@ -9,13 +9,23 @@ who imported it, from which tool and file. Nothing that a physician has written 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import IO
 
 from django.utils.translation import gettext as _
 
 from review import errors
 from review.access import visibility
 from review.assignments import claims, review_drafts
-from review.assignments.annotation_formats import Annotation, RefusedAnnotation, Task, tasks
+from review.assignments.annotation_formats import (
+    MAX_BYTES,
+    Annotation,
+    RefusedAnnotation,
+    Task,
+    WrongFile,
+    annotations,
+    files,
+    tasks,
+)
 from review.assignments.first_look import check_limits
 from review.audit.trail import record, recording_events
 from review.cases import queries
@@ -44,6 +54,27 @@ def open_tasks(benchmark: str, *, actor: object) -> Iterator[Task]:
     for case in queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator():
         if not visibility.requires_first_look(case):
             yield from tasks(case.pk, case.frozen)
+
+
+def task_files(tool: str, benchmark: str, *, actor: object) -> dict[str, str]:
+    """The files for a tool, by name: tasks of the cases that wait, and the tool's configuration."""
+    return dict(files(tool, open_tasks(benchmark, actor=actor)))
+
+
+def import_file(tool: str, file: IO[bytes], name: str, *, accounts: Iterable[str], actor: User) -> AnnotationImport:
+    """Import an uploaded export of a tool; see `import_annotations`.
+
+    `accounts`: NAME=ACCOUNT each. Raises WrongAnnotations.
+    """
+    pairs = [pair.rpartition("=") for pair in accounts if pair.strip()]
+    if wrong := ["".join(pair) for pair in pairs if not (pair[0] and pair[2])]:
+        raise errors.WrongAnnotations(_("%(pair)s is not NAME=ACCOUNT.") % {"pair": wrong[0][:100]})
+    try:
+        found = list(annotations(tool, file.read(MAX_BYTES + 1)))
+    except WrongFile as error:
+        raise errors.WrongAnnotations(f"{name[:100]}: {error}") from None
+    by_name = {annotator.strip(): account.strip() for annotator, _sign, account in pairs}
+    return import_annotations(found, accounts=by_name, source=f"{tool}, {name[:100]}", actor=actor)
 
 
 def import_annotations(

@@ -7,17 +7,19 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
+from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
-from review.assignments import claims
+from review.assignments import annotation_formats, annotations, claims
+from review.assignments.annotation_formats import RefusedAnnotation
 from review.cases import queries, services
 from review.cases.forms import LANGUAGE_CODE
 from review.common.api import NewestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import AnswersSerializer, ModelRowSerializer, SpecSerializer
+from review.common.serializers import AnswersSerializer, DataclassSerializer, ModelRowSerializer, SpecSerializer
 from review.models import Assignment, Case, Event, Review, User
 from review.rules.permissions import Can, UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
@@ -158,6 +160,52 @@ class SetBackSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000)
 
 
+class TasksQuery(serializers.Serializer[Any]):
+    """The tool, and whose cases."""
+
+    tool = serializers.ChoiceField(choices=annotation_formats.TOOLS)
+    benchmark = serializers.CharField(default="", max_length=64, help_text="Default: all.")
+
+
+class TasksSerializer(serializers.Serializer[Any]):
+    """Files for a tool, by name."""
+
+    files = serializers.DictField(child=serializers.CharField())
+
+
+class AnnotationsSerializer(serializers.Serializer[Any]):
+    """A tool's export of annotations, in JSON."""
+
+    tool = serializers.ChoiceField(choices=annotation_formats.TOOLS)
+    file = serializers.FileField(max_length=300)
+    accounts = serializers.CharField(
+        default="",
+        allow_blank=True,
+        max_length=20_000,
+        help_text="NAME=ACCOUNT, one a line, where the tool knows a physician by another name.",
+    )
+
+
+class DraftOfSerializer(serializers.Serializer[Any]):
+    """A draft that was stored."""
+
+    case = serializers.IntegerField()
+    account = serializers.CharField()
+
+
+class RefusedAnnotationSerializer(DataclassSerializer):
+    """An annotation that was not imported, and why."""
+
+    mirrors = RefusedAnnotation
+
+
+class AnnotationImportSerializer(serializers.Serializer[Any]):
+    """The drafts stored, and the annotations refused."""
+
+    drafts = DraftOfSerializer(many=True)
+    refusals = RefusedAnnotationSerializer(many=True)
+
+
 @extend_schema_view(list=extend_schema(parameters=[CaseQuery]))
 class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     """Cases, newest first."""
@@ -171,6 +219,27 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
         if self.action != "list":
             return super().get_queryset()
         return queries.cases(**validated_query(CaseQuery, self.request)).defer("spec")
+
+    @extend_schema(parameters=[TasksQuery], responses=TasksSerializer)
+    @action(detail=False, methods=["get"])
+    def tasks(self, request: Request) -> Response:
+        """The questions about waiting cases as files for Label Studio or Argilla."""
+        query = validated_query(TasksQuery, request)
+        files = annotations.task_files(query["tool"], query["benchmark"], actor=request.user)
+        return Response({"files": files})
+
+    @extend_schema(request={"multipart/form-data": AnnotationsSerializer}, responses=AnnotationImportSerializer)
+    @action(detail=False, methods=["post"], parser_classes=[MultiPartParser])
+    def annotations(self, request: Request) -> Response:
+        """Store annotations of another tool as drafts of the physicians who made them.
+
+        They check and submit them here. 422 if the file is not an export of the tool.
+        """
+        body, actor = validated_body(AnnotationsSerializer, request), signed_in_account(request)
+        file, accounts = body["file"], body["accounts"].splitlines()
+        result = annotations.import_file(body["tool"], file, file.name, accounts=accounts, actor=actor)
+        drafts = [{"case": case, "account": account} for case, account in result.drafts]
+        return Response(AnnotationImportSerializer({"drafts": drafts, "refusals": result.refusals}).data)
 
     @extend_schema(responses=WholeCaseSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:

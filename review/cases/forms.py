@@ -3,6 +3,7 @@
 from django import forms
 from django.utils.translation import gettext_lazy
 
+from review.assignments.annotation_formats import ARGILLA, LABEL_STUDIO
 from review.cases import queries
 from review.common.lists import ALL, Filters
 from review.labels import CASE_STATES, benchmark_label, language_label
@@ -11,6 +12,7 @@ from review.models import Case
 LANGUAGE_CODE = r"^[a-z]{2,3}$"  # ISO 639
 
 
+TOOL_LABELS = [(LABEL_STUDIO, "Label Studio"), (ARGILLA, "Argilla")]
 STATES = [ALL, *CASE_STATES.items(), (queries.IDLE, gettext_lazy("no activity for a week"))]
 
 
@@ -24,6 +26,22 @@ class PriorityForm(forms.Form):
     """The priority of a case; cases with a higher one are assigned first."""
 
     priority = forms.IntegerField(label=gettext_lazy("Priority"), min_value=-100, max_value=100)
+
+
+class AnnotationsForm(forms.Form):
+    """A file of annotations from another tool, and whose they are."""
+
+    tool = forms.ChoiceField(label=gettext_lazy("Tool"), choices=TOOL_LABELS)
+    file = forms.FileField(
+        label=gettext_lazy("File"), max_length=300, help_text=gettext_lazy("The tool's export in JSON, at most 16 MB.")
+    )
+    accounts = forms.CharField(
+        label=gettext_lazy("Accounts of annotators"),
+        required=False,
+        max_length=20_000,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text=gettext_lazy("NAME=ACCOUNT, one a line, where the tool knows a physician by another name."),
+    )
 
 
 class CaseFilters(Filters):

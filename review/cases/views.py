@@ -17,12 +17,12 @@ from review import errors
 from review.access import visibility
 from review.answers.marked_text import marks
 from review.answers.side_by_side import ReviewColumn, compare, named_columns
-from review.assignments import claims
+from review.assignments import annotation_formats, annotations, claims
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
 from review.cases.attention import attention
 from review.cases.bulk import ACTIONS, LanguageForm
-from review.cases.forms import CaseFilters, PriorityForm, WithdrawForm
+from review.cases.forms import AnnotationsForm, CaseFilters, PriorityForm, WithdrawForm
 from review.common.decorators import requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
 from review.labels import CASE_STATES, ROLES
@@ -81,6 +81,41 @@ def cases(request: HttpRequest) -> HttpResponse:
     rows = queries.cases(**filters.active).defer("spec")
     context = list_context(request, filters, rows, ("title", "state", "priority", "opened_at", "specialty"), ACTIONS)
     return render(request, "review/cases/cases.html", context, status=context["status"])
+
+
+@requires(Can.OVERSEE)
+@require_http_methods(["GET", "POST"])
+def annotate_elsewhere(request: HttpRequest) -> HttpResponse:
+    """Tasks of waiting cases for another tool; its annotations (POST), which become drafts."""
+    form, result = AnnotationsForm(request.POST or None, request.FILES or None), None
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            result = annotations.import_file(
+                data["tool"],
+                data["file"],
+                data["file"].name,
+                accounts=data["accounts"].splitlines(),
+                actor=signed_in_account(request),
+            )
+        except errors.WrongAnnotations as error:
+            form.add_error("file", str(error.detail))
+    benchmark = request.GET.get("benchmark", "")
+    context = {"form": form, "result": result, "benchmark": benchmark, "benchmarks": queries.benchmarks()}
+    return render(request, "review/cases/annotate_elsewhere.html", context, status=422 if form.errors else 200)
+
+
+@requires(Can.OVERSEE)
+@require_GET
+def task_file(request: HttpRequest, tool: str, name: str) -> HttpResponse:
+    """One of the files for another tool."""
+    known = tool in annotation_formats.TOOLS
+    written = annotations.task_files(tool, request.GET.get("benchmark", ""), actor=request.user) if known else {}
+    if name not in written:
+        raise Http404
+    kind = "application/xml" if name.endswith(".xml") else "application/json"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(written[name], content_type=kind, headers=headers)
 
 
 @requires(Can.OVERSEE)

@@ -22,8 +22,8 @@ class Command(BaseCommand):
         folder: Path = options["out"]
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            tasks = annotations.open_tasks(options["benchmark"], actor=OPERATOR)
-            for name, text in annotation_formats.files(options["format"], tasks):
+            written = annotations.task_files(options["format"], options["benchmark"], actor=OPERATOR)
+            for name, text in written.items():
                 (folder / name).write_text(text + "\n", encoding="utf-8")
                 self.stdout.write(str(folder / name))
         except OSError as error:

@@ -35,22 +35,15 @@ class Command(BaseCommand):
         file, actor = options["file"], User.objects.filter(username=options["by"]).first()
         if actor is None:
             raise CommandError(f"There is no account {options['by']}.")
-        if wrong := [pair for pair in options["annotator"] if not all(pair.rpartition("="))]:
-            raise CommandError(f"{wrong[0]} is not NAME=ACCOUNT.")
-        pairs = [pair.rpartition("=") for pair in options["annotator"]]
         try:
             with file.open("rb") as stream:
-                content = stream.read(annotation_formats.MAX_BYTES + 1)
-            result = annotations.import_annotations(
-                annotation_formats.annotations(options["format"], content),
-                accounts={name: account for name, _sign, account in pairs},
-                source=f"{options['format']}, {file.name}",
-                actor=actor,
-            )
+                result = annotations.import_file(
+                    options["format"], stream, file.name, accounts=options["annotator"], actor=actor
+                )
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}") from None
-        except (annotation_formats.WrongFile, ShownError) as error:
-            raise CommandError(f"{file}: {error}") from None
+        except ShownError as error:
+            raise CommandError(str(error)) from None
         if options["json"]:
             refusals = [{"where": refusal.where, "reason": refusal.reason} for refusal in result.refusals]
             self.stdout.write(json.dumps({"drafts": result.drafts, "refusals": refusals}, ensure_ascii=False))

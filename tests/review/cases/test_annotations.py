@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.test import Client
+from django.urls import reverse
 
 from review.assignments import claims, services
 from review.models import Case, Draft, Event, Review, User
@@ -138,3 +141,34 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, adela: User, content:
     path.write_text(content)
     with pytest.raises(CommandError, match="not"):
         call_command("import_annotations", str(path), "--format", "argilla", "--by", "adela")
+
+
+def test_page_and_api_hand_out_tasks_and_take_annotations(
+    client: Client, ana: User, adela: User, tmp_path: Path
+) -> None:
+    open_case()
+    client.force_login(adela)
+    page = reverse("review:annotate-elsewhere")
+    assert "records.json" in client.get(page).content.decode()
+    rows = json.loads(client.get(reverse("review:task-file", args=["argilla", "records.json"])).content)
+    assert rows == exported(tmp_path, "argilla")
+    assert client.get(reverse("review:task-file", args=["argilla", "tasks.json"])).status_code == 404
+    files = client.get(reverse("api:case-tasks"), {"tool": "argilla"}).json()["files"]
+    assert json.loads(files["records.json"]) == rows
+    content = json.dumps([annotated("argilla", row, approval(), "ana@example.org") for row in rows]).encode()
+
+    def upload(content: bytes, accounts: str) -> dict[str, Any]:
+        return {"tool": "argilla", "file": SimpleUploadedFile("x.json", content), "accounts": accounts}
+
+    assert client.post(page, upload(b"{}", "")).status_code == 422
+    assert client.post(page, upload(content, "ana")).status_code == 422
+    assert not Draft.objects.exists()
+    done = client.post(page, upload(content, "ana@example.org=ana")).content.decode()
+    assert "1 draft stored." in done
+    assert Draft.objects.get().physician == ana
+    assert not Review.objects.exists()
+    again = client.post(reverse("api:case-annotations"), upload(content, "ana@example.org=ana")).json()
+    assert again["drafts"] == []
+    assert "draft of their own" in again["refusals"][0]["reason"]
+    client.force_login(ana)
+    assert client.get(page).status_code == 403
