@@ -107,15 +107,15 @@ def annotate_elsewhere(request: HttpRequest) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 @require_GET
-def task_file(request: HttpRequest, tool: str, name: str) -> HttpResponse:
+def task_file(request: HttpRequest, tool: str, file: str) -> HttpResponse:
     """One of the files for another tool."""
     known = tool in annotation_formats.TOOLS
     written = annotations.task_files(tool, request.GET.get("benchmark", ""), actor=request.user) if known else {}
-    if name not in written:
+    if file not in written:
         raise Http404
-    kind = "application/xml" if name.endswith(".xml") else "application/json"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return HttpResponse(written[name], content_type=kind, headers=headers)
+    kind = "application/xml" if file.endswith(".xml") else "application/json"
+    headers = {"Content-Disposition": f'attachment; filename="{file}"'}
+    return HttpResponse(written[file], content_type=kind, headers=headers)
 
 
 @requires(Can.OVERSEE)

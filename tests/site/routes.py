@@ -65,6 +65,7 @@ def address(route: str, world: World) -> str:
         "id": world["ana"].pk,
         "object_id": 1,
         "case_id": case_of(route, world).pk,
+        "file": "records.json",
         "format_name": "jsonl",
         "item_id": world.calibration_id,
         "judgment_id": world.judgment_id,
@@ -82,6 +83,7 @@ def address(route: str, world: World) -> str:
         "rewording_id": world.rewording_id,
         "stage": "primary",
         "token": "no-token",
+        "tool": "argilla",
         "version": 1,
     }
     if "<path:object_id>" in route and "content_type" not in route:

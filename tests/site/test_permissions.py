@@ -132,6 +132,8 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "review/audit/site/":                                   ("403 403 403 200", "403 403 403 405"),
     "review/audit/check/":                                  ("403 403 403 302", "403 403 403 302"),
     "review/cases/":                                        ("403 403 403 200", "403 403 403 302"),
+    "review/cases/elsewhere/":                              ("403 403 403 200", "403 403 403 200"),
+    "review/cases/elsewhere/<slug:tool>/<str:file>":        ("403 403 403 200", "403 403 403 405"),
     "review/cases/<int:case_id>/":                          ("403 403 403 200", "403 403 403 405"),
     "review/cases/<int:case_id>/withdraw/":                 ("403 403 403 302", "403 403 403 302"),
     "review/cases/<int:case_id>/priority/":                 ("403 403 403 302", "403 403 403 302"),
@@ -277,6 +279,12 @@ def source_form(_world: World) -> dict[str, object]:
     }
 
 
+def annotations_form(world: World) -> dict[str, object]:
+    response = {"value": ["approve"], "user_id": "ana", "status": "submitted"}
+    row = {"metadata": {"case": world.waiting.pk, "field": "verdict"}, "responses": {"answer": [response]}}
+    return {"tool": "argilla", "file": SimpleUploadedFile("records.json", json.dumps([row]).encode())}
+
+
 def results_form(world: World) -> dict[str, object]:
     rubric = ReleasedRubric.objects.select_related("sample").filter(sample__release=world.release_id).order_by("pk")[0]
     row = {"sample": rubric.sample.key, "rubric": rubric.key, "model": "theirs", "met": True}
@@ -336,6 +344,7 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
     "review/rewordings/<int:rewording_id>/accept/": lambda _: {},
     "review/rewordings/<int:rewording_id>/object/": lambda _: {"reason": "It says something else."},
     "review/audit/check/": lambda _: {},
+    "review/cases/elsewhere/": annotations_form,
     "review/cases/<int:case_id>/withdraw/": lambda _: {"reason": "A copy of another."},
     "review/cases/<int:case_id>/priority/": lambda _: {"priority": "5"},
     "review/cases/<int:case_id>/specialty/": lambda _: {"specialty": "Cardiology"},
