@@ -461,7 +461,14 @@ def trials(samples: tuple[int, ...] = (10, 20, 30, 100)) -> Iterator[Trial]:
             random = np.random.default_rng(3)
             one, other, m = compared(random, pair, icc, 100_000)
             pairing, inside = correlation_of_models(one, m, other, m), intracluster_correlation(one, m)
-            planned = power_of_difference(*pair, criteria(random, c, icc), inside or 0.0, pairing=pairing or 0.0)
+            planned = float(
+                np.mean(
+                    [
+                        power_of_difference(*pair, criteria(random, c, icc), inside or 0.0, pairing=pairing or 0.0)
+                        for _ in range(20)  # of the sizes that the studies have
+                    ]
+                )
+            )
             yield Trial(
                 f"paired, {pair[0]:g} and {pair[1]:g}, ICC {icc}, {c} samples",
                 partial(paired_p, pair=pair, icc=icc, c=c),
