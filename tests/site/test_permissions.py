@@ -528,8 +528,8 @@ def test_an_allowed_post_changes_something(world: World, uploads: Any) -> None:
         visitor = Visitor(world, client, before)
         allowed = [route for route in POST_DATA if int(expected(route, name, "POST")) < 400]
         without_effect += [(name, route) for route in allowed if not visitor.request("POST", route)[1]]
-    # Ana holds a case, so asking for the next one gives her none. MHB's cases are first seen without
-    # their traps, so annotations of another tool are refused.
+    # Ana holds a case, so asking for the next one gives her none. MHB's cases are first seen
+    # without their traps, so annotations of another tool are refused.
     assert set(without_effect) <= {("ana", "review/next/"), ("adela", "review/cases/elsewhere/")}
 
 
