@@ -361,6 +361,8 @@ class Recipe:
     over others is refused. Kinds that are not named may be of any split. `review_draw`: how samples
     are drawn for review.
 
+    `intended`: what the samples are for and what is false in them, in sentences for the data card.
+
     `lineage` returns blocks that show how a draft was made, for the pages of sample and draft.
     `analysis` returns blocks on the data of all drafts of a batch, which it is given as a stream.
     `restart`: the name of the step at which the next version of a rejected sample begins, "" for
@@ -381,6 +383,7 @@ class Recipe:
     choices: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     control: Callable[[Draft], NewSample | None] | None = None
     may_share: str = ""
+    intended: str = ""
     finished: Callable[[Draft], NewSample | None] | None = None
     splits: Callable[[Mapping[str, Any]], Mapping[str, tuple[str, ...]]] | None = None
     review_draw: ReviewDraw | None = None

@@ -32,6 +32,7 @@ def data_card(release: Release, *, by_reference: bool = False) -> str:
             (task, registry.task_label(task), release.counts["task"][task]["samples"], share)
             for task, share in queries.task_shares(release).items()
         ],
+        "intended": intended_use(release.benchmark),
         "agreement": release.about.get("agreement", {}).get(ReleasedSample.Split.PUBLIC, []),
         "adjudicated": release.grounds.get(Ground.ADJUDICATED, 0),
         "adjudicated_share": f"{release.grounds.get(Ground.ADJUDICATED, 0) / max(release.reviewed, 1):.1%}",
@@ -53,13 +54,24 @@ def responsible_use(release: Release) -> dict[str, str | list[str]]:
         "dataAnnotationProtocol": _reviewed_how(release),
         "dataAnnotationPlatform": ["MHB"],
         "machineAnnotationTools": release.generators,
-        "dataUseCases": ["Measuring what language models get wrong in medicine. Not for training models."],
+        "dataUseCases": [intended_use(release.benchmark)],
         "dataLimitations": [*unreviewed, *simulated],
         "personalSensitiveInformation": [
             source["restrictions"] for source in release.sources if source["restrictions"]
         ],
         "dataReleaseMaintenancePlan": "A release never changes. DATACARD.md lists errata; the next version corrects them.",
     }
+
+
+def intended_use(benchmark: str) -> str:
+    """What the samples of a benchmark are for, what is false in them, and who may train on them."""
+    known = benchmark in registry.names()
+    use = registry.recipe(benchmark).intended if known else ""
+    trains = known and bool(getattr(registry.module(benchmark, "protocol").PROTOCOL, "example", None))
+    training = "Models may be trained on its training split, and on no other." if trains else "Not for training."
+    return (
+        f"{use or 'For measuring what language models get wrong in medicine.'} {training} Not for advice to patients."
+    )
 
 
 def _questions(release: Release) -> tuple[Question, ...]:

@@ -198,6 +198,10 @@ _GENERATED_KINDS = frozenset({GENERATED})
 
 RECIPE = Recipe(
     label=_("ClinHallu: reasoning about images, stage by stage"),
+    intended=(
+        "For locating where models hallucinate when they answer questions about medical images: in what they see, know or"
+        " conclude. Nothing in the questions is wrong on purpose."
+    ),
     kinds=frozenset({GENERATED, PUBLISHED}),
     roles=(
         ModelRole("generator", _("Generator: sees the images and writes the reference traces"), kinds=_GENERATED_KINDS),

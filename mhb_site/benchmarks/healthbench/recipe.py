@@ -46,6 +46,10 @@ def sample(draft: Draft) -> NewSample:
 
 RECIPE = Recipe(
     label=_("HealthBench: published conversations with rubrics"),
+    intended=(
+        "For measuring how well models answer questions about health, by the criteria that physicians "
+        "wrote. Nothing in the conversations is wrong on purpose."
+    ),
     kinds=frozenset({"dialogue"}),
     roles=(),
     steps=(per_draft(take_over),),

@@ -91,6 +91,10 @@ def _new_sample(draft: Draft, content: Mapping[str, Any], made: Mapping[str, str
 
 RECIPE = Recipe(
     label=_("MedHal: factual and non-factual statements"),
+    intended=(
+        "For measuring how well models tell factual medical statements from others. About half of the "
+        "statements are wrong on purpose, with an explanation."
+    ),
     kinds=pair_steps.GENERATED | {PUBLISHED},
     roles=(
         ModelRole(

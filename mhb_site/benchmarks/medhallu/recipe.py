@@ -246,6 +246,10 @@ _GENERATED_KINDS = frozenset({GENERATED})
 
 RECIPE = Recipe(
     label=_("MedHallu: hallucinated answers"),
+    intended=(
+        "For measuring how well models detect hallucinated answers to questions about biomedical "
+        "articles. Half of the answers are wrong on purpose."
+    ),
     kinds=frozenset({GENERATED, PUBLISHED}),
     roles=(
         ModelRole("generator", _("Generator: writes the hallucinated answers"), kinds=_GENERATED_KINDS),

@@ -51,6 +51,11 @@ def kept(data: Mapping[str, Any]) -> dict[str, Any]:
 
 RECIPE = Recipe(
     label=_("MedMistake: repeated mistakes"),
+    intended=(
+        "For measuring whether models repeat mistakes that models have made in conversations with "
+        "patients. The scenarios were chosen because a model failed them; what they say is not wrong on "
+        "purpose."
+    ),
     kinds=replication.GENERATED | {replication.PUBLISHED},
     # The engine takes the first role as the one that writes the sample.
     roles=(replication.ROLES[0], *conversation.ROLES, *clustering.ROLES, *replication.ROLES[1:]),

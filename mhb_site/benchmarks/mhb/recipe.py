@@ -321,6 +321,10 @@ def _specialty(record: Record) -> str:
 
 RECIPE = Recipe(
     label=_("MHB: hallucination traps"),
+    intended=(
+        "For measuring how often language models accept or extend what is false in a conversation or a "
+        "question about a report. The samples contain false medical claims on purpose."
+    ),
     kinds=frozenset({"dialogue", "report"}),
     # The paper uses Gemini 2.5 Pro "configured with default hyperparameters", so none are set here.
     roles=(

@@ -16,8 +16,9 @@ from django.urls import reverse
 
 from generation.models import Release
 from generation.outcomes import services as outcomes_services
+from generation.recipes import registry
 from generation.releases import export, services
-from generation.releases.data_card import data_card
+from generation.releases.data_card import data_card, intended_use
 from generation.releases.exporters import available
 from generation.releases.exporters.programs import verify_release
 from generation.releases.freezing.composition import Composition
@@ -213,6 +214,15 @@ def test_the_held_out_split_has_its_own_ratings(release: Release, tmp_path: Path
         assert manage.json("verify_release", tmp_path / split)["faults"] == []
     assert not rated_samples[0] & rated_samples[1]
     assert len(rated_samples[0] | rated_samples[1]) == 4
+
+
+def test_the_data_card_says_what_its_benchmark_is_for() -> None:
+    uses = {name: intended_use(name) for name in (*registry.names(), "removed")}
+    assert len(set(uses.values())) == len(uses)
+    assert "Not for training." in uses["mhb"]
+    assert "false medical claims on purpose" in uses["mhb"]
+    assert "Models may be trained on its training split" in uses["medhal"]
+    assert "Nothing in the conversations is wrong on purpose" in uses["healthbench"]
 
 
 def test_the_data_card_describes_reviewers_and_agreement(release: Release, tmp_path: Path) -> None:
