@@ -13,7 +13,6 @@ from evaluation.reports.queries import Report
 from review.common import csv_text
 
 PUBLISHED, OWN = "paper", "this run"
-HEAD = ("Group", "Model", "From")
 
 
 def paper_tables(report: Report) -> tuple[FilledTable, ...]:
@@ -92,7 +91,7 @@ def as_markdown(report: Report) -> str:
     """Each table of the paper in Markdown."""
     lines = [f"# {report.run.release}: in the layout of the paper", "", *_notices(report)]
     for each in paper_tables(report):
-        head = [*HEAD, *(column.label for column in each.table.columns)]
+        head, numbers = _head(each), len(each.table.columns)
         lines += [
             "",
             f"## {each.table.name}. {each.table.title}",
@@ -100,7 +99,10 @@ def as_markdown(report: Report) -> str:
             f"{each.table.place}. {each.table.note}".strip(),
             "",
         ]
-        lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(HEAD) + "---:|" * len(each.table.columns)]
+        lines += [
+            "| " + " | ".join(head) + " |",
+            "|" + "---|" * (len(head) - numbers) + "---:|" * numbers,
+        ]
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in _cells(each)]
     return "\n".join(lines) + "\n"
 
@@ -157,13 +159,20 @@ def as_latex(report: Report) -> str:
     for each in paper_tables(report):
         notices = " ".join(notice.strip(">* ") for notice in _notices(report))
         caption = f"{each.table.name}. {each.table.title}. {each.table.place}. {notices}".strip()
-        head = [*HEAD, *(column.label for column in each.table.columns)]
-        lines += ["", *latex_table(caption, head, _cells(each))]
+        lines += ["", *latex_table(caption, _head(each), _cells(each))]
     return "\n".join(lines) + "\n"
 
 
+def _head(each: FilledTable) -> list[str]:
+    group = ["Group"] if each.table.groups else []
+    return [*group, "Model", "From", *(column.label for column in each.table.columns)]
+
+
 def _cells(each: FilledTable) -> list[list[str]]:
-    return [[row.group, row.model, PUBLISHED if row.published else OWN, *row.cells] for row in each.rows]
+    return [
+        [*([row.group] if each.table.groups else []), row.model, PUBLISHED if row.published else OWN, *row.cells]
+        for row in each.rows
+    ]
 
 
 def _notices(report: Report) -> list[str]:

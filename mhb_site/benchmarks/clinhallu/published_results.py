@@ -8,7 +8,7 @@ from evaluation.published import Group, Measure, PaperColumn, PublishedRow, Publ
 from mhb_site.benchmarks.clinhallu.protocol import FREE, REP_K, REP_V, REP_VK
 
 CLOSED, OPEN = "Closed models", "Open models"
-GROUPS = (Group(OPEN), Group(CLOSED, ("gpt", "claude", "gemini", "grok", "flash", "plus", "-max", "o3", "o4")))
+GROUPS = (Group(CLOSED, ("gpt", "claude", "gemini", "grok", "flash", "plus", "-max", "o3", "o4")), Group(OPEN))
 DATASETS = {"vqa-rad": "VQA-RAD", "pathvqa": "PathVQA", "medframeqa": "MedFrameQA", "medxpertqa": "MedXpertQA"}
 METRICS = {"acc": ("Acc", "accuracy", FREE), "h_v": ("H^V", "h_visual", REP_K), "h_k": ("H^K", "h_knowledge", REP_V),
            "h_r": ("H^R", "h_reasoning", REP_VK)}  # fmt: skip
