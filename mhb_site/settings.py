@@ -61,6 +61,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "mhb_site.web.kept_forms.KeptFormsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -117,6 +118,7 @@ AUTH_PASSWORD_VALIDATORS = [
 # Of invitations, the only links that set a password.
 PASSWORD_RESET_TIMEOUT = ENV.invitation_hours * 3600
 LOGIN_URL = "account_login"
+CSRF_FAILURE_VIEW = "mhb_site.web.kept_forms.csrf_failure"
 LOGIN_REDIRECT_URL = "home"
 ACCOUNT_ADAPTER = "mhb_site.sign_in.adapters.ClosedAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}

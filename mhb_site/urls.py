@@ -4,12 +4,14 @@ from allauth.account.decorators import secure_admin_login
 from allauth.mfa.recovery_codes.views import generate_recovery_codes
 from allauth.mfa.totp.views import activate_totp, deactivate_totp
 from django.contrib import admin
+from django.contrib.auth.decorators import login_required
 from django.urls import include, path
 
 from evaluation.releases import views as releases_views
 from generation.images import views as images_views
 from mhb_site import views
 from mhb_site.sign_in import first_password, tokens
+from mhb_site.web import kept_forms
 from review.people.accounts import record_factor_changes
 
 # The admin uses the site's own sign-in, which asks for the second factor.
@@ -47,6 +49,7 @@ urlpatterns = [
     path("public/releases/<slug:name>/<int:version>/", releases_views.public, name="public-release-version"),
     path("api/", include("mhb_site.api")),
     path("styleguide/", views.styleguide, name="styleguide"),
+    path("kept/", login_required(kept_forms.kept_form), name="kept-form"),
     path("health/", views.health, name="health"),
 ]
 

@@ -81,6 +81,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "accounts/password/change/":                            ("200 200 200 200", "302 302 302 302"),
     "accounts/password/set/":                               ("302 302 302 302", "302 302 302 302"),
     "accounts/login/code/confirm/":                         ("302 302 302 302", "302 302 302 302"),
+    "kept/":                                                ("302 302 302 302", "302 302 302 302"),
     "accounts/tokens/":                                     ("302 302 302 302", "302 302 302 302"),
     "accounts/tokens/revoke/":                              ("405 405 405 405", "302 302 302 302"),
     "accounts/second-factor/":                              ("200 200 200 200", "405 405 405 405"),

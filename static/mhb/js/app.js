@@ -261,7 +261,11 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const login = document.body.dataset.login;
   if (xhr.responseURL && new URL(xhr.responseURL).pathname === login && location.pathname !== login) {
     event.detail.shouldSwap = false;
-    if (document.dispatchEvent(new Event("mhb:ended", { cancelable: true }))) location.reload();
+    if (document.dispatchEvent(new Event("mhb:ended", { cancelable: true }))) {
+      // What was posted is kept, and the page after signing in shows it.
+      if (event.detail.requestConfig.verb === "get") location.reload();
+      else location.assign(xhr.responseURL);
+    }
   }
 });
 
