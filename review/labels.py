@@ -178,6 +178,13 @@ POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
             "may object, otherwise adjudicators decide. Two adjudicators who approve different rubrics vote once more."
         ),
     ),
+    "signed_wording": (
+        _("Same rubrics, signed by two"),
+        _(
+            "Approval needs the same rubrics, word for word, from two physicians. A first reviewer who does not answer has "
+            "not agreed: adjudicators decide. Adjudicators whose rubrics still differ leave the sample undecided."
+        ),
+    ),
     "fresh_eyes_required": (
         _("New physicians for each version"),
         _("Physicians with a role in an earlier version of a sample cannot take a later one."),

@@ -17,6 +17,7 @@ from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
 from review.common.csv_text import BOM, END, line
+from review.rules.consolidation import same_wordings
 from review.rules.state_machine import Phase
 
 ANSWERS = {Phase.COMMIT.value: "blind", Phase.CONFIRM.value: "confirmed", Phase.DISCUSS.value: "discussed"}
@@ -56,9 +57,18 @@ def _review_data(
     physicians = {physician for case_reviews in reviews.values() for physician, *_fields in case_reviews}
     pseudonyms = {physician: pseudonym(secret, canary, physician) for physician in physicians}
     for key, version, case in samples:
+        _name_wordings([answers for *_about, answers in reviews[case]])
         for physician, simulated, role, phase, verdict, answers in reviews[case]:
             rater, is_simulated = pseudonyms[physician], "true" if simulated else "false"
             yield case, (key, str(version), rater, role, ANSWERS[phase], is_simulated), verdict, answers
+
+
+def _name_wordings(reviews: Sequence[dict[str, Any]]) -> None:
+    """Say in the findings of a case which of its raters word a rubric alike."""
+    for rubric in {key for answers in reviews for key in answers.get("rubrics", {})}:
+        findings = [answers.get("rubrics", {}).get(rubric, {}) for answers in reviews]
+        for finding, label in zip(findings, same_wordings(findings), strict=True):
+            finding["words"] = label
 
 
 def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
@@ -68,7 +78,7 @@ def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
         if value := answer.get("value"):
             yield "", question, str(value)
     for rubric, finding in sorted(answers.get("rubrics", {}).items()):
-        for question, name in (("rubric", "value"), ("severity", "severity")):
+        for question, name in (("rubric", "value"), ("severity", "severity"), ("wording", "words")):
             if value := finding.get(name):
                 yield rubric, question, str(value)
     if reason := answers.get("reason_code"):

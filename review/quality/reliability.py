@@ -26,6 +26,7 @@ from review.models import Case, Event, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
 from review.rules.case_spec import answers_from_json, spec_from_json
+from review.rules.consolidation import same_wordings
 from review.rules.questions import RETAINED_VALUES, RUBRIC_VALUES, Form
 from review.rules.reading_time import count_block_words
 from review.rules.state_machine import Phase, Role, State, Verdict
@@ -186,6 +187,8 @@ def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Cr
     criteria += [Criterion(f"question.{key}", key, (), False, _question_reader(key)) for key in sorted(older)]
     findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
     criteria.append(Criterion("rubric", gettext("Rubric adequacy"), findings, False, _read_findings))
+    wordings = ("generated", "corrected", "corrected-2")
+    criteria.append(Criterion("wording", gettext("Wording of the rubrics kept"), wordings, False, _read_wordings))
     if form.severities:
         levels = tuple(level.value for level in form.severities)
         criteria.append(Criterion("severity", gettext("Rubric severity"), levels, True, _read_severities))
@@ -217,6 +220,12 @@ def _read_findings(first: Answers, second: Answers) -> list[tuple[str, str]]:
         for key, finding in first["rubrics"].items()
     ]
     return [(one, other) for one, other in pairs if one and other]
+
+
+def _read_wordings(first: Answers, second: Answers) -> list[tuple[str, str]]:
+    """The words in which both keep a rubric: two corrections agree only if they are the same."""
+    both = [same_wordings([finding, second["rubrics"].get(key, {})]) for key, finding in first["rubrics"].items()]
+    return [(one, other) for one, other in both if one and other]
 
 
 def _read_severities(first: Answers, second: Answers) -> list[tuple[str, str]]:

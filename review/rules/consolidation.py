@@ -3,9 +3,10 @@
 Plain values. `review.cases.queries.settled_case` decides whose answers count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from review.rules.citations import Citation, identity, normalise
 from review.rules.questions import (
@@ -103,6 +104,22 @@ def comparable_rubrics(form: Form, answers: Answers) -> str:
     ]
     added = sorted((" ".join(addition.criterion.split()), sorted(addition.tags)) for addition in answers.added)
     return repr((retained, added))
+
+
+def same_wordings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How each rater words one rubric, from their stored answers: equal for equal words.
+
+    'generated' as it was given, 'corrected' with the first other wording, 'corrected-2' with the
+    second; empty for raters who do not keep the rubric.
+    """
+    wordings: dict[str, str] = {"": "generated"}
+    labels = []
+    for finding in findings:
+        words = " ".join(str(finding.get("wording", "")).split()) if finding.get("value") == "corrected" else ""
+        number = len(wordings)
+        label = wordings.setdefault(words, "corrected" if number == 1 else f"corrected-{number}")
+        labels.append(label if finding.get("value") in RETAINED_VALUES else "")
+    return labels
 
 
 def first_look_problems(form: Form, answers: Answers) -> list[Problem]:

@@ -129,6 +129,10 @@ class Policy:
         primary may object. Not in the paper; off for older cases. Needs `discussion`.
     objection_hours: how long the primary may object to a wording. 0: the primary is not asked and
         the case closes on the ground `corrected`.
+    signed_wording: "the final sample achieves consensus": an approval by two physicians needs
+        rubrics that both have submitted or accepted word for word. A primary who is not asked or
+        stays silent has not accepted, and two adjudicators whose rubrics still differ leave the
+        sample undecided. Off for older cases. Needs `settle_wording`.
     other_hospital: secondary and adjudicators must be from other hospitals than the primary.
     sign_with_password: submitting a review requires the password again.
     sign_with_second_factor: submitting a review requires a code of the physician's authenticator
@@ -150,6 +154,7 @@ class Policy:
     adjudicators_blind: bool = False
     settle_wording: bool = False
     objection_hours: int = 72
+    signed_wording: bool = False
     other_hospital: bool = False
     sign_with_password: bool = False
     sign_with_second_factor: bool = False
@@ -279,7 +284,8 @@ def _position(policy: Policy, received: dict[Opening, Opinion]) -> Position:
         if first.verdict != second.verdict:
             continue
         may_vote_again = policy.settle_wording and policy.discussion and phase is Phase.COMMIT
-        if may_vote_again and first.verdict is Verdict.APPROVE and first.wording != second.wording:
+        is_reworded = first.verdict is Verdict.APPROVE and first.wording != second.wording
+        if is_reworded and (may_vote_again or policy.signed_wording):
             continue
         return _closed(first.verdict, Ground.ADJUDICATED)
     return Position(State.REJECTED, ground=Ground.UNDECIDED)
@@ -290,10 +296,12 @@ def _rewording_position(policy: Policy, secondary: Opinion) -> Position | None:
     asked = secondary.declared is Declaration.WORDING and policy.objection_hours > 0
     if secondary.declared is Declaration.MEANING or (asked and secondary.consent is Consent.OBJECTED):
         return None
+    if asked and secondary.consent is None:
+        return Position(State.SECONDARY, awaits_consent=True)
+    if policy.signed_wording and secondary.consent is not Consent.ACCEPTED:
+        return None
     if not asked:
         return _closed(Verdict.APPROVE, Ground.CORRECTED)
-    if secondary.consent is None:
-        return Position(State.SECONDARY, awaits_consent=True)
     return _closed(
         Verdict.APPROVE, Ground.CONSENSUS if secondary.consent is Consent.ACCEPTED else Ground.OBJECTION_LAPSED
     )

@@ -46,7 +46,7 @@ EVIDENCE: dict[str, tuple[CitationKind, ...]] = {
 
 # secondary, secondary_confirms, inadequate_rejects and discussion keep their defaults, which follow
 # the paper's review. Naturalness comes first, because a marked trap no longer looks natural.
-POLICY = Policy(reveal_first_look=True, settle_wording=True)
+POLICY = Policy(reveal_first_look=True, settle_wording=True, signed_wording=True)
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:

@@ -127,7 +127,7 @@ def test_the_form_asks_the_papers_four_criteria_and_every_rubric():
     ]
     assert all(question.help for question in case.form.questions)
     assert [(rubric.key, rubric.tags) for rubric in case.form.rubrics] == [("R1", ("A1",)), ("R2", ("A1",))]
-    assert case.policy == Policy(reveal_first_look=True, settle_wording=True)
+    assert case.policy == Policy(reveal_first_look=True, settle_wording=True, signed_wording=True)
     assert (case.benchmark, case.lineage, case.version, case.language) == ("mhb", "mhb-dialogue-000001", 2, "en")
 
 

@@ -68,7 +68,7 @@ def test_agreement_by_criterion(ana: User, bo: User) -> None:
     review_by_both(ana, bo, approval(), rejection(), number=2)
     review_by_both(ana, bo, correction("Says so."), inadequate_rubric(), number=3)
     by_criterion = lines()
-    assert list(by_criterion) == ["verdict", "question.natural", "question.aligned", "rubric"]
+    assert list(by_criterion) == ["verdict", "question.natural", "question.aligned", "rubric", "wording"]
     verdict, rubric = by_criterion["verdict"].agreement, by_criterion["rubric"].agreement
     assert (verdict.cases, verdict.n) == (3, 3)
     assert verdict.raw.value == pytest.approx(1 / 3)
@@ -144,6 +144,14 @@ def test_severity_and_scales_are_ordinal(ana: User, bo: User) -> None:
     assert [key for key, line in by_criterion.items() if line.ordinal] == ["question.plain", "severity"]
     assert by_criterion["severity"].agreement.n == 2
     assert by_criterion["severity"].agreement.raw.value == 0
+
+
+def test_two_corrections_agree_only_in_the_same_words(ana: User, bo: User) -> None:
+    one, other = correction("Says that the drug is invented."), correction("Says that the drug is unknown.")
+    review_by_both(ana, bo, one, other)
+    assert lines()["rubric"].agreement.raw.value == 1  # both say that it needs a correction
+    assert lines()["wording"].agreement.n == 2
+    assert lines()["wording"].agreement.raw.value == 0.5  # the other rubric stays as it was
 
 
 def test_the_severity_of_a_rubric_that_one_reviewer_removed_is_not_compared(ana: User, bo: User) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
@@ -102,6 +103,18 @@ def test_an_outcome_that_is_deleted_or_changed_in_the_database_is_named(
         sql(statement)
     [fault] = verification.check(verification.CheckProgress())
     assert (fault.what, fault.case) == (verification.FaultCode.CASE_REWORDING, case.pk)
+
+
+def test_where_rubrics_are_signed_silence_sends_the_case_to_adjudication(
+    db: None, ana: User, bo: User, client: Client, clock: Clock
+) -> None:
+    case, rewording = ask_for_consent(ana, bo, policy=replace(SETTLE, signed_wording=True))
+    client.force_login(ana)
+    assert "Your agreement is needed" in text_of(client.get(reverse("review:rewording", args=[rewording.pk])))
+    assert "or two further physicians decide" in text_of(client.get(reverse("review:workbench")))
+    clock.advance(seconds=73 * 3600)
+    assert services.lapse_due() == 1
+    assert state_and_ground(case) == (State.ADJUDICATION, "")
 
 
 @pytest.mark.both

@@ -35,6 +35,7 @@ policies = st.builds(
     discussion=st.booleans(),
     fresh_eyes_required=st.booleans(),
     settle_wording=st.booleans(),
+    signed_wording=st.booleans(),
     objection_hours=st.sampled_from([0, 72]),
     primary=st.booleans(),
 )
@@ -171,7 +172,7 @@ def test_the_order_of_the_two_adjudicators_does_not_matter(drawn: tuple[Policy, 
         if opinion.role not in ADJUDICATORS:
             return opinion
         other = ADJUDICATORS[1 - ADJUDICATORS.index(opinion.role)]
-        return Opinion(other, opinion.phase, opinion.verdict, opinion.inadequate)
+        return replace(opinion, role=other)
 
     one, two = position(policy, history), position(policy, [mirror(opinion) for opinion in history])
     assert (one.state, one.ground, len(one.openings)) == (two.state, two.ground, len(two.openings))
@@ -349,3 +350,25 @@ def test_different_rubrics_are_a_rewording_or_a_dissent(
     assert position(policy, [one, blind(A), other], withdrawn=True).state.final
     if now.state is State.ADJUDICATION:
         assert position(policy, [one, blind(A), other, *votes(Phase.COMMIT, A, A)]).ground is Ground.ADJUDICATED
+
+
+@pytest.mark.parametrize(("hours", "consent"), [(0, None), (72, Consent.LAPSED), (72, Consent.OBJECTED)])
+def test_where_rubrics_are_signed_silence_is_dissent_and_different_rubrics_stay_undecided(
+    hours: int, consent: Consent | None
+) -> None:
+    policy = Policy(settle_wording=True, signed_wording=True, objection_hours=hours)
+    one = replace(primary(A), wording="as it was")
+    other = replace(confirmed(A), wording="corrected", declared=Declaration.WORDING, consent=consent)
+    case = [one, blind(A), other]
+    assert position(policy, case).state is State.ADJUDICATION
+    first, second = (replace(vote, wording=vote.role.value) for vote in votes(Phase.COMMIT, A, A))
+    again = [replace(vote, phase=Phase.DISCUSS) for vote in (first, second)]
+    undecided = position(policy, [*case, first, second, *again])
+    assert undecided == Position(State.REJECTED, ground=Ground.UNDECIDED)
+    alike = [again[0], replace(again[1], wording=again[0].wording)]
+    assert position(policy, [*case, first, second, *alike]).ground is Ground.ADJUDICATED
+    alone = replace(policy, discussion=False)
+    assert position(alone, [*case, first, second]).ground is Ground.UNDECIDED
+    accepted = replace(other, consent=Consent.ACCEPTED)
+    if hours:
+        assert position(policy, [one, blind(A), accepted]).ground is Ground.CONSENSUS
