@@ -1,6 +1,6 @@
 """How fast the data sets behind MedHal are imported.
 
-`python -m bench.imports [ROWS] [--postgresql] [--json]`.
+`python -m bench.imports [ROWS] [FORMAT ...] [--postgresql] [--json]`.
 
 Rows are as long as the published ones: a clinical note has 12 extracted values, as MedHal's 327,568
 statements from 22,000 notes imply, and an article 20,000 characters. Each import runs in its own
@@ -9,7 +9,7 @@ process on an empty site.
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,14 +91,14 @@ def write_files(format_name: str, folder: Path, count: int) -> Path:
     return path
 
 
-def measure(rows: int, database: str) -> Iterator[Any]:
+def measure(rows: int, database: str, formats: Sequence[str] = FORMATS) -> Iterator[Any]:
     """The speed and memory of the import of each format."""
     import tempfile
 
     from bench.core import at_least, at_most, without_goal
     from bench.medhal import site
 
-    for format_name in FORMATS:
+    for format_name in formats:
         with site(database) as empty, tempfile.TemporaryDirectory() as folder:
             empty.run("migrate")
             line = empty.run("import", str(write_files(format_name, Path(folder), rows)), format_name)
@@ -114,7 +114,9 @@ def main() -> None:
     from bench.core import as_json, table
 
     numbers = [int(argument) for argument in sys.argv[1:] if argument.isdecimal()]
-    rows = list(measure(numbers[0] if numbers else ROWS, "PostgreSQL" if "--postgresql" in sys.argv else "SQLite"))
+    formats = [argument for argument in sys.argv[1:] if argument in FORMATS] or FORMATS
+    database = "PostgreSQL" if "--postgresql" in sys.argv else "SQLite"
+    rows = list(measure(numbers[0] if numbers else ROWS, database, formats))
     print(as_json(rows) if "--json" in sys.argv else table(rows))
 
 

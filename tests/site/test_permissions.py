@@ -403,7 +403,7 @@ WITHOUT_EFFECT = {
     "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
     "accounts/second-factor/totp/activate/", "accounts/second-factor/recovery-codes/generate/",
     "accounts/tokens/", "accounts/tokens/revoke/",
-    "review/forms/<slug:benchmark>/preview/",
+    "review/forms/<slug:benchmark>/preview/", "kept/",
 }  # fmt: skip
 
 
