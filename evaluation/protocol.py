@@ -86,14 +86,14 @@ class DataSet:
 
     `name` identifies it in URLs; 'combined' is reserved. No two data sets of a protocol share both
     task and variant.
-    `usual`: whether a launch that names no data sets includes it.
+    `by_default`: whether a launch that names no data sets includes it.
     """
 
     name: str
     label: str
     task: str
     variant: str = ""
-    usual: bool = True
+    by_default: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +212,8 @@ class Protocol:
     - `by_rubric`: rubrics that are judged differently from all others, by key.
     - `sample_judging`: how to judge all rubrics of a sample in one call, if a run asks for that. It
       cannot be combined with `by_rubric`.
-    - `validated`: how many responses physicians check to validate the judge, unless told otherwise:
-      a number, or '10%' of each stratum.
+    - `validation_sample`: how many responses physicians check to validate the judge, unless told
+      otherwise: a number, or '10%' of each stratum.
 
     Texts:
     - `composed`: the text shown to judges, `read` and physicians, if that is more than the text of
@@ -268,7 +268,7 @@ class Protocol:
     presets: Mapping[str, CountingPreset] = field(default_factory=dict)
     wrong: frozenset[str] | None = None
     judge_temperature: float | None = None
-    validated: str = "100"
+    validation_sample: str = "100"
     sample_judging: SampleJudging | None = None
     by_rubric: Mapping[str, Judging] = field(default_factory=dict)
     ask_on: Callable[[Sample, Ask, Mapping[str, str]], Ask | None] | None = None

@@ -83,16 +83,16 @@ class NothingNew(GenerationError, status=409):
     """The approved samples are the same as in the latest release with this name. There is nothing new to freeze."""
 
 
-class UnfitFormat(GenerationError, status=422):
+class FormatDoesNotFit(GenerationError, status=422):
     """This format needs samples with one question each and answers that are decided by a judge. The samples of this
     benchmark are different."""
 
 
-class UntrainedFormat(UnfitFormat, status=422):
+class UntrainedFormat(FormatDoesNotFit, status=422):
     """This format is for training a detector, and this benchmark has no samples for that."""
 
 
-class NothingToEarn(GenerationError, status=422):
+class NoPositivePoints(GenerationError, status=422):
     """This format needs samples with a criterion that earns points. Freeze a release without these samples."""
 
 
@@ -144,7 +144,7 @@ class NotRepeatable(GenerationError, status=409):
     """The settings of this job cannot be used to repeat it."""
 
 
-class UnlikeBenchmark(GenerationError, status=400):
+class JobOfOtherBenchmark(GenerationError, status=400):
     """The job to repeat belongs to another benchmark."""
 
 

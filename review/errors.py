@@ -53,7 +53,7 @@ class NotSimulated(ReviewError, status=403):
     """This account belongs to a person. Simulated physicians can only use accounts created for them."""
 
 
-class NotYours(ReviewError, status=404):
+class NotAssigned(ReviewError, status=404):
     """This case is not assigned to you."""
 
 

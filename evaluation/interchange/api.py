@@ -19,7 +19,7 @@ from evaluation.interchange.comparing import Flip, RunComparison
 from evaluation.models import ResultsImport, ResultsRefusal
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
-from evaluation.runs.api import PowerSerializer, WholeRunSerializer, whole_run
+from evaluation.runs.api import PowerSerializer, WholeRunSerializer, run_values
 from evaluation.runs.kind import RUNS
 from generation import tasks
 from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer
@@ -150,7 +150,7 @@ class AddModel(APIView):
         run, body = RUNS.get(pk), validated_body(AddModelSerializer, request)
         adding.add_model(run.pk, body["endpoint"], money=body.get("budget_money"), calls=body.get("budget_calls"))
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data, status=202)
+        return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data, status=202)
 
 
 class EstimateModel(APIView):

@@ -18,10 +18,10 @@ from django.db.models import F, QuerySet
 
 import evaluation
 from evaluation import errors
-from evaluation.interchange.evidence import judging
-from evaluation.interchange.evidence.software import REQUIRED, software
 from evaluation.interchange.programs import verify_run
 from evaluation.interchange.programs.rows import OPEN
+from evaluation.interchange.provenance import judging
+from evaluation.interchange.provenance.software import REQUIRED, software
 from evaluation.judges.queries import validation_of
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.protocol import Protocol

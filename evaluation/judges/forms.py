@@ -30,4 +30,4 @@ class ValidationForm(forms.Form):
 
     def __init__(self, run: Run, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["n"].initial = registry.protocol(run.release.benchmark).validated
+        self.fields["n"].initial = registry.protocol(run.release.benchmark).validation_sample

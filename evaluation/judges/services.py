@@ -44,7 +44,7 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     if protocol.judge is None:
         raise errors.NothingToValidate
     try:
-        amount = parse_amount(str(n) or protocol.validated)
+        amount = parse_amount(str(n) or protocol.validation_sample)
     except ValueError:
         raise errors.WrongAmount(str(n)[:40]) from None
     existing = Validation.objects.filter(run=run).first()

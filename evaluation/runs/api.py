@@ -156,7 +156,7 @@ class RunEstimateSerializer(LaunchEstimateSerializer):
     power = PowerSerializer(many=True)
 
 
-def whole_run(run: Run) -> dict[str, Any]:
+def run_values(run: Run) -> dict[str, Any]:
     """The values of `WholeRunSerializer`."""
     renamed = ("release_version", "datasets", "further_judges", "answers", "judgments")
     fields = [name for name in RunSerializer.Meta.fields if name not in renamed]
@@ -176,7 +176,7 @@ def whole_run(run: Run) -> dict[str, Any]:
     }
 
 
-register_answer(RUNS.name, WholeRunSerializer, whole_run)
+register_answer(RUNS.name, WholeRunSerializer, run_values)
 
 
 class LeaveOutSerializer(serializers.Serializer[Any]):
@@ -197,7 +197,7 @@ class LeaveOut(APIView):
         run, body = RUNS.get(pk), validated_body(LeaveOutSerializer, request)
         leaving.leave_out(run.pk, endpoints_queries.endpoint(name), because=body["because"])
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data)
+        return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data)
 
 
 class AddAgain(APIView):
@@ -211,7 +211,7 @@ class AddAgain(APIView):
         run = RUNS.get(pk)
         leaving.add_again(run.pk, endpoints_queries.endpoint(name))
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data, status=202)
+        return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data, status=202)
 
 
 class Runs(ListAPIView[Run]):
@@ -231,7 +231,7 @@ class Runs(ListAPIView[Run]):
         settings = run_settings(validated_body(LaunchRunSerializer, request))
         run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(whole_run(RUNS.get_with_status(run.pk))).data, status=202)
+        return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data, status=202)
 
 
 class EstimateRun(APIView):

@@ -73,7 +73,9 @@ def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
     """The data sets that a run with these settings would ask; by default the usual ones."""
     available = data_sets_in(settings.release)
     return tuple(
-        dataset for dataset in available if (dataset.name in settings.datasets if settings.datasets else dataset.usual)
+        dataset
+        for dataset in available
+        if (dataset.name in settings.datasets if settings.datasets else dataset.by_default)
     )
 
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from generation import errors
-from generation.batches import bulk_making, launch, queries, rounds, services
+from generation.batches import bulk_samples, launch, queries, rounds, services
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import requeue_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile, Trial
@@ -76,11 +76,11 @@ class BatchKind(JobKind[Batch]):
         return endpoints_queries.endpoints_of(job)
 
     def is_open(self, pk: int) -> bool:
-        return super().is_open(pk) or bulk_making.has_waiting_drafts(self.model.objects.get(pk=pk))
+        return super().is_open(pk) or bulk_samples.has_waiting_drafts(self.model.objects.get(pk=pk))
 
     def clean_up(self) -> None:
-        for batch in bulk_making.batches_with_waiting_drafts():
-            bulk_making.make_waiting_samples(batch)
+        for batch in bulk_samples.batches_with_waiting_drafts():
+            bulk_samples.make_waiting_samples(batch)
         requeue_expired(BarrierRound)
 
     def discard_waiting(self, pk: int) -> None:

@@ -304,10 +304,10 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
     """Complete the given values of a launch with a batch's; see `JobKind.repeat_settings`.
 
     Roles and overrides are replaced one by one; another preset drops the batch's overrides. Raises
-    UnlikeBenchmark.
+    JobOfOtherBenchmark.
     """
     if given.get("benchmark", batch.benchmark) != batch.benchmark:
-        raise errors.UnlikeBenchmark
+        raise errors.JobOfOtherBenchmark
     recipe = registry.recipe(batch.benchmark)
     default_prompts = (
         registry.resolve_prompt_set(batch.benchmark, "", batch.preset)

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import transaction
 
 from generation import errors
-from generation.batches import bulk_making, queries, rounds
+from generation.batches import bulk_samples, queries, rounds
 from generation.drafts import pre_review_checks
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
@@ -91,7 +91,7 @@ def _work_on_batch(batch: Batch) -> int:
         return taken
 
     started_at = time.monotonic()
-    done = bulk_making.make_published_samples(batch)
+    done = bulk_samples.make_finished_samples(batch)
     # Out of time, leave the remaining published records to the next lane, which makes them in bulk:
     # the work below would make them one by one.
     if not done or time.monotonic() - started_at < settings.MHB_LANE_SECONDS:
@@ -103,7 +103,7 @@ def _work_on_batch(batch: Batch) -> int:
         undone = Draft.objects.filter(batch=batch, status__in=(Status.QUEUED, Status.RUNNING))
         is_open = undone.filter(record=first, at_barrier=False).exists()
         life_cycle.pause_after_first(batch, is_open=is_open, others=undone.exists())
-    bulk_making.make_waiting_samples(batch)
+    bulk_samples.make_waiting_samples(batch)
     settle(batch.pk)
     return done
 

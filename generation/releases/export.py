@@ -61,7 +61,7 @@ def check_fits(
 ) -> exporters.Exporter:
     """Check that a format can hold the release, and return its exporter.
 
-    Raises UnknownExportFormat, UnfitFormat, UntrainedFormat, NotByReference, NoSupervision,
+    Raises UnknownExportFormat, FormatDoesNotFit, UntrainedFormat, NotByReference, NoSupervision,
     WrongStages.
     """
     exporter = exporter_of(format_name)
@@ -74,9 +74,9 @@ def check_fits(
     if exporter.asks:
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _messages(release, first.exported, first.key, first.task) is None:
-            raise errors.UnfitFormat(format_name)
+            raise errors.FormatDoesNotFit(format_name)
     if exporter.judges and registry.judging(release.benchmark) is None:
-        raise errors.UnfitFormat(format_name)
+        raise errors.FormatDoesNotFit(format_name)
     if exporter.trains:
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _training(release, first.exported, first.key, first.task) is None:
@@ -89,7 +89,7 @@ def check_samples(
 ) -> exporters.Exporter:
     """Check a format against all samples of the release, and return its exporter.
 
-    Raises what `check_fits` raises, and NothingToEarn, which names samples.
+    Raises what `check_fits` raises, and NoPositivePoints, which names samples.
     """
     exporter = check_fits(release, format_name, by_reference=by_reference, stages=stages)
     if exporter.earns:
@@ -100,7 +100,7 @@ def check_samples(
             earning = values.exclude(value__startswith="-").exclude(value="0")
         without = ReleasedSample.objects.filter(~Exists(earning), release=release).order_by("position")
         if keys := list(without.values_list("key", flat=True)[: MAX_NAMED + 1]):
-            raise errors.NothingToEarn(", ".join(keys[:MAX_NAMED]) + (", …" if len(keys) > MAX_NAMED else ""))
+            raise errors.NoPositivePoints(", ".join(keys[:MAX_NAMED]) + (", …" if len(keys) > MAX_NAMED else ""))
     return exporter
 
 
@@ -160,7 +160,7 @@ def fitting_formats(release: Release, *, by_reference: bool = False) -> list[tup
     """The formats that can hold this release, with their labels."""
     choices = []
     for name in exporters.available():
-        with contextlib.suppress(errors.UnfitFormat, errors.NotByReference, errors.NoSupervision):
+        with contextlib.suppress(errors.FormatDoesNotFit, errors.NotByReference, errors.NoSupervision):
             choices.append((name, check_fits(release, name, by_reference=by_reference).label))
     return choices
 
@@ -178,7 +178,7 @@ def _with_training(release: Release, samples: Iterator[dict[str, Any]]) -> Itera
     for sample in samples:
         training = _training(release, sample, sample["sample_id"], sample["task"])
         if training is None:
-            raise errors.UnfitFormat(sample["sample_id"])
+            raise errors.FormatDoesNotFit(sample["sample_id"])
         yield {**sample, "training": training}
 
 
@@ -187,11 +187,11 @@ def _with_messages(release: Release, samples: Iterator[dict[str, Any]], *, judge
     for sample in samples:
         messages = _messages(release, sample, sample["sample_id"], sample["task"])
         if messages is None:
-            raise errors.UnfitFormat(sample["sample_id"])
+            raise errors.FormatDoesNotFit(sample["sample_id"])
         identity = sample["sample_id"], sample["task"], sample["content"]
         judging = registry.judge_messages(release.benchmark, *identity) if judges else []
         if judging is None:
-            raise errors.UnfitFormat(sample["sample_id"])
+            raise errors.FormatDoesNotFit(sample["sample_id"])
         yield {**sample, "messages": messages, **({"judging": judging} if judges else {})}
 
 

@@ -99,7 +99,7 @@ def _record_erratum(sample: Sample, kind: Kind, actor: User | None, reason: str)
 def reviewed_sample_id(physician: User, review_id: int) -> int:
     """The id of the approved sample behind a physician's own review, if they may know the outcome.
 
-    Raises NotYours if the review is not theirs, and UnknownSample.
+    Raises NotAssigned if the review is not theirs, and UnknownSample.
     """
     review = visibility.own_review(physician, review_id)
     version = reportable_version(physician, review)

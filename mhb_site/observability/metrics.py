@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from evaluation.interchange.evidence.software import software
+from evaluation.interchange.provenance.software import software
 from generation.jobs import kinds
 from generation.models import Import, Job, JobError, Lane, WorkerBeat
 from generation.models.work import Work

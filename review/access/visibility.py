@@ -212,10 +212,10 @@ def reviews_by(physician: User) -> QuerySet[Review]:
 
 
 def own_review(physician: User, review_id: int) -> Review:
-    """One of the physician's own reviews. Raises NotYours for any other, existing or not."""
+    """One of the physician's own reviews. Raises NotAssigned for any other, existing or not."""
     review = reviews_by(physician).filter(pk=review_id).first()
     if review is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     return review
 
 

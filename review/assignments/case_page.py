@@ -169,7 +169,7 @@ def render_case(
         "agreement_confirmed": "agreed" in request.POST,
         "comparison": compare(full_form, columns) if len(columns) > 1 else None,
         "changes": None if first_look_due else _changes(assignment.case, spec),
-        "why": translate(assignment.why) % {"version": assignment.case.version},
+        "why": translate(assignment.reason) % {"version": assignment.case.version},
         "blind": blind,
         "first_look_due": first_look_due,
         "takes_next": not first_look_due

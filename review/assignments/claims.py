@@ -68,7 +68,7 @@ def _claim_candidate(search: eligibility.SearchRound, physician: User) -> Assign
         claimed = queries.assignment_for_post(key)
         now = timezone.now()
         reason = eligibility.claim_reason(claimed, physician, search)
-        values = {"token": uuid.uuid4(), "hold": Hold.HELD, "lease_until": now + lease(), "why": reason}
+        values = {"token": uuid.uuid4(), "hold": Hold.HELD, "lease_until": now + lease(), "reason": reason}
         # The search read a snapshot: what it found may have been claimed or reserved since.
         free = Q(hold=Hold.OPEN) | Q(hold=Hold.HELD, lease_until__lt=now)
         unreserved = Q(reserved_for=None) | Q(reserved_for=physician)
@@ -122,13 +122,13 @@ def fenced_assignment(physician: User, assignment_id: int, token: uuid.UUID) -> 
     """Lock and return the assignment if `token` is still valid for it. Needs a transaction.
 
     Raises:
-        NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
+        NotAssigned, LeaseLost, AlreadySubmitted, CaseClosed.
     """
     require(physician, Can.REVIEW)
     rows = Assignment.objects.select_for_update(of=("self",)).select_related("case").defer("case__spec")
     assignment = rows.filter(pk=assignment_id).first()
     if assignment is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     return fence(assignment, physician, token)
 
 
@@ -157,7 +157,7 @@ def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignme
         physician, assignment
     ):
         raise errors.LeaseLost
-    raise errors.NotYours
+    raise errors.NotAssigned
 
 
 def _submitted(assignment: Assignment, physician: User, **conditions: object) -> bool:
@@ -173,7 +173,7 @@ def release(physician: User, assignment_id: int, token: uuid.UUID) -> None:
     Raises:
         TooManyReleases: the hourly limit is reached. Without it, a physician could browse all
             waiting cases by returning one and taking the next.
-        NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
+        NotAssigned, LeaseLost, AlreadySubmitted, CaseClosed.
     """
     assignment = _uncommitted_assignment(physician, assignment_id, token)
     _check_release_limit(physician)
@@ -204,7 +204,7 @@ def report_problem(physician: User, assignment_id: int, text: str) -> None:
     """Notify all admins that something is wrong with a case. Its assignment does not change.
 
     Raises:
-        NotYours: the physician neither holds this assignment nor submitted a review for it.
+        NotAssigned: the physician neither holds this assignment nor submitted a review for it.
         TooLong, TooManyComments.
     """
     require(physician, Can.REVIEW)
@@ -229,7 +229,7 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
     author of the first. `reopen_role` resolves a case that is stuck there.
 
     Raises:
-        NotYours: the case has no such role.
+        NotAssigned: the case has no such role.
         Committed: an answer was committed for this role.
         CaseClosed.
         NotReserved: `to` may not work on it; the error says why.
@@ -238,7 +238,7 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
     case = lock_open_case(case_id)
     assignment = Assignment.objects.select_for_update(of=("self",)).filter(case=case, role=role).first()
     if assignment is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     if assignment.phase != Phase.COMMIT or assignment.hold not in (Hold.OPEN, Hold.HELD):
         raise errors.Committed
     if case.is_copy and to is None:
@@ -276,7 +276,7 @@ def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assign
     retracted as well, and the other adjudicator waits until the new one has voted.
 
     Raises:
-        NotYours: the case has no such role.
+        NotAssigned: the case has no such role.
         NotStuck: the case does not wait for the holder of this role.
         CaseClosed.
     """
@@ -287,7 +287,7 @@ def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assign
     }
     assignment = rows.get(role)
     if assignment is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     if assignment.phase == Phase.COMMIT or assignment.hold != Hold.HELD or assignment.physician is None:
         raise errors.NotStuck
     loser = assignment.physician
@@ -340,8 +340,8 @@ def _uncommitted_assignment(physician: User, assignment_id: int, token: uuid.UUI
 def _release_hold(assignment: Assignment) -> None:
     """Remove the holder of an assignment. Also stores the current `reserved_for`."""
     assignment.hold, assignment.physician, assignment.token, assignment.lease_until = Hold.OPEN, None, None, None
-    assignment.why = ""
-    assignment.save(update_fields=["hold", "physician", "token", "lease_until", "why", "reserved_for"])
+    assignment.reason = ""
+    assignment.save(update_fields=["hold", "physician", "token", "lease_until", "reason", "reserved_for"])
 
 
 def expire_leases() -> int:

@@ -126,7 +126,7 @@ def claim_reason(assignment: Assignment, physician: User, search: SearchRound) -
 
 def _first_review_reason(case: Case) -> str:
     """The reason given for a first review. A repeat gives the reason that its original gave."""
-    if case.repeats is not None and case.repeats.assignment.why == WHY_SEEN:
+    if case.repeats is not None and case.repeats.assignment.reason == WHY_SEEN:
         return WHY_SEEN
     return WHY_FRESH if case.version > 1 else WHY_NEXT
 

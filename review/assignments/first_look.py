@@ -34,7 +34,7 @@ def reveal(
     Raises:
         Incomplete: an answer of the first look is missing. OverLimits.
         NothingToReveal: the policy requires no first look.
-        NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
+        NotAssigned, LeaseLost, AlreadySubmitted, CaseClosed.
     """
     loaded = loaded or queries.assignment_for_post(assignment_id)
     check_limits(loaded.case.frozen, answers)

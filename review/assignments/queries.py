@@ -12,10 +12,10 @@ from review.rules.citations import Citation, identity
 
 
 def assignment_of(physician: User, assignment_id: int) -> Assignment:
-    """The physician's own assignment. Raises NotYours for any other, whether it exists or not."""
+    """The physician's own assignment. Raises NotAssigned for any other."""
     assignment = _with_case().filter(pk=assignment_id, physician=physician).first()
     if assignment is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     assignment.physician = physician
     return assignment
 
@@ -81,5 +81,5 @@ def assignment_for_post(assignment_id: int) -> Assignment:
     """
     assignment = _with_case().filter(pk=assignment_id).first()
     if assignment is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     return assignment

@@ -30,7 +30,7 @@ def retract(physician: User, review_id: int) -> Assignment:
     on. A copy is an exception, because it belongs to no sample.
 
     Raises:
-        NotYours: the physician has no such review.
+        NotAssigned: the physician has no such review.
         NotUndoable.
     """
     require(physician, Can.REVIEW)
@@ -38,7 +38,7 @@ def retract(physician: User, review_id: int) -> Assignment:
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(reviews=review_id).first()
     review = visibility.reviews_by(physician).filter(pk=review_id).first()
     if case is None or review is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     # A copy closes with this one answer and nobody builds on it, so it counts as still open.
     too_late = State(case.state).final and not case.is_copy
     too_late = too_late or Rewording.objects.filter(review=review).exists()  # the primary has been asked

@@ -55,7 +55,7 @@ def save_draft(
         StaleDraft: another window has saved a draft since `revision`; nothing was stored.
         Incomplete: the words of a highlight are not at its position; nothing was stored.
         OverLimits: more than `review.rules.limits` allows; nothing was stored.
-        AlreadySubmitted, NotYours: nothing was stored.
+        AlreadySubmitted, NotAssigned: nothing was stored.
     """
     assignment = loaded or queries.assignment_for_post(assignment_id)
     require(physician, Can.REVIEW)
@@ -160,7 +160,7 @@ def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answ
     case.frozen = spec
     assignment = Assignment.objects.select_for_update().filter(pk=loaded.pk).first()
     if assignment is None:  # a retraction has deleted it
-        raise errors.NotYours
+        raise errors.NotAssigned
     assignment.case = case
     require(physician, Can.REVIEW)
     fence(assignment, physician, token)

@@ -119,7 +119,7 @@ def _show_case(
     me = signed_in_account(request)
     try:
         assignment = loaded or queries.assignment_of(me, assignment_id)
-    except errors.NotYours:
+    except errors.NotAssigned:
         if (draft := queries.last_draft(me, assignment_id)) is None:
             raise
         return _render_lost(request, errors.LeaseLost(), assignment_id, answers_from_json(draft.answers))
@@ -210,7 +210,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     typed = answers = without_blank_rows(posted.answers)
     if "keep" in request.POST:
         if posted.assignment.physician_id != posted.me.pk:
-            raise errors.NotYours
+            raise errors.NotAssigned
         committed = case_page.submitted_answers(posted.me, posted.assignment)
         answers = case_page.confirm_unchanged(committed, answers)
     try:

@@ -102,10 +102,10 @@ def reviewer_requirements(case: Case, role: Role) -> dict[str, Any]:
 
 
 def lock_open_case(case_id: int) -> Case:
-    """Lock and return an open case. Raises NotYours, CaseClosed."""
+    """Lock and return an open case. Raises NotAssigned, CaseClosed."""
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(pk=case_id).first()
     if case is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     if State(case.state).final:
         raise errors.CaseClosed
     return case
@@ -226,7 +226,7 @@ def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
 def set_specialty(case_id: int, specialty: str, *, actor: User) -> Case:
     """Limit a case to physicians of this specialty and to those with none on record.
 
-    Empty lifts the limit. Assignments that are held stay with their holders. Raises NotYours,
+    Empty lifts the limit. Assignments that are held stay with their holders. Raises NotAssigned,
     CaseClosed.
     """
     require(actor, Can.OVERSEE)
@@ -245,7 +245,7 @@ def set_language(case_id: int, language: str, *, actor: User) -> Case:
     """Limit a case to physicians who read this language (ISO 639-1) or have none on record.
 
     Empty lifts the limit; UNDETERMINED offers the case to nobody. Assignments that are held stay
-    with their holders. Raises NotYours, CaseClosed.
+    with their holders. Raises NotAssigned, CaseClosed.
     """
     require(actor, Can.OVERSEE)
     case = lock_open_case(case_id)

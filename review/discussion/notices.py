@@ -59,9 +59,9 @@ def _readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
 
 
 def mark_read(user: User, notice_id: int) -> Notice:
-    """Mark a notice of `user` as read. Raises NotYours."""
+    """Mark a notice of `user` as read. Raises NotAssigned."""
     notice = Notice.objects.filter(pk=notice_id, user=user).select_related("case").first()
     if notice is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     Notice.objects.filter(pk=notice.pk, read_at__isnull=True).update(read_at=timezone.now())
     return notice

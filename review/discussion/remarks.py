@@ -18,10 +18,10 @@ from review.rules.state_machine import State
 
 
 def discussed_case(author: User, case_id: int) -> Case:
-    """The case, if `author` takes part in it. Raises NotYours."""
+    """The case, if `author` takes part in it. Raises NotAssigned."""
     case = Case.objects.filter(pk=case_id).first()
     if case is None or not _takes_part(author, case):
-        raise errors.NotYours
+        raise errors.NotAssigned
     return case
 
 
@@ -33,7 +33,7 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
     the case get a notice.
 
     Raises:
-        NotYours: the author takes no part in this case. EmptyText, TooLong, TooManyComments.
+        NotAssigned: the author takes no part in this case. EmptyText, TooLong, TooManyComments.
         PassageUnknown: the quote is not in the text that the author may see.
     """
     if not text.strip():

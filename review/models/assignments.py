@@ -34,7 +34,7 @@ class Assignment(models.Model):
     hold = models.CharField(max_length=8, choices=Hold, default=Hold.OPEN)
     physician = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="assignments")
     reserved_for = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="reserved")
-    why = models.CharField(max_length=200, blank=True)  # why the holder was assigned it, in one line (a msgid)
+    reason = models.CharField(max_length=200, blank=True)  # for which the holder was assigned it, in one line (a msgid)
     priority = models.SmallIntegerField(default=0)
     # 0 adjudication, 1 secondary, 2 primary: cases that are nearly done come first
     turn = models.PositiveSmallIntegerField(default=2)

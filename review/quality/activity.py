@@ -27,13 +27,13 @@ def record_stretches(physician: User, assignment_id: int, stretches: Iterable[St
     on any case) is not counted again. Repeating a message changes nothing.
 
     Raises:
-        NotYours: the physician neither holds nor has held the assignment.
+        NotAssigned: the physician neither holds nor has held the assignment.
     """
     require(physician, Can.REVIEW)
     User.objects.select_for_update(no_key=True).get(pk=physician.pk)  # two windows may send at once
     assignment = Assignment.objects.filter(pk=assignment_id).first()
     if assignment is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     since, now = _held_since(physician, assignment), timezone.now()
     sent = [(max(began, since), min(ended, now)) for began, ended in stretches]
     sent = sorted((began, ended) for began, ended in sent if began < ended)
@@ -82,7 +82,7 @@ def _from_milliseconds(milliseconds: float) -> datetime:
 
 
 def _held_since(physician: User, assignment: Assignment) -> datetime:
-    """When the physician first claimed the assignment. Raises NotYours."""
+    """When the physician first claimed the assignment. Raises NotAssigned."""
     claims = Event.objects.filter(
         case_id=assignment.case_id,
         actor=physician,
@@ -91,7 +91,7 @@ def _held_since(physician: User, assignment: Assignment) -> datetime:
     )
     first = claims.order_by("id").values_list("at", flat=True).first()
     if first is None and assignment.physician_id != physician.pk:
-        raise errors.NotYours
+        raise errors.NotAssigned
     return first or assignment.opened_at
 
 

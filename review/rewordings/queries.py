@@ -48,12 +48,12 @@ def waiting_for(physician: User) -> QuerySet[Rewording]:
 def rewording_of(physician: User, rewording_id: int) -> Rewording:
     """A rewording shown to the physician.
 
-    Raises NotYours for any other, whether it exists or not.
+    Raises NotAssigned for any other, whether it exists or not.
     """
     rows = Rewording.objects.select_related("case", "outcome", "review")
     rewording = rows.filter(pk=rewording_id, physician=physician).first()
     if rewording is None:
-        raise errors.NotYours
+        raise errors.NotAssigned
     return rewording
 
 

@@ -31,7 +31,7 @@ def object_to(physician: User, rewording_id: int, reason: str) -> RewordingOutco
     """Object to the secondary's wording: it counts as dissent, and the case goes to adjudication.
 
     Raises:
-        NotYours: it was not shown to this physician. EmptyText: the reason is empty. TooLong.
+        NotAssigned: it was not shown to this physician. EmptyText: the reason is empty. TooLong.
         RewordingAnswered, RewordingLapsed, CaseClosed: too late. Nothing was written.
     """
     if not reason.strip():

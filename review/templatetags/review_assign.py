@@ -25,7 +25,7 @@ _FIELDS: dict[str, Promise] = {
 @register.filter
 def claim_reason(assignment: Assignment) -> str:
     """Why the holder was assigned the case, in one line in the reader's language."""
-    return _(assignment.why) % {"version": assignment.case.version} if assignment.why else ""
+    return _(assignment.reason) % {"version": assignment.case.version} if assignment.reason else ""
 
 
 @register.filter

@@ -133,7 +133,7 @@ def test_403_for_a_session_without_the_csrf_token(ana: User) -> None:
 
 def test_404_for_unknown_assignments_rows_and_addresses(api: Api, ana: User, adela: User) -> None:
     not_yours = problem(api(ana).get(reverse("api:assignment", args=[1])), 404)
-    assert not_yours["type"] == "urn:mhb:not-yours"
+    assert not_yours["type"] == "urn:mhb:not-assigned"
     problem(api(adela).get(reverse("api:case", args=[10**30])), 404)
     problem(api(adela).get(reverse("api:run", args=[10**30])), 404)
     problem(api(adela).get("/api/v1/nothing/"), 404)

@@ -21,7 +21,7 @@ from generation.batches import launch
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
-from generation.errors import UnfitFormat, WrongStages
+from generation.errors import FormatDoesNotFit, WrongStages
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Draft, SampleVersion, SentImage, SourceRecord, StoredImage
 from generation.models.work import Work
@@ -125,7 +125,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
     assert {f"images/{name}" for name in names} == referenced
 
     for format_name in ("inspect", "lm-eval", "healthbench"):
-        with pytest.raises(UnfitFormat, match="one question each"):
+        with pytest.raises(FormatDoesNotFit, match="one question each"):
             export.export_release(release, format_name, tmp_path / format_name)
     with pytest.raises(WrongStages, match=r"known: answer, V, K, V\+K, V\+K\+R"):
         export.export_release(release, "supervision", tmp_path / "no", stages="R")

@@ -357,7 +357,7 @@ class ExpectedState:
     def record_retraction(self, case: ExpectedCase, review: AcceptedReview, outcome: object) -> None:
         """A retraction by the author; `outcome`: the assignment that the author holds again."""
         if review.retracted:
-            assert outcome is errors.NotYours
+            assert outcome is errors.NotAssigned
             return
         if case.position.state.final or case.counted_reviews[-1] is not review:
             assert outcome is errors.NotUndoable, outcome
@@ -388,7 +388,7 @@ class ExpectedState:
 
     def record_remark(self, physician: str, case: ExpectedCase, text: str, outcome: object) -> None:
         if physician in self.people and case.role_of(physician) is None:
-            assert outcome is errors.NotYours
+            assert outcome is errors.NotAssigned
         else:
             assert outcome is None
             case.remarks.append((physician, text))
@@ -434,7 +434,7 @@ class ExpectedState:
             return
         slot = case.slots.get(role)
         if slot is None:
-            assert outcome is errors.NotYours
+            assert outcome is errors.NotAssigned
             return
         if slot.phase is not Phase.COMMIT or not case.is_due(role):
             assert outcome is errors.Committed

@@ -285,7 +285,7 @@ PROTOCOL = Protocol(
     by_rubric={stage: stage_judging(variant) for stage, variant in JUDGED_ON.items()},
     read=read,
     judge_temperature=TEMPERATURE,
-    validated="10%",
+    validation_sample="10%",
     rates=RATES,
     facets=(
         FacetView(

@@ -280,7 +280,7 @@ PROTOCOL = Protocol(
     datasets=(
         *(DataSet(task, label, task, PLAIN) for task, label in taxonomy.TASKS),
         *(
-            DataSet(f"{task}-{variant}", label, task, variant, usual=False)
+            DataSet(f"{task}-{variant}", label, task, variant, by_default=False)
             for variant, labels in FORMATS.items()
             for task, label in labels
         ),

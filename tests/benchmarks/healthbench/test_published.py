@@ -111,7 +111,7 @@ def test_the_export_refuses_and_names_a_sample_without_points_to_earn(manage: Ma
     manage.json("generate", "--yes", "--wait", "--benchmark", "healthbench", "--source", "hb")
     manage.json("freeze_release", "hb", "--benchmark", "healthbench", "--with-unreviewed")
     key = Sample.objects.latest("pk").key
-    with pytest.raises(errors.NothingToEarn, match=rf"\b{key}$"):
+    with pytest.raises(errors.NoPositivePoints, match=rf"\b{key}$"):
         export.export_release(Release.objects.get(), "healthbench", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     export.export_release(Release.objects.get(), "jsonl", tmp_path / "out")

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from generation import errors
-from generation.batches import bulk_making
+from generation.batches import bulk_samples
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
 from generation.batches.estimate import estimate_batch
@@ -141,27 +141,27 @@ def first_of_each_pair(batch: Batch) -> list[int]:
 
 def test_the_same_seed_draws_the_same_statements_when_the_draw_is_repeated(url: str, monkeypatch: Any) -> None:
     source = source_of(STATEMENT, 40)
-    monkeypatch.setattr(bulk_making, "CHUNK", 7)
+    monkeypatch.setattr(bulk_samples, "CHUNK", 7)
     changes = {"review_per_label": 5}
     first = run_batch(settings(source, changes=changes))
     drawn_records = set(SampleVersion.objects.filter(made__review="sampled").values_list("sample__record", flat=True))
     assert len(drawn_records) == 5
     drafts = Draft.objects.filter(batch=first).order_by("pk")
-    assert bulk_making._draw_for_review(first, drafts, "record__content") == frozenset()  # earlier draws count
-    monkeypatch.setattr(bulk_making, "_count_drawn_before", lambda _batch, _draw: Counter())
+    assert bulk_samples._draw_for_review(first, drafts, "record__content") == frozenset()  # earlier draws count
+    monkeypatch.setattr(bulk_samples, "_count_drawn_before", lambda _batch, _draw: Counter())
     first_draw, second_draw = (
-        bulk_making._draw_for_review(first, rows, "record__content") for rows in (drafts, drafts.reverse())
+        bulk_samples._draw_for_review(first, rows, "record__content") for rows in (drafts, drafts.reverse())
     )
     assert first_draw == second_draw
     assert set(drafts.filter(pk__in=first_draw or ()).values_list("record", flat=True)) == drawn_records
     first.settings["review_seed"] = 1
-    assert bulk_making._draw_for_review(first, drafts, "record__content") != first_draw
+    assert bulk_samples._draw_for_review(first, drafts, "record__content") != first_draw
 
 
 def test_published_statements_become_the_same_samples_in_bulk_as_by_steps(url: str, monkeypatch: Any) -> None:
     source = source_of(STATEMENT, 12)
     bulk_batch = run_batch(settings(source, limit=6, changes={"review_per_label": 2}))
-    monkeypatch.setattr(bulk_making, "make_published_samples", lambda _batch: 0)
+    monkeypatch.setattr(bulk_samples, "make_finished_samples", lambda _batch: 0)
     batch_by_steps = run_batch(settings(source, changes={"review_per_label": 2}))
 
     def summary(batch: Batch) -> Any:
@@ -212,13 +212,13 @@ def source_of_two_splits() -> Source:
 
 
 def test_the_next_sweep_makes_the_samples_that_a_dead_worker_left(url: str, monkeypatch: Any) -> None:
-    make_waiting_samples = bulk_making.make_waiting_samples
-    monkeypatch.setattr(bulk_making, "make_waiting_samples", lambda _batch: 0)
+    make_waiting_samples = bulk_samples.make_waiting_samples
+    monkeypatch.setattr(bulk_samples, "make_waiting_samples", lambda _batch: 0)
     batch = run_batch(settings(source_of(ARTICLE, 2, shorter_abstract=""), url, changes={"filter": False}))
     assert not SampleVersion.objects.exists()
     assert batch.status == Batch.Status.RUNNING
     assert BATCHES.is_open(batch.pk)
-    monkeypatch.setattr(bulk_making, "make_waiting_samples", make_waiting_samples)
+    monkeypatch.setattr(bulk_samples, "make_waiting_samples", make_waiting_samples)
     BATCHES.clean_up()
     assert SampleVersion.objects.count() == 4
     assert not BATCHES.is_open(batch.pk)

@@ -255,7 +255,7 @@ def test_the_page_offers_only_fitting_formats(
     page = client.get(reverse("generation:release", args=["own", 1])).content.decode()
     assert "export/inspect/" not in page
     assert "export/parquet/" in page
-    with pytest.raises(errors.UnfitFormat):
+    with pytest.raises(errors.FormatDoesNotFit):
         export.check_fits(release, "healthbench")
     refused = client.get(reverse("generation:release-export", args=["own", 1, "healthbench"]))
     assert refused.status_code == 422

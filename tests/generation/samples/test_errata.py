@@ -18,7 +18,7 @@ from generation.models import Erratum, Release, Sample, SampleVersion
 from generation.releases import data_card, export, services
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
-from review.errors import NotAllowed, NotYours
+from review.errors import NotAllowed, NotAssigned
 from review.models import Case, Review, User
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, approve_samples, conversations_file, endpoint, import_file, run_batch
@@ -105,7 +105,7 @@ def test_only_people_who_can_read_a_sample_may_report_it(
         errata.report(approved_samples[0].pk, actor=zoe, reason="Not mine.")
     review = Review.objects.filter(case__lineage=approved_samples[0].key).order_by("pk")[0]
     assert errata.reviewed_sample_id(review.physician, review.pk) == approved_samples[0].pk
-    with pytest.raises(NotYours):
+    with pytest.raises(NotAssigned):
         errata.reviewed_sample_id(zoe, review.pk)
     errata.report(approved_samples[0].pk, actor=review.physician, reason="I was wrong.")
     services.freeze_release("own", benchmark="mhb")

@@ -98,7 +98,7 @@ def check_every_viewer(everybody: list[User], case: Case) -> None:
         for assignment in assignments:
             if assignment.physician != viewer:
                 assert queries.draft_of(assignment, viewer) is None
-                with pytest.raises(errors.NotYours):
+                with pytest.raises(errors.NotAssigned):
                     queries.assignment_of(viewer, assignment.pk)
 
 
@@ -221,7 +221,7 @@ def test_the_first_reviewer_who_may_object_reads_no_other_review(ana: User, bo: 
         "nor while the objection is settled"
     )
     for other in (bo, chen):
-        with pytest.raises(errors.NotYours):
+        with pytest.raises(errors.NotAssigned):
             rewordings_queries.rewording_of(other, rewording.pk)
 
 

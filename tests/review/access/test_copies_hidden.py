@@ -100,7 +100,7 @@ def test_a_released_copy_is_offered_again_like_work(item: CalibrationItem, chen:
     for _ in range(2):
         assignment = claim(chen)
         assert assignment.case.kind == "calibration"
-        claim_reason = assignment.why
+        claim_reason = assignment.reason
         claims.release(chen, assignment.pk, assignment.token)  # type: ignore[arg-type]
     assert claim_reason == eligibility.WHY_AGAIN
 

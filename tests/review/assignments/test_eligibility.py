@@ -166,7 +166,7 @@ def test_a_reservation_overrides_rules_of_fit_and_no_others(ana: User, bo: User,
     reserve(case, bo)
     taken = claims.claim_next(bo)
     assert (taken is not None) == rule.waived
-    assert taken is None or taken.why == eligibility.WHY_RESERVED
+    assert taken is None or taken.reason == eligibility.WHY_RESERVED
     if not rule.waived and rule.name not in ("paused", "cap"):
         reserved = Assignment.objects.get(case=case, role=Role.SECONDARY)
         assert eligibility.ineligibility(bo, reserved) is not None
@@ -343,7 +343,7 @@ def test_a_lapsed_lease_is_taken_over_only_if_nothing_else_is_open(ana: User, bo
     other = open_case(2)
     assert claim(bo).case == other
     taken = claim(account("new"))
-    assert (taken.pk, taken.case, taken.why) == (ana_assignment.pk, lost, eligibility.WHY_LEFT)
+    assert (taken.pk, taken.case, taken.reason) == (ana_assignment.pk, lost, eligibility.WHY_LEFT)
 
 
 def test_a_released_case_is_offered_again_only_if_nothing_else_is_open(ana: User, adela: User) -> None:
@@ -354,29 +354,29 @@ def test_a_released_case_is_offered_again_only_if_nothing_else_is_open(ana: User
     other = open_case(2)
     assert claim_and_submit(ana, approval()).case == other
     again = claim(ana)
-    assert (again.case, again.why) == (back, eligibility.WHY_AGAIN)
+    assert (again.case, again.reason) == (back, eligibility.WHY_AGAIN)
 
 
 def test_the_claim_reason_is_stored(ana: User, bo: User, chen: User, adela: User) -> None:
     open_case(1)
-    assert claim(ana).why == eligibility.WHY_NEXT
+    assert claim(ana).reason == eligibility.WHY_NEXT
     submit(claim(ana), rejection())
-    assert claim(bo).why == eligibility.WHY_SECONDARY
+    assert claim(bo).reason == eligibility.WHY_SECONDARY
     claim_and_submit(bo, approval(), approval())
-    assert claim(chen).why == eligibility.WHY_ADJUDICATOR
+    assert claim(chen).reason == eligibility.WHY_ADJUDICATOR
     urgent = open_case(2)
     cases_services.prioritise(urgent.pk, actor=adela, priority=1)
     new = account("new")
     update_account(new, stages=["primary"])
-    assert claim(new).why == eligibility.WHY_PRIORITY
+    assert claim(new).reason == eligibility.WHY_PRIORITY
     open_case(3, version=2)
     newer = account("newer")
     update_account(newer, stages=["primary"])
-    assert claim(newer).why == eligibility.WHY_FRESH
+    assert claim(newer).reason == eligibility.WHY_FRESH
     assignment = Assignment.objects.get(physician=newer)
     claims.release(newer, assignment.pk, assignment.token)  # type: ignore[arg-type]
     assignment.refresh_from_db()
-    assert assignment.why == ""
+    assert assignment.reason == ""
 
 
 def test_counting_available_cases_stops_at_the_limit(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,7 +423,7 @@ def test_a_problem_is_reported_to_every_admin_and_the_case_stays_held(ana: User,
     )  # fmt: skip
     assert Event.objects.get(kind=Event.Kind.PROBLEM).actor == ana
     assert claim(ana).token == assignment.token
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         claims.report_problem(bo, assignment.pk, "Let me see.")
 
 
@@ -444,7 +444,7 @@ def test_reassigning_takes_the_case_from_its_holder_who_keeps_the_draft(ana: Use
     assert ana.drafts.count() == 1
     assert claim(ana).case != assignment.case
     taken = claim(bo)
-    assert (taken.case, taken.why) == (assignment.case, eligibility.WHY_RESERVED)
+    assert (taken.case, taken.reason) == (assignment.case, eligibility.WHY_RESERVED)
     assert not Event.objects.filter(kind=Event.Kind.TAKEN_OVER).exists()
     assert case.pk
 
@@ -458,7 +458,7 @@ def test_reassigning_to_nobody_opens_the_case_to_all(ana: User, bo: User, adela:
 
 def test_only_uncommitted_roles_can_be_reassigned(ana: User, bo: User, chen: User, dina: User, adela: User) -> None:
     case = case_in_secondary(ana)
-    for role, refusal in ((Role.PRIMARY, errors.Committed), (Role.ADJUDICATOR_1, errors.NotYours)):
+    for role, refusal in ((Role.PRIMARY, errors.Committed), (Role.ADJUDICATOR_1, errors.NotAssigned)):
         with pytest.raises(refusal):
             claims.reassign(case.pk, role, to=None, actor=adela)
     claim_and_submit(bo, rejection())
@@ -527,7 +527,7 @@ def test_reassigning_declining_and_claiming_at_once(run_concurrently: RunConcurr
                 partial(cases_services.prioritise, case.pk, actor=chief, priority=number),
             ]
         )
-        assert_none_failed(outcomes, errors.LeaseLost, errors.NotYours)
+        assert_none_failed(outcomes, errors.LeaseLost, errors.NotAssigned)
         row = Assignment.objects.get(case=case)
         assert row.priority == number
         assert row.physician in (None, chen)

@@ -152,7 +152,7 @@ def test_a_first_look_renews_the_lease_and_is_fenced(ana: User, bo: User, clock:
     assert assignment.lease_until is not None
     assert before is not None
     assert assignment.lease_until > before
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         first_look.reveal(bo, assignment.pk, assignment.token or uuid.UUID(int=0), Answers({"natural": Answer("yes")}))
     clock.advance(minutes=16)
     taken = claim(bo)

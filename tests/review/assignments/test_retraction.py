@@ -249,16 +249,16 @@ def test_a_review_of_a_withdrawn_case_is_not_undoable(ana: User, adela: User) ->
 def test_a_review_is_retracted_only_once(ana: User) -> None:
     case = case_in_secondary(ana)
     retract(last_review(case))
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         retract(last_review(case))
     assert Retraction.objects.count() == 1
 
 
 def test_only_the_author_can_retract_a_review(ana: User, bo: User, adela: User) -> None:
     review = last_review(case_in_secondary(ana))
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         assignments_retraction.retract(bo, review.pk)
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         assignments_retraction.retract(bo, 10**6)
     with pytest.raises(errors.NotAllowed):
         assignments_retraction.retract(adela, review.pk)
@@ -299,7 +299,7 @@ def test_a_retracted_review_is_left_out_of_all_figures(ana: User, adela: User) -
     retract(last_review(case))
     assert next(person for person in people_queries.people() if person == ana).done == 0  # type: ignore[attr-defined]
     assert not visibility.reviews_shown_to(adela, case).exists()
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         visibility.own_review(ana, last_review(case).pk)
 
 
@@ -331,7 +331,7 @@ def test_concurrent_retractions_retract_once(run_concurrently: RunConcurrently) 
     outcomes = run_concurrently([lambda: retract(review)] * 4)
     retractions = [outcome for outcome in outcomes if isinstance(outcome, Assignment)]
     assert len(retractions) == 1, outcomes
-    assert all(isinstance(outcome, errors.NotYours) for outcome in outcomes if outcome not in retractions), outcomes
+    assert all(isinstance(outcome, errors.NotAssigned) for outcome in outcomes if outcome not in retractions), outcomes
     assert Event.objects.filter(kind=Event.Kind.RETRACTED).count() == 1
 
 

@@ -250,10 +250,10 @@ def test_another_physicians_assignment_is_not_found(ana: User, bo: User, action:
     ana_assignment = claim(ana)
     assert ana_assignment.token is not None
     for token in (ana_assignment.token, uuid.uuid4()):
-        with pytest.raises(errors.NotYours):
+        with pytest.raises(errors.NotAssigned):
             action(bo, ana_assignment, token)
     ana_assignment.pk = 10**6
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         action(bo, ana_assignment, ana_assignment.token)
     assert not Draft.objects.exists()
 

@@ -93,7 +93,7 @@ def test_only_participants_and_admins_may_remark_and_the_trail_records_it(adela:
     claim(ana)
     remark = post_remark(ana, case)
     assert Event.objects.filter(case=case, kind=Event.Kind.REMARKED, actor=ana, data__remark=remark).exists()
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         post_remark(bo, case)
     with pytest.raises(errors.EmptyText):
         post_remark(ana, case, "  ")
@@ -155,7 +155,7 @@ def test_a_mention_is_shown_once_the_remark_may_be_read(adela: User, ana: User, 
     [notice] = discussion_notices.notices_for(bo)
     discussion_notices.mark_read(bo, notice.pk)
     assert discussion_notices.notices_for(bo) == []
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         discussion_notices.mark_read(ana, notice.pk)
 
 

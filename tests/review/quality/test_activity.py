@@ -77,9 +77,9 @@ def test_only_present_and_former_holders_can_record_time(
     ana: User, bo: User, adela: User, assignment: Assignment, clock: Clock
 ) -> None:
     now = [stretch(clock, 2, 1)]
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         activity.record_stretches(bo, assignment.pk, now)
-    with pytest.raises(errors.NotYours):
+    with pytest.raises(errors.NotAssigned):
         activity.record_stretches(ana, assignment.pk + 1, now)
     with pytest.raises(errors.NotAllowed):
         activity.record_stretches(adela, assignment.pk, now)

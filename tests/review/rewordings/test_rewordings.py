@@ -267,7 +267,7 @@ def test_only_the_first_reviewer_can_answer_and_only_once(
 ) -> None:
     _case, rewording = ask_for_consent(ana, bo)
     for other in (bo, chen):
-        with pytest.raises(errors.NotYours):
+        with pytest.raises(errors.NotAssigned):
             services.accept(other, rewording.pk)
     with pytest.raises(errors.ReviewError):
         services.accept(adela, rewording.pk)

@@ -38,7 +38,7 @@ STREAMED = 2_000
 Status = Work.Status
 
 
-def make_published_samples(batch: Batch) -> int:
+def make_finished_samples(batch: Batch) -> int:
     """Make samples of a batch's published records; return how many.
 
     Ends when no record is queued, the batch is stopped or this process's time is up. Records that

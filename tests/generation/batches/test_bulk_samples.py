@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from generation.batches import bulk_making, launch, services
+from generation.batches import bulk_samples, launch, services
 from generation.batches.launch import BatchSettings
 from generation.models import Batch, Draft, Rubric, Sample, SampleVersion
 from generation.models.work import Work
@@ -71,8 +71,8 @@ def test_drafts_left_when_time_is_up_are_not_made_one_by_one(tmp_path: Path, mon
     # The start, the deadline, the check before the first chunk; from then on the time is up.
     now = iter([0.0, 0.0, 0.0, 1e9, 1e9, 1e9])
     with monkeypatch.context() as patch:
-        patch.setattr(bulk_making, "CHUNK", 2)
-        patch.setattr("generation.batches.bulk_making.time.monotonic", lambda: next(now, 1e9))
+        patch.setattr(bulk_samples, "CHUNK", 2)
+        patch.setattr("generation.batches.bulk_samples.time.monotonic", lambda: next(now, 1e9))
         assert services.work_on_batch(batch.pk) == 2
     assert batch.drafts.filter(status=Work.Status.QUEUED).count() == 3
     assert services.work_on_batch(batch.pk) == 3
