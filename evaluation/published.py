@@ -74,8 +74,9 @@ class PublishedRow:
 class PublishedTable:
     """A table or figure: where it is in the paper, its columns, and its printed rows.
 
-    `means`: whether the table has the mean of each group. `note`: what a reader has to know to
-    compare; where the numbers are not the table's own, where they are from.
+    `means`: whether the table has the mean of each group. `drawn`: pages draw it, as the paper
+    does; its numbers are shares then. `note`: what a reader has to know to compare; where the
+    numbers are not the table's own, where they are from.
     """
 
     name: str
@@ -85,6 +86,7 @@ class PublishedTable:
     rows: tuple[PublishedRow, ...] = ()
     groups: tuple[Group, ...] = ()
     means: bool = False
+    drawn: bool = False
     note: str = ""
 
     def group_of(self, model: str) -> str:
@@ -96,10 +98,14 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class FilledRow:
-    """A row beside the published ones. `published`: the paper's; otherwise one's own."""
+    """A row beside the published ones. `published`: the paper's; otherwise one's own.
+
+    `values`: its numbers, unscaled; `cells`: as they are printed.
+    """
 
     model: str
     group: str
+    values: tuple[float | None, ...]
     cells: tuple[str, ...]
     published: bool
     mean: bool = False
@@ -138,14 +144,17 @@ def _published(table: PublishedTable, row: PublishedRow) -> FilledRow:
         "–" if value is None else f"{value:,.{column.digits}f}"
         for column, value in zip(table.columns, row.values, strict=True)
     )
-    return FilledRow(row.model, row.group, cells, published=True, mean=row.mean)
+    values = tuple(
+        None if value is None else value / column.scale for column, value in zip(table.columns, row.values, strict=True)
+    )
+    return FilledRow(row.model, row.group, values, cells, published=True, mean=row.mean)
 
 
 def _own(
     table: PublishedTable, model: str, group: str, values: Sequence[float | None], *, mean: bool = False
 ) -> FilledRow:
     cells = tuple(column.text(value) for column, value in zip(table.columns, values, strict=True))
-    return FilledRow(model, group, cells, published=False, mean=mean)
+    return FilledRow(model, group, tuple(values), cells, published=False, mean=mean)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

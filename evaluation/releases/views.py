@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 from evaluation.errors import NotPublished
 from evaluation.releases import queries, services
 from evaluation.releases.leaderboard import Leaderboard, beside_published, leaderboard
+from evaluation.reports import paper_layout
 from generation.models import Release
 from generation.releases import queries as releases_queries
 from generation.samples import errata
@@ -38,7 +39,7 @@ def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "publication": queries.publication(release),
         "simulated": release.simulated or board.simulated,
         "simulated_reviewers": bool(release.simulated_samples),
-        "paper": beside_published(board, release.benchmark),
+        "paper": paper_layout.views(beside_published(board, release.benchmark)),
         **_board_context(board),
     }
     return render(request, "evaluation/releases/results.html", context)

@@ -2,17 +2,47 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from django.utils.translation import override
+from django.utils.translation import gettext, override
 
 from evaluation import registry
 from evaluation.published import FilledTable, PaperColumn, filled
 from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS, latex_table
 from evaluation.reports.numbers.counting import COMBINED, Row
 from evaluation.reports.queries import Report
+from review.charts.bars import Bar, BarChart, bars
 from review.common import csv_text
 
 PUBLISHED, OWN = "paper", "this run"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperView:
+    """A table as a page shows it, with a chart for each column of a figure."""
+
+    filled: FilledTable
+    charts: tuple[BarChart, ...]
+
+
+def views(tables: Sequence[FilledTable]) -> tuple[PaperView, ...]:
+    """The tables as a page shows them."""
+    return tuple(PaperView(each, _charts(each, f"paper-{place}")) for place, each in enumerate(tables))
+
+
+def _charts(each: FilledTable, name: str) -> tuple[BarChart, ...]:
+    if not each.table.drawn:
+        return ()
+    charts = []
+    for place, column in enumerate(each.table.columns):
+        rows = [row for row in each.rows if row.values[place] is not None]
+        marks = [
+            Bar(f"{row.model} ({gettext('paper')})" if row.published else row.model, row.values[place], percent=False)
+            for row in rows
+        ]
+        if marks:
+            charts.append(bars(marks, name=f"{name}-{place}", title=column.label))
+    return tuple(charts)
 
 
 def paper_tables(report: Report) -> tuple[FilledTable, ...]:

@@ -19,12 +19,12 @@ from evaluation.interchange import power
 from evaluation.judges import summary
 from evaluation.models import Run
 from evaluation.protocol import EXCLUDED
+from evaluation.reports import paper_layout
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.reports.figures import Link, figures, rate_named
 from evaluation.reports.forms import read_options
 from evaluation.reports.numbers.counting import COMBINED
-from evaluation.reports.paper_layout import paper_tables
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, leaving, queries, services
 from evaluation.runs.kind import RUNS
@@ -197,7 +197,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     def render_report() -> str:
         pictures = {
             "figures": figures(report, _link(watched_run), sort=sort, rate=rate_name),
-            "paper": paper_tables(report),
+            "paper": paper_layout.views(paper_layout.paper_tables(report)),
         }
         return render_to_string("evaluation/runs/_report.html", {**context, **pictures}, request)
 

@@ -173,6 +173,7 @@ TABLES = (
             ),
         ),
         means=True,
+        drawn=True,
         note="Published: what the text gives.",
     ),
     PublishedTable(

@@ -65,6 +65,7 @@ TABLES = (
         "Section Analysis",
         tuple(PaperColumn(term.code, "recall", PLAIN, facet="category", value=term.code, digits=3) for term in TERMS),
         (PublishedRow("Qwen2-7B-Instruct", tuple(BY_CATEGORY[term.code] for term in TERMS)),),
+        drawn=True,
         note="Share of hallucinated answers that were detected.",
     ),
     PublishedTable(
@@ -76,6 +77,7 @@ TABLES = (
             for code, (label, _share) in BY_BRANCH.items()
         ),
         (PublishedRow("Qwen2.5-7B-Instruct", tuple(share for _label, share in BY_BRANCH.values())),),
+        drawn=True,
         note="Of the five categories, the text gives three.",
     ),
 )
