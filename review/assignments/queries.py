@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from review import errors
 from review.access import visibility
@@ -40,14 +40,15 @@ def _with_case() -> QuerySet[Assignment]:
 
 def retractable_review(physician: User) -> Review | None:
     """The physician's last review if it seems retractable; `retraction.retract` decides."""
-    last = visibility.reviews_by(physician).select_related("assignment").defer("case__spec", "answers").first()
-    if last is None or last.assignment.phase != last.phase or Rewording.objects.filter(review=last).exists():
+    later = visibility.counted_reviews().filter(case=OuterRef("case"), pk__gt=OuterRef("pk"))
+    held = Assignment.objects.filter(~Q(pk=OuterRef("assignment")), case=OuterRef("case"), hold=Assignment.Hold.HELD)
+    rows = visibility.reviews_by(physician).select_related("assignment").defer("case__spec", "answers")
+    last = rows.annotate(
+        built_on=Exists(later) | Exists(held) | Exists(Rewording.objects.filter(review=OuterRef("pk")))
+    ).first()
+    if last is None or last.built_on or last.assignment.phase != last.phase:
         return None
-    built_on = (last.case.closed_at is not None and not last.case.is_copy) or (
-        visibility.counted_reviews().filter(case=last.case_id, pk__gt=last.pk).exists()
-    )
-    others = Assignment.objects.filter(case=last.case_id, hold=Assignment.Hold.HELD).exclude(pk=last.assignment_id)
-    return None if built_on or others.exists() else last
+    return last if last.case.closed_at is None or last.case.is_copy else None
 
 
 def draft_of(assignment: Assignment, physician: User) -> Draft | None:

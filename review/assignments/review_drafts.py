@@ -21,14 +21,12 @@ def store(
     Returns: the draft, or None if the stored one has another revision; then it is unchanged.
     """
     at = timezone.now()
-    draft, created = Draft.objects.get_or_create(
+    drafts = Draft.objects.filter(assignment=assignment, physician=physician, phase=phase)
+    # Compares and writes at once: a physician who has lost the assignment holds no lock on its row.
+    seen = drafts if revision is None else drafts.filter(revision=revision)
+    if seen.update(answers=answers, saved_at=at, revision=F("revision") + 1):
+        return drafts.get()
+    draft, created = drafts.get_or_create(
         assignment=assignment, physician=physician, phase=phase, defaults={"answers": answers, "saved_at": at}
     )
-    if created:
-        return draft
-    # Compares and writes at once: a physician who has lost the assignment holds no lock on its row.
-    seen = Draft.objects.filter(pk=draft.pk, **({} if revision is None else {"revision": revision}))
-    if not seen.update(answers=answers, saved_at=at, revision=F("revision") + 1):
-        return None
-    draft.refresh_from_db(fields=["answers", "saved_at", "revision"])
-    return draft
+    return draft if created else None

@@ -127,7 +127,8 @@ def _standings(active: Counter[str], scores: Iterable[Score]) -> list[Calibratio
 
 def passed_benchmarks(physician: User) -> list[str]:
     """The benchmarks whose calibration the physician has passed."""
-    return [standing.benchmark for standing in standings(physician) if standing.passed]
+    answered = scores(physician)
+    return [standing.benchmark for standing in _standings(_active(), answered) if standing.passed] if answered else []
 
 
 def training_comes_first(physician: User, benchmark: str) -> bool:

@@ -92,6 +92,8 @@ def prepare_copy(physician: User) -> None:
     A copy is a calibration case (before work or mixed in) or a repeat. The draw depends on the
     account and on its number of reviews, so claiming again draws the same.
     """
+    if settings.MHB_REPEAT_SHARE <= 0 and not items(active=True).exists():
+        return
     unfinished = Assignment.objects.filter(reserved_for=physician, hold=Assignment.Hold.OPEN).exclude(
         case__kind=Case.Kind.WORK
     )

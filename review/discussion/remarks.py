@@ -109,7 +109,7 @@ def remarks_shown_to(user: User, case: Case) -> QuerySet[Remark]:
     remarks = Remark.objects.filter(case=case).select_related("author")
     if allowed(user, Can.OVERSEE):
         return remarks
-    assignment = visibility.assignment_in(case, user)
+    assignment = visibility.assignment_in(case, user) if remarks.exists() else None
     if assignment is None:
         return remarks.none()
     assignment.case = case
