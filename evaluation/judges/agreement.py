@@ -7,12 +7,13 @@ from evaluation.models import Judgment, Run
 from evaluation.protocol import UNDECIDED
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import judges_of
-from evaluation.runs.rows.verdicts import counted_verdicts, read_votes
+from evaluation.runs.rows.verdicts import RunVerdicts
 from generation.models.work import Work
 
 
-def panel_report(run: Run) -> PanelReport | None:
+def panel_report(run: Run, verdicts: RunVerdicts | None = None) -> PanelReport | None:
     """The agreement within the panel of a run; None if one judge decided once."""
+    verdicts = verdicts or RunVerdicts(run)
     if not run.panel:
         return None
     protocol = registry.protocol(run.release.benchmark)
@@ -21,9 +22,9 @@ def panel_report(run: Run) -> PanelReport | None:
         run.panel,
         [judge.name for judge in judges_of(run)],
         run.judgments_each,
-        counted_verdicts(run),
+        verdicts.table,
         protocol.known_verdicts,
-        read_votes(run),
+        verdicts.votes,
         decided=states.filter(status=Work.Status.DONE).count(),
         undecided=states.filter(error=panel.NO_MAJORITY).count(),
         undecided_rule=outcomes_of(run, protocol)[UNDECIDED],

@@ -11,7 +11,7 @@ from evaluation.judges.numbers.families import (
 )
 from evaluation.models import Run
 from evaluation.runs.queries import judges_of
-from evaluation.runs.rows.verdicts import counted_verdicts, read_votes
+from evaluation.runs.rows.verdicts import RunVerdicts
 from evaluation.verdicts.selection import counts_against
 from generation.models import BatchRole, Endpoint, Release, ReleasedSample
 
@@ -26,7 +26,7 @@ def tested_members(run: Run) -> list[Member]:
     return [member(row.endpoint) for row in run.tested.select_related("endpoint").order_by("pk")]
 
 
-def self_preference(run: Run) -> SelfPreference:
+def self_preference(run: Run, verdicts: RunVerdicts | None = None) -> SelfPreference:
     """The endpoints that share a family with a tested model, and how much such judges favour it.
 
     There are preferences only for panels with judges of several families.
@@ -36,8 +36,8 @@ def self_preference(run: Run) -> SelfPreference:
     kin = find_kin([*(("judge", judge) for judge in judges), *made], tested)
     if not run.panel or not has_preferences(kin, judges):
         return SelfPreference(kin, ())
-    protocol = registry.protocol(run.release.benchmark)
-    return SelfPreference(kin, preferences(counted_verdicts(run), protocol, read_votes(run), kin, judges, tested))
+    verdicts, protocol = verdicts or RunVerdicts(run), registry.protocol(run.release.benchmark)
+    return SelfPreference(kin, preferences(verdicts.table, protocol, verdicts.votes, kin, judges, tested))
 
 
 def makers(release: Release) -> list[tuple[str, Endpoint]]:
@@ -47,7 +47,7 @@ def makers(release: Release) -> list[tuple[str, Endpoint]]:
     return list(dict.fromkeys((row.role, row.endpoint) for row in roles))
 
 
-def judged_counts(run: Run) -> Counts:
+def judged_counts(verdicts: RunVerdicts) -> Counts:
     """The counts of each model, over the verdicts in the protocol's first rate."""
-    protocol = registry.protocol(run.release.benchmark)
-    return counts_against(counted_verdicts(run), protocol.rates[0], protocol.failing_verdicts)
+    protocol = registry.protocol(verdicts.run.release.benchmark)
+    return counts_against(verdicts.table, protocol.rates[0], protocol.failing_verdicts)

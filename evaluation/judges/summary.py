@@ -14,7 +14,7 @@ from evaluation.judges.queries import validation_report
 from evaluation.models import Run
 from evaluation.runs.queries import endpoints_of
 from evaluation.runs.rows.result_cache import cached, key_of
-from evaluation.runs.rows.verdicts import counted_verdicts, read_votes
+from evaluation.runs.rows.verdicts import RunVerdicts
 from evaluation.runs.selection import selecting_models
 
 
@@ -25,41 +25,43 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
     `judged`: (failed, judged) of each model, if these counts are known already.
     """
     names = sorted(endpoints_of(run).values_list("name", flat=True)) if run.panel or run.answers_each > 1 else []
+    verdicts = RunVerdicts(run)
     return {
-        "judges": cached(key_of(run, "judges", names) if run.panel else "", lambda: judges(run)),
-        "repeats": cached(key_of(run, "repeats", names) if names else "", lambda: repeats(run)),
-        "self_preference": preference(run, judged),
+        "judges": cached(key_of(run, "judges", names) if run.panel else "", lambda: judges(run, verdicts)),
+        "repeats": cached(key_of(run, "repeats", names) if names else "", lambda: repeats(run, verdicts)),
+        "self_preference": preference(run, judged, verdicts),
         "selection": list(selecting_models(run)),
         "validation": validation(run),
     }
 
 
-def judges(run: Run) -> dict[str, Any] | None:
+def judges(run: Run, verdicts: RunVerdicts | None = None) -> dict[str, Any] | None:
     """The panel and the agreement of its judges; None if one judge decided once."""
-    report = panel_report(run)
+    report = panel_report(run, verdicts)
     return None if report is None else values.panel(report)
 
 
-def variances(run: Run) -> tuple[ModelVariance, ...]:
+def variances(run: Run, verdicts: RunVerdicts | None = None) -> tuple[ModelVariance, ...]:
     """The variance of each model; empty unless the run has repeated answers or a panel."""
     if run.answers_each == 1 and not run.panel:
         return ()
-    protocol = registry.protocol(run.release.benchmark)
-    return variances_of(counted_verdicts(run), protocol, read_votes(run) if run.panel else None)
+    verdicts, protocol = verdicts or RunVerdicts(run), registry.protocol(run.release.benchmark)
+    return variances_of(verdicts.table, protocol, verdicts.votes if run.panel else None)
 
 
-def repeats(run: Run) -> dict[str, Any]:
+def repeats(run: Run, verdicts: RunVerdicts | None = None) -> dict[str, Any]:
     """Answers per question, judgments per criterion, and the components of the variance."""
-    return values.repeats(run.answers_each, run.judgments_each, variances(run))
+    return values.repeats(run.answers_each, run.judgments_each, variances(run, verdicts))
 
 
-def preference(run: Run, judged: Counts | None = None) -> dict[str, Any]:
+def preference(run: Run, judged: Counts | None = None, verdicts: RunVerdicts | None = None) -> dict[str, Any]:
     """Endpoints of a tested model's family, and how much judges favour their own family.
 
     `judged`: (failed, judged) of each model, if these counts are known already.
     """
-    result = self_preference(run)
-    return values.preference(result, tested_members(run), (judged or judged_counts(run)) if result.kin else {})
+    verdicts = verdicts or RunVerdicts(run)
+    result = self_preference(run, verdicts)
+    return values.preference(result, tested_members(run), (judged or judged_counts(verdicts)) if result.kin else {})
 
 
 def validation(run: Run) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,21 @@ def read_votes(run: Run) -> list[VoteGroup]:
     columns = ["judgment__response_id", "judgment__rubric_id"]
     groups = read_lists(votes, ["judge__name", "repeat", "verdict"], *columns)
     return [VoteGroup(*group, *ids) for group, ids in groups]
+
+
+class RunVerdicts:
+    """The verdicts of a run and the votes of its panel, read once for all figures on its judges."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @cached_property
+    def table(self) -> VerdictTable:
+        return counted_verdicts(self.run)
+
+    @cached_property
+    def votes(self) -> list[VoteGroup]:
+        return read_votes(self.run)
 
 
 def read_scores(run: Run) -> list[ScoreGroup]:
