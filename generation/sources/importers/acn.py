@@ -113,5 +113,5 @@ def _text(value: Any) -> str:
     return "" if text.casefold().strip(".") in _NO_VALUE else text
 
 
-FORMAT = tabular.Format(label, _row, tabular.missing_of(("idx", "summary")))
+FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(("idx", "summary")))
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -113,5 +113,5 @@ def _ideal_completion(data: Any) -> str | None:
     return completion
 
 
-FORMAT = tabular.Format(label, _row, tabular.missing_of(("prompt_id", "prompt")), other=_other)
+FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(("prompt_id", "prompt")), other=_other)
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -85,7 +85,7 @@ def _row(record: dict[str, Any], split: str) -> Row:
     )
 
 
-FORMAT = tabular.Format(
+FORMAT = tabular.RecordFormat(
     label,
     _row,
     tabular.missing_of(_REQUIRED_COLUMNS),

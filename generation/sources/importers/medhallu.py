@@ -163,7 +163,7 @@ def _text(literal: str, error: Malformed) -> str:
         raise error from None
 
 
-FORMAT = tabular.Format(
+FORMAT = tabular.RecordFormat(
     label,
     _row,
     _missing,

@@ -105,4 +105,4 @@ def _answer(record: Mapping[str, Any], first: int) -> str:
     return "ABCD"[cop - first]
 
 
-FORMAT = tabular.Format(label, _row, tabular.missing_of(_REQUIRED_KEYS))
+FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(_REQUIRED_KEYS))

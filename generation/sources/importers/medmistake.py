@@ -268,4 +268,4 @@ def _id(values: Mapping[str, Any], title: str, scenario: str) -> str:
     return hashlib.sha256(f"{title}\x1f{scenario}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-FORMAT = tabular.Format(label, _row, _missing, tabular.identity(tabular.ARRAY))
+FORMAT = tabular.RecordFormat(label, _row, _missing, tabular.identity(tabular.ARRAY))

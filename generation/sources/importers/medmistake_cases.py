@@ -48,5 +48,5 @@ def _row(record: dict[str, Any], _split: str) -> Row:
     )
 
 
-FORMAT = tabular.Format(label, _row, tabular.missing_of(("persona", "encounter_reason")))
+FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(("persona", "encounter_reason")))
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -62,5 +62,5 @@ def _row(record: dict[str, Any], split: str) -> Row:
 
 
 COLUMNS = ("sentence1", "sentence2", "gold_label")
-FORMAT = tabular.Format(label, _row, tabular.missing_of(COLUMNS))
+FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(COLUMNS))
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -70,5 +70,5 @@ def _row(record: dict[str, Any], _split: str) -> Row:
     )
 
 
-FORMAT = tabular.Format(label, _row, tabular.missing_of(mednli.COLUMNS))
+FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(mednli.COLUMNS))
 sniff = FORMAT.sniff

@@ -80,5 +80,5 @@ def _answer(record: Mapping[str, Any], options: Mapping[str, str]) -> str:
     return letter
 
 
-FORMAT = tabular.Format(label, _row, tabular.missing_of(("question", "answer", "options")))
+FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(("question", "answer", "options")))
 sniff, rows = FORMAT.sniff, FORMAT.rows

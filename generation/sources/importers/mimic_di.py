@@ -98,5 +98,5 @@ def _marked_text(mark: dict[str, Any]) -> str:
     return " ".join(text.split()) if isinstance(text, str) else "?"
 
 
-FORMAT = tabular.Format(label, _row, tabular.missing_of(("text", "summary", "labels")))
+FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(("text", "summary", "labels")))
 sniff = FORMAT.sniff

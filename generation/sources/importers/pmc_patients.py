@@ -124,5 +124,5 @@ def _literal(text: str) -> Any:
         raise Malformed("'age' is not a Python literal.") from None
 
 
-FORMAT = tabular.Format(label, _row, _missing, {tabular.ARRAY: "json-v2", tabular.CSV: "csv-v1"})
+FORMAT = tabular.RecordFormat(label, _row, _missing, {tabular.ARRAY: "json-v2", tabular.CSV: "csv-v1"})
 sniff, rows = FORMAT.sniff, FORMAT.rows

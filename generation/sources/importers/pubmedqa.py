@@ -157,7 +157,7 @@ def _split_of(decided: dict[str, Any], predicted: dict[str, Any]) -> str:
     return "artificial" if decided.get("final_decision") else ""
 
 
-FORMAT = tabular.Format(
+FORMAT = tabular.RecordFormat(
     label,
     _row,
     _missing,

@@ -1,7 +1,7 @@
 """Formats by declaration: which columns a record has, in which kinds of files, and how it is read.
 
-A `Format` finds the records of JSON Lines, a JSON array, CSV or Parquet, and turns each into a row;
-a record that cannot be read becomes a refusal with its place and the reason.
+A `RecordFormat` finds the records of JSON Lines, a JSON array, CSV or Parquet, and turns each into
+a row; a record that cannot be read becomes a refusal with its place and the reason.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ def missing_of(columns: Sequence[str]) -> Callable[[Collection[str]], str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class RecordFormat:
     """A format whose records have named columns.
 
     Attributes:
