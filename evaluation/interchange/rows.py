@@ -36,5 +36,5 @@ def read(path: Path, *, while_silent: Callable[[], object] = lambda: None) -> It
         known = [files.UnreadableResults]
         for row in limited.stream(files.parse, str(path.resolve()), raises=known, while_silent=while_silent):
             yield RefusedRow(*row) if len(row) == 2 else VerdictRow(*row)
-    except (files.UnreadableResults, limited.Exhausting) as error:
+    except (files.UnreadableResults, limited.LimitsExceeded) as error:
         raise errors.WrongResults(error.detail) from error

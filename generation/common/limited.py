@@ -4,7 +4,7 @@ A file of a few bytes can unfold to gigabytes, recurse until the process crashes
 busy for minutes. So whatever is not plain text is opened only here: the process has limits of
 memory, computing time and waiting time, knows none of the site's secrets, yields to all other
 processes, and sends what it has read as lines of JSON of limited length. When a limit is hit,
-`Exhausting` names it.
+`LimitsExceeded` names it.
 
 `stream` is the parent's side. It starts a new interpreter and forks nothing, so it may be called
 from any thread of any process. Limits of memory are the kernel's on Linux. On other systems, which
@@ -48,7 +48,7 @@ _NICENESS = 10
 log = logging.getLogger(__name__)
 
 
-class Exhausting(FormatError):
+class LimitsExceeded(FormatError):
     """Reading this file would exceed the memory, time or size limits."""
 
 
@@ -95,12 +95,12 @@ def stream(
             that the caller can keep what it holds.
 
     Raises:
-        Exhausting: it would need more than `limits` (default: `configured`); the text names which.
+        LimitsExceeded: it needs more than `limits` (default: `configured`); the text says which.
         OSError: a file could not be read.
         ReaderFailed: any other error.
     """
     limits = limits or configured()
-    errors: list[type[Exception]] = [Exhausting, *raises]
+    errors: list[type[Exception]] = [LimitsExceeded, *raises]
     known = {error.__name__: error for error in errors}
     count = size = 0
     task = [reader.__module__, reader.__qualname__, list(arguments), list(known), asdict(limits)]
@@ -111,9 +111,9 @@ def stream(
                 case "entry":
                     count, size = count + 1, size + len(line)
                     if count > limits.entries:
-                        raise Exhausting(f"It has more than {limits.entries:,} entries.")
+                        raise LimitsExceeded(f"It has more than {limits.entries:,} entries.")
                     if size > limits.output:
-                        raise Exhausting(f"It has more than {limits.output:,} bytes, unpacked.")
+                        raise LimitsExceeded(f"It has more than {limits.output:,} bytes, unpacked.")
                     yield value
                 case "end":
                     return
@@ -124,7 +124,7 @@ def stream(
                 case "failed":
                     log.error("the reader %s failed: %s\n%s", reader.__qualname__, *value)
                     raise ReaderFailed(value[0])
-        raise Exhausting(_limit_hit(process.wait(), limits, count))
+        raise LimitsExceeded(_limit_hit(process.wait(), limits, count))
 
 
 def _lines(pipe: IO[bytes], while_silent: Callable[[], object]) -> Iterator[bytes]:
@@ -196,7 +196,7 @@ class _Output:
     def send(self, word: str, value: Any = None, *, last: bool = False) -> None:
         line = json.dumps([word, value], ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
         if len(line) > MAX_LINE:
-            raise Exhausting(f"An entry of it has more than {MAX_LINE:,} bytes.")
+            raise LimitsExceeded(f"An entry of it has more than {MAX_LINE:,} bytes.")
         self._waiting.append(line)
         self._size += len(line)
         if last or self._size > _BUFFER or time.monotonic() - self._sent_at > _DELAY:
@@ -253,7 +253,7 @@ def _main(module: str, function: str, arguments: list[Any], known: list[str], li
             output.send("known", [name, getattr(error, "detail", str(error))], last=True)
         elif isinstance(error, OSError) and error.errno == errno.EFBIG:
             text = f"A file in it has more than {MAX_UNPACKED_FILE:,} bytes, unpacked."
-            output.send("known", [Exhausting.__name__, text], last=True)
+            output.send("known", [LimitsExceeded.__name__, text], last=True)
         elif isinstance(error, OSError) and error.errno:
             output.send("system", [error.errno, error.strerror, error.filename], last=True)
         else:  # without its text, which may quote the file

@@ -120,7 +120,7 @@ def _labels(fields: Iterable[str]) -> str:
 def check(path: Path, own: OwnTable | None) -> Layout:
     """The layout of a table that has a mapping which fits it.
 
-    Raises WrongMapping, WrongFormat, Exhausting, OSError.
+    Raises WrongMapping, WrongFormat, LimitsExceeded, OSError.
     """
     if own is None:
         shown = reading.preview_table(path)
@@ -136,7 +136,7 @@ def check(path: Path, own: OwnTable | None) -> Layout:
 def preview(path: Path, source_name: str, mapping: TableMapping | None) -> TablePreview:
     """What a table is with a mapping; by default the newest of its source that fits, or a guess.
 
-    Raises WrongFormat, Exhausting, OSError.
+    Raises WrongFormat, LimitsExceeded, OSError.
     """
     if mapping is None and (latest := latest_mapping(source_name)):
         shown = reading.preview_table(path, latest.model_dump(mode="json"))

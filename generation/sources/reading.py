@@ -87,7 +87,7 @@ def recognise(path: Path, importer: Importer) -> Layout | None:
 def recognise_whole(path: Path, format_name: str) -> Layout:
     """The layout of a file or folder, which is opened in a process of its own.
 
-    Raises WrongFormat, Exhausting, OSError.
+    Raises WrongFormat, LimitsExceeded, OSError.
     """
     [name] = limited.stream(sniff, str(path.resolve()), format_name, raises=[WrongFormat])
     return Layout(name)
@@ -98,7 +98,7 @@ def preview_table(path: Path, mapping: Mapping[str, Any] | None = None) -> Table
 
     mapping: the one of `table_mapping`; if it is not given, it is guessed from the columns.
 
-    Raises WrongFormat, Exhausting, OSError.
+    Raises WrongFormat, LimitsExceeded, OSError.
     """
     limits = replace(limited.configured(), seconds=PREVIEW_SECONDS)
     messages = limited.stream(table.preview, str(path.resolve()), mapping, raises=[WrongFormat], limits=limits)
@@ -180,7 +180,7 @@ def open_file(
 
     `while_silent`: see `limited.stream`.
 
-    Raises WrongFormat, Exhausting and OSError, the latter two also while the rows are read.
+    Raises WrongFormat, LimitsExceeded and OSError, the latter two also while the rows are read.
     """
     arguments = str(path.resolve()), format_name, file_name, mapping or {}
     messages = limited.stream(read, *arguments, raises=[WrongFormat], while_silent=while_silent)

@@ -21,7 +21,7 @@ from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, ImportStatus, Reference, Source, SourceRecord
 from generation.models.work import Work
 from generation.sources import importers, other_values, own_tables, queries, reading, reasons
-from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat, digest_of
+from generation.sources.importers.base import Importer, Layout, LimitsExceeded, Refusal, Row, WrongFormat, digest_of
 from generation.sources.own_tables import OwnTable
 from review.audit import acts
 from review.audit.trail import recording_events
@@ -63,7 +63,7 @@ def start_import(
         importer = importers.load(format_name)
         is_table = format_name == own_tables.FORMAT
         layout = own_tables.check(path, table) if is_table else _recognise(path, importer, uploaded=uploaded)
-    except (WrongFormat, Exhausting, formats.UnknownFormat, OSError) as error:
+    except (WrongFormat, LimitsExceeded, formats.UnknownFormat, OSError) as error:
         reason = reasons.translated(str(error))
         raise errors.WrongFile(f"{file_name or path.name}: {reason}{_format_hint(path, error)}") from error
     terms = {
@@ -202,7 +202,7 @@ def _read_file(run: Import) -> None:
                 same = rows - added - refused - differs
                 counts = {"rows": rows, "added": added, "same": same, "differs": differs, "refused": refused}
                 our_import.update(**counts, layout=layout.name, facets=facets, joined=joined)
-    except (WrongFormat, Exhausting, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
+    except (WrongFormat, LimitsExceeded, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
         failure = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)
     else:
@@ -251,7 +251,7 @@ def _import_chunks(
             entry = next(entries)
         except StopIteration:
             break
-        except (Exhausting, OSError) as error:  # the good rows before it are kept
+        except (LimitsExceeded, OSError) as error:  # the good rows before it are kept
             failure = error
             break
         chunk.append(entry)

@@ -16,7 +16,7 @@ from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 from generation import errors
 from generation.models import Import, ImportStatus
 from generation.sources import own_tables, services
-from generation.sources.importers import Exhausting, WrongFormat
+from generation.sources.importers import LimitsExceeded, WrongFormat
 from generation.sources.importers.table_mapping import TableMapping
 from generation.sources.own_tables import OwnTable
 from generation.sources.reading import TablePreview
@@ -81,7 +81,7 @@ def preview_table(upload: "UploadedFile[bytes]", mapping: TableMapping | None) -
     path = store_file(upload, Path(settings.MEDIA_ROOT))
     try:
         return own_tables.preview(path, "", mapping)
-    except (WrongFormat, Exhausting, OSError) as error:
+    except (WrongFormat, LimitsExceeded, OSError) as error:
         raise errors.WrongFile(f"{upload.name}: {error}") from error
     finally:
         path.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from generation.models import ImportRefusal, SavedMapping, Source, SourceRecord
 from generation.models.work import Work
 from generation.samples import queries as samples_queries
 from generation.sources import forms, importers, own_tables, queries, reasons, services, uploads
-from generation.sources.importers import Exhausting, WrongFormat
+from generation.sources.importers import LimitsExceeded, WrongFormat
 from generation.sources.importers.table_mapping import TableMapping
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
@@ -80,7 +80,7 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
         mapping = TableMapping.model_validate(choice.cleaned_data["mapping"].mapping)
     try:
         preview = own_tables.preview(upload.path, name, mapping)
-    except (WrongFormat, Exhausting, OSError) as error:
+    except (WrongFormat, LimitsExceeded, OSError) as error:
         messages.error(request, f"{upload.name}: {reasons.translated(str(error))}")
         return redirect("generation:sources")
     if mapping and preview.problem and form.is_bound:

@@ -11,7 +11,7 @@ import pytest
 
 from generation.common import limited
 from generation.common.formats import FormatError
-from generation.common.limited import Exhausting, Limits
+from generation.common.limited import Limits, LimitsExceeded
 
 LIMITS = Limits(memory=300 * 2**20, seconds=5)
 
@@ -111,14 +111,14 @@ def test_the_process_knows_neither_secrets_nor_the_database(monkeypatch: pytest.
     ids=["memory", "crash", "computing", "computing in all", "waiting", "entry"],
 )
 def test_the_limit_that_was_hit_is_named(reader: Callable[..., Any], limits: Limits, named: str) -> None:
-    with pytest.raises(Exhausting, match=named):
+    with pytest.raises(LimitsExceeded, match=named):
         read(reader, limits=limits)
 
 
 def test_entries_and_their_bytes_are_counted() -> None:
-    with pytest.raises(Exhausting, match="more than 10 entries"):
+    with pytest.raises(LimitsExceeded, match="more than 10 entries"):
         read(count, 11, limits=Limits(300 * 2**20, 5, entries=10))
-    with pytest.raises(Exhausting, match="more than 100 bytes, unpacked"):
+    with pytest.raises(LimitsExceeded, match="more than 100 bytes, unpacked"):
         read(count, 11, limits=Limits(300 * 2**20, 5, output=100))
     assert len(read(count, 10, limits=Limits(300 * 2**20, 5, entries=10))) == 10
 

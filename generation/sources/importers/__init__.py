@@ -7,9 +7,19 @@ from pathlib import Path
 from typing import cast
 
 from generation.common import formats
-from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat
+from generation.sources.importers.base import Importer, Layout, LimitsExceeded, Refusal, Row, WrongFormat
 
-__all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load", "matching_formats"]
+__all__ = [
+    "Importer",
+    "Layout",
+    "LimitsExceeded",
+    "Refusal",
+    "Row",
+    "WrongFormat",
+    "available",
+    "load",
+    "matching_formats",
+]
 
 TABLE = "table"  # the format of any table, whose columns a person maps
 _HELPERS = frozenset(
@@ -35,7 +45,7 @@ def matching_formats(path: Path) -> list[str]:
             break
         try:
             load(name).sniff(path)
-        except (WrongFormat, Exhausting, OSError):
+        except (WrongFormat, LimitsExceeded, OSError):
             continue
         matches.append(name)
     return matches

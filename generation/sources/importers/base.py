@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Protocol
 
 from generation.common.formats import FormatError
 from generation.common.languages import detect
-from generation.common.limited import Exhausting as Exhausting
+from generation.common.limited import LimitsExceeded as LimitsExceeded
 from review.rules import json_nesting
 from review.rules.text_files import MAX_RECORD as MAX_RECORD
 from review.rules.text_files import open_text
@@ -151,11 +151,11 @@ class Importer(Protocol):
     restrictions: str
 
     def sniff(self, path: Path) -> Layout:
-        """Recognise the file by content. Raises WrongFormat, Exhausting, OSError if unreadable."""
+        """Recognise the file by content. Raises WrongFormat, LimitsExceeded, OSError."""
         ...
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-        """Stream the records. Raises WrongFormat only before the first, Exhausting at any point."""
+        """Stream the records. Raises WrongFormat before the first only, LimitsExceeded anywhere."""
         ...
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from generation.sources.importers.base import Exhausting, Malformed, Picture, WrongFormat
+from generation.sources.importers.base import LimitsExceeded, Malformed, Picture, WrongFormat
 
 # Bytes; images are checked again when decoded (generation.images.checks).
 MAX_IMAGE_FILE = 32 * 2**20
@@ -231,9 +231,9 @@ def _open_zip(archive: zipfile.ZipFile, folder: Path, is_rows: Callable[[str], b
     data: list[DataFile] = []
     chosen = sorted(name for name in members if is_rows(name))
     if len(chosen) > MAX_DATA_FILES:
-        raise Exhausting(f"The archive has more than {MAX_DATA_FILES:,} files of rows.")
+        raise LimitsExceeded(f"The archive has more than {MAX_DATA_FILES:,} files of rows.")
     if sum(members[name].file_size for name in chosen) > MAX_UNPACKED:
-        raise Exhausting(f"The files of rows in the archive have more than {MAX_UNPACKED:,} bytes, unpacked.")
+        raise LimitsExceeded(f"The files of rows in the archive have more than {MAX_UNPACKED:,} bytes, unpacked.")
     for number, name in enumerate(chosen):
         unpacked = folder / f"{number}{PurePosixPath(name).suffix}"
         _unpack(archive, members[name], unpacked)

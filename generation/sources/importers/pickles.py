@@ -9,7 +9,7 @@ import pickletools
 from pathlib import Path
 from typing import Any, NoReturn
 
-from generation.sources.importers.base import Exhausting, WrongFormat
+from generation.sources.importers.base import LimitsExceeded, WrongFormat
 from review.rules.json_nesting import MAX_DEPTH
 
 MAX_PICKLE = 64 * 2**20  # bytes: its values are held in memory
@@ -26,10 +26,10 @@ _TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 def load_plain(path: Path) -> Any:
     """Load a pickle of nothing but lists, objects, texts and numbers; tuples become lists.
 
-    Raises WrongFormat, Exhausting.
+    Raises WrongFormat, LimitsExceeded.
     """
     if path.stat().st_size > MAX_PICKLE:
-        raise Exhausting(f"The pickle is larger than {MAX_PICKLE:,} bytes.")
+        raise LimitsExceeded(f"The pickle is larger than {MAX_PICKLE:,} bytes.")
     builder = _Builder()
     try:
         # From memory: of a file, it would make room for whatever length an instruction states.
@@ -118,18 +118,18 @@ class _Builder:
     def _count(self) -> None:
         self._values += 1
         if self._values > MAX_VALUES:
-            raise Exhausting(f"The pickle has more than {MAX_VALUES:,} values.")
+            raise LimitsExceeded(f"The pickle has more than {MAX_VALUES:,} values.")
 
     def _remember(self, number: int) -> None:
         self._memo[number] = self._top()
         if len(self._memo) > MAX_VALUES:
-            raise Exhausting(f"The pickle has more than {MAX_VALUES:,} values.")
+            raise LimitsExceeded(f"The pickle has more than {MAX_VALUES:,} values.")
 
     def _push(self, value: Any, depth: int = 0) -> None:
         self._count()
         self._characters += len(value) if isinstance(value, str) else 0
         if self._characters > MAX_TEXT:
-            raise Exhausting(f"The texts of the pickle have more than {MAX_TEXT:,} characters.")
+            raise LimitsExceeded(f"The texts of the pickle have more than {MAX_TEXT:,} characters.")
         self._stack.append([value, depth])
 
     def _top(self) -> list[Any]:

@@ -177,14 +177,14 @@ def test_a_sample_links_to_its_stopped_next_version(admin: Client, source: Sourc
 
 
 def test_stopped_drafts_are_decided_from_the_shell(manage: Manage, stopped: Draft) -> None:
-    [row] = manage.json("stopped")["stopped"]
+    [row] = manage.json("stopped_drafts")["stopped"]
     assert (row["draft"], row["batch"]) == (stopped.pk, stopped.batch_id)
-    assert "Give a reason" in manage.refusal("stopped", "--let-through", stopped.pk)
-    output = manage.json("stopped", "--let-through", stopped.pk, "--reason", "Fine.")
+    assert "Give a reason" in manage.refusal("stopped_drafts", "--let-through", stopped.pk)
+    output = manage.json("stopped_drafts", "--let-through", stopped.pk, "--reason", "Fine.")
     assert output["gate"] == "let-through"
     assert output["sample"] == Sample.objects.order_by("-pk")[0].key
-    assert manage.json("stopped")["stopped"] == []
-    assert "not stopped by a check" in manage.refusal("stopped", "--discard", stopped.pk, "--reason", "No.")
+    assert manage.json("stopped_drafts")["stopped"] == []
+    assert "not stopped by a check" in manage.refusal("stopped_drafts", "--discard", stopped.pk, "--reason", "No.")
 
 
 def test_stopped_drafts_are_decided_over_the_api(api: Api, adela: User, stopped: Draft) -> None:
@@ -234,7 +234,7 @@ def test_attempts_count_versions_by_prompt_trap_and_generator(
 
     page = text_of(admin.get(reverse("generation:attempts"), {"by": "prompt"}))
     assert re.findall(r"<span>(\d+\.\d%)</span>.*?>(\d/\d)<", page, re.DOTALL) == [("0.0%", "0/1"), ("100.0%", "3/3")]
-    assert [row["prompt"] for row in manage.json("attempts", "--benchmark", "mhb", "--by", "prompt")["attempts"]] == [
+    assert [row["prompt"] for row in manage.json("approval_attempts", "--benchmark", "mhb", "--by", "prompt")["attempts"]] == [
         "mhb/inject_dialogue@3", "mhb/other@3",
     ]  # fmt: skip
     answer = api(adela).get("/api/v1/attempts/?benchmark=mhb&by=prompt").json()

@@ -16,7 +16,7 @@ from generation.common.fields import ShallowJSON
 from generation.errors import WrongFile
 from generation.sources import importers, reading, services
 from generation.sources.importers import medhallu, mesh, pmc_patients, pubmedqa
-from generation.sources.importers.base import Exhausting, Importer, Refusal, Row, WrongFormat
+from generation.sources.importers.base import Importer, LimitsExceeded, Refusal, Row, WrongFormat
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, vocabulary
 
 ROOT = Path(__file__).parents[3]
@@ -129,7 +129,7 @@ def test_a_cell_that_expands_too_much_ends_the_reading(
     """In small: 64 MB in one cell, or 99 cells of 4 MB with memory for about 50 of them."""
     path = compressed_parquet(tmp_path / "file", *records)
     settings.MHB_READER_MEMORY = 300 * 2**20
-    with pytest.raises(Exhausting, match="needs more than 300 MB of memory"):
+    with pytest.raises(LimitsExceeded, match="needs more than 300 MB of memory"):
         list(reading.open_file(path, "medhallu", "file")[1])
 
 

@@ -21,7 +21,7 @@ from generation.common import limited
 from generation.models import Import, Source, SourceRecord, StoredImage
 from generation.sources import importers, reading, services
 from generation.sources.importers import bundles, pickles
-from generation.sources.importers.base import HEAD, Exhausting, WrongFormat
+from generation.sources.importers.base import HEAD, LimitsExceeded, WrongFormat
 from review.models import User
 from tests.generation.images.drawing import picture
 from tests.generation.rows import keyed, pair, parquet
@@ -79,7 +79,7 @@ def test_the_size_of_a_pickle_is_bounded_as_if_nothing_were_shared(
     shared = "x" * 100_000
     good, bad = (written(tmp_path / str(n), pickle.dumps([{"q": shared} for _ in range(n)])) for n in (9, 20))
     assert pickles.load_plain(good) == [{"q": shared}] * 9
-    with pytest.raises(Exhausting, match="texts of the pickle have more than 1,000,000"):
+    with pytest.raises(LimitsExceeded, match="texts of the pickle have more than 1,000,000"):
         pickles.load_plain(bad)
     monkeypatch.setattr(pickles, "MAX_VALUES", 1000)
     for body in (
@@ -87,7 +87,7 @@ def test_the_size_of_a_pickle_is_bounded_as_if_nothing_were_shared(
         b"(" * 1001,
         b"N" + b"".join(b"r" + struct.pack("<I", n) for n in range(1001)),
     ):
-        with pytest.raises(Exhausting, match="more than 1,000 values"):
+        with pytest.raises(LimitsExceeded, match="more than 1,000 values"):
             pickles.load_plain(written(tmp_path / "many", START + body + b"."))
 
 
@@ -105,7 +105,7 @@ def test_a_crash_of_the_reader_is_an_answer(tmp_path: Path, settings: Any) -> No
     """Whatever the list of instructions lets through ends in the limits of the process."""
     settings.MHB_READER_MEMORY = 256 * 2**20
     path = written(tmp_path / "test_qa.pkl", START + b"](" + b"]" * 3_900_000 + b"e.")
-    with pytest.raises(Exhausting, match="more than 256 MB of memory"):
+    with pytest.raises(LimitsExceeded, match="more than 256 MB of memory"):
         reading.open_file(path, "pathvqa", "test_qa.pkl")
 
 
@@ -129,11 +129,11 @@ def test_the_files_of_an_archive_are_bounded_together(tmp_path: Path, monkeypatc
     path = archive(tmp_path / "a.zip", **{f"t{n}": b"[%d]" % n * 1000 for n in range(30)})
     assert open_bundle(path) == 30
     monkeypatch.setattr(bundles, "MAX_UNPACKED", 100_000)
-    with pytest.raises(Exhausting, match="more than 100,000 bytes, unpacked"):
+    with pytest.raises(LimitsExceeded, match="more than 100,000 bytes, unpacked"):
         open_bundle(path)
     monkeypatch.setattr(bundles, "MAX_UNPACKED", 2**30)
     monkeypatch.setattr(bundles, "MAX_DATA_FILES", 29)
-    with pytest.raises(Exhausting, match="more than 29 files of rows"):
+    with pytest.raises(LimitsExceeded, match="more than 29 files of rows"):
         open_bundle(path)
 
 

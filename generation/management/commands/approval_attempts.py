@@ -1,4 +1,4 @@
-"""attempts --benchmark mhb [--by trap] [--by prompt] [--by generator]"""
+"""approval_attempts --benchmark mhb [--by trap] [--by prompt] [--by generator]"""
 
 from argparse import ArgumentParser
 from typing import Any

@@ -1,4 +1,4 @@
-"""stopped [--batch N] | stopped --let-through DRAFT --reason TEXT | stopped --discard DRAFT --reason TEXT"""
+"""stopped_drafts [--batch N], or --let-through DRAFT or --discard DRAFT with --reason TEXT"""
 
 from argparse import ArgumentParser
 from typing import Any
