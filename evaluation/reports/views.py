@@ -3,7 +3,7 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from evaluation.reports import figure_files, formats, forms, queries
+from evaluation.reports import figure_files, formats, forms, paper_layout, queries
 from evaluation.reports.figures import figures
 from evaluation.runs.kind import RUNS
 from review.common import csv_text
@@ -38,7 +38,8 @@ def figure_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpRe
     """One chart of the report page for the rate `?rate=`: as SVG, or its numbers as CSV."""
     report = queries.report(RUNS.get(pk))
     all_figures = figures(report, lambda *_selection: "", rate=request.GET.get("rate", ""))
-    named = figure_files.chart_named(all_figures, name)
+    in_paper = paper_layout.views(paper_layout.paper_tables(report))
+    named = figure_files.chart_named(all_figures, name, in_paper)
     if named is None:
         raise Http404
     return figure_response(report, named, ending)

@@ -83,6 +83,9 @@ def test_configured_precision_and_recall_are_recovered(detectors: str, admin_cli
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
     assert "As in the paper" in page
     assert "Prometheus-2-8x7B" in page
+    for ending in ("svg", "csv"):  # Figure 8, questions
+        file = admin_client.get(reverse(f"evaluation:figure-{ending}", args=[run.pk, "paper-1-0"]))
+        assert model in file.content.decode()
     board = admin_client.get(
         reverse("evaluation:results", args=[run.release.name, run.release.version])
     ).content.decode()
