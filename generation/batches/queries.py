@@ -182,16 +182,19 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
     taxonomy = terms(batch.benchmark)
     values = []
     for row in rows:
-        previous = None
+        rejected: list[tuple[Mapping[str, Any], tuple[str, ...]]] = []
         if row.sample_id:
-            previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
+            versions = SampleVersion.objects.filter(sample_id=row.sample_id, number__lt=row.version).order_by("number")
+            rejected = [(prefetch_rubrics(version), tuple(version.reasons)) for version in versions]
+        previous, reasons = rejected.pop() if rejected else (None, ())
         values.append(
             DraftValue(
                 record=records[row.record_id],
                 terms=taxonomy,
                 version=row.version,
-                reasons=tuple(previous.reasons) if previous else (),
-                previous=prefetch_rubrics(previous) if previous else None,
+                reasons=reasons,
+                previous=previous,
+                earlier=tuple(rejected),
                 data=row.data,
                 preferred=tuple(row.preferred),
                 prompts=batch.prompts,

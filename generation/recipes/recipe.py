@@ -60,8 +60,9 @@ class Draft:
 
     `data` is the result of the steps so far. It is stored after each step, so it must be
     JSON-serializable. For a regeneration, `version` is above 1, `previous` is the content of the
-    rejected version and `reasons` are the physicians' objections. `terms` is the taxonomy in force:
-    the benchmark's own terms and those that admins added. `preferred`: the terms that the batch's
+    rejected version, `reasons` are the physicians' objections to it, and `earlier` pairs of both
+    for the versions before it, the oldest first. `terms` is the taxonomy in force: the benchmark's
+    own terms and those that admins added. `preferred`: the terms that the batch's
     trap plan prefers here; a wish, not an order. `prompts` names the set of prompt files, `checks`
     the checks that the batch runs. `settings` are the values of the preset, as frozen at launch.
     `other_values` is None where nothing can be drawn yet, as in an estimate.
@@ -72,6 +73,7 @@ class Draft:
     version: int = 1
     reasons: tuple[str, ...] = ()
     previous: Mapping[str, Any] | None = None
+    earlier: tuple[tuple[Mapping[str, Any], tuple[str, ...]], ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     preferred: tuple[str, ...] = ()
     prompts: str = ""

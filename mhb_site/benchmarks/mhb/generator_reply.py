@@ -77,34 +77,33 @@ def check_dialogue(
     terms: Sequence[Term],
     *,
     min_kept: float = 0.0,
-    rejected: Mapping[str, Any] | None = None,
+    rejected: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Check an altered conversation.
 
-    `min_kept` is the minimum share of the source's text that it has to keep, `rejected` the version
+    `min_kept` is the minimum share of the source's text that it has to keep, `rejected` the versions
     that physicians rejected.
 
     Raises:
         BrokenReply: with everything that is wrong, in sentences for the generator.
     """
-    stimulus = [_normalized(turn.content) for turn in reply.turns]
-    rejected_stimulus = [_normalized(turn["content"]) for turn in rejected.get("turns", ())] if rejected else []
+    rejected_texts = [[turn["content"] for turn in version.get("turns", ())] for version in rejected]
     _raise_faults(
         _dialogue_faults(reply, source),
         _source_faults(reply, source, min_kept),
-        _repetition_faults(stimulus, rejected_stimulus, reply.rubrics, rejected),
+        _repetition_faults([turn.content for turn in reply.turns], rejected_texts, reply.rubrics, rejected),
         _plan_faults(reply.traps, reply.rubrics, terms),
     )
 
 
 def check_report(
-    reply: ReportQuestion, source: str, terms: Sequence[Term], *, rejected: Mapping[str, Any] | None = None
+    reply: ReportQuestion, source: str, terms: Sequence[Term], *, rejected: Sequence[Mapping[str, Any]] = ()
 ) -> None:
     """Check a question on a report. Raises BrokenReply with everything that is wrong."""
-    rejected_stimulus = [_normalized(rejected.get("question", ""))] if rejected else []
+    rejected_texts = [[version.get("question", "")] for version in rejected]
     _raise_faults(
         _report_faults(reply, source),
-        _repetition_faults([_normalized(reply.question)], rejected_stimulus, reply.rubrics, rejected),
+        _repetition_faults([reply.question], rejected_texts, reply.rubrics, rejected),
         _plan_faults(reply.traps, reply.rubrics, terms),
     )
 
@@ -144,16 +143,19 @@ def _source_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]], 
 
 
 def _repetition_faults(
-    stimulus: Sequence[str],
-    rejected_stimulus: Sequence[str],
+    texts: Sequence[str],
+    rejected_texts: Sequence[Sequence[str]],
     rubrics: Sequence[Criterion],
-    rejected: Mapping[str, Any] | None,
+    rejected: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
-    if rejected is None or list(stimulus) != list(rejected_stimulus):
-        return
-    rejected_criteria = {_normalized(str(rubric["criterion"])).casefold() for rubric in rejected.get("rubrics", ())}
-    if rejected_criteria == {_normalized(rubric.criterion).casefold() for rubric in rubrics}:
-        yield "This is the rejected version, unchanged: correct what the reasons name."
+    """The fault of a version that has the words of any rejected one; punctuation is no change."""
+    words = [tokens(text) for text in texts]
+    criteria = sorted(tokens(rubric.criterion) for rubric in rubrics)
+    for earlier, version in zip(rejected_texts, rejected, strict=True):
+        if [tokens(text) for text in earlier] != words:
+            continue
+        if sorted(tokens(str(rubric["criterion"])) for rubric in version.get("rubrics", ())) == criteria:
+            yield "This is a rejected version, unchanged: correct what the reasons name."
 
 
 def polarity_of(criterion: Criterion) -> str:

@@ -64,7 +64,8 @@ RESTATED_SHARE = 0.85  # of their words that two criteria have in common
 
 # `kept`: the minimum share of a conversation's text to keep. Ours: the paper "restructures" turns
 # and gives no bound. `controls`: make a control for each sample (`control.py`).
-SETTINGS: Mapping[str, Any] = {"kept": 0.5, "controls": False}
+MAX_VERSIONS = 3  # of a sample, unless a launch says otherwise
+SETTINGS: Mapping[str, Any] = {"kept": 0.5, "controls": False, "versions": MAX_VERSIONS}
 
 
 class Answerable(Strict):
@@ -89,7 +90,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
                 source=source,
                 terms=available_terms(draft),
                 min_kept=min_share_kept(draft),
-                rejected=draft.previous,
+                rejected=_rejected_contents(draft),
             ),
         )
         sample_content: dict[str, Any] = {
@@ -103,7 +104,9 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             "generator",
             _request("question_report", draft, content["text"]),
             ReportQuestion,
-            check=partial(check_report, source=content["text"], terms=available_terms(draft), rejected=draft.previous),
+            check=partial(
+                check_report, source=content["text"], terms=available_terms(draft), rejected=_rejected_contents(draft)
+            ),
         )
         sample_content = {"task": _("report"), "report": content["text"], "question": question.question.strip()}
         traps, rubrics = question.traps, question.rubrics
@@ -181,15 +184,28 @@ def _taxonomy_text(terms: Sequence[Term]) -> str:
     return "\n".join(lines)
 
 
+def _rejected_contents(draft: Draft) -> list[Mapping[str, Any]]:
+    """The content of all rejected versions, none of which may come back."""
+    contents = [content for content, _reasons in draft.earlier]
+    return [*contents, draft.previous] if draft.previous is not None else contents
+
+
 def _rejected_version(draft: Draft) -> dict[str, Any] | None:
-    """The rejected version and the physicians' reasons (MHB-9); None for a first version.
+    """The rejected versions and the physicians' reasons (MHB-9); None for a first version.
 
     The source is left out, because the prompt contains it already.
     """
     if draft.previous is None:
         return None
-    version = {key: draft.previous[key] for key in ("turns", "question", "traps", "rubrics") if key in draft.previous}
-    return {"version": version, "reasons": list(draft.reasons)}
+    rejected = [
+        {
+            "version": {key: content[key] for key in ("turns", "question", "traps", "rubrics") if key in content},
+            "reasons": list(reasons),
+        }
+        for content, reasons in (*draft.earlier, (draft.previous, draft.reasons))
+    ]
+    *earlier, last = rejected
+    return {**last, "earlier_versions_rejected_too": earlier} if earlier else last
 
 
 def _preferred_traps(draft: Draft) -> list[str] | None:
@@ -344,7 +360,7 @@ RECIPE = Recipe(
         per_draft(examiner.examine, applies=examiner.is_needed, asks=examiner.role_prompts),
     ),
     sample=sample,
-    max_versions=3,
+    max_versions=MAX_VERSIONS,
     checks=(
         Check("leak", _("The text gives the trap away"), find_giveaway),
         Check("answerable", _("The report answers the question"), find_answer_in_report),

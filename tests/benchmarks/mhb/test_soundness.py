@@ -86,9 +86,14 @@ def test_the_share_is_one_if_all_source_text_is_kept(source: list[str], added: l
 def test_the_unchanged_rejected_version_is_refused(draft: Any) -> None:
     reply = dialogue_reply() if draft is dialogue_draft else report_reply()
     rejected = {**generate_sample(draft(), reply).content, "rubrics": reply["rubrics"]}
-    assert "This is the rejected version, unchanged" in refusal_of(
+    assert "This is a rejected version, unchanged" in refusal_of(
         reply, version=2, previous=rejected, reasons=("Obvious.",)
     )
+    shouted = {**rejected, "rubrics": [{**one, "criterion": one["criterion"] + "!"} for one in reply["rubrics"]]}
+    second = {"rubrics": [], "turns": [], "question": "Another?"}
+    for earlier in (rejected, shouted):  # the first version does not come back as the third
+        past = {"version": 3, "previous": second, "earlier": ((earlier, ("Obvious.",)),)}
+        assert "This is a rejected version, unchanged" in refusal_of(reply, **past)
     changed = {**reply, "rubrics": [{**reply["rubrics"][0], "criterion": "The response must not use Cephalorin."}]}
     assert generate_sample(draft(version=2, previous=rejected, reasons=("Rubric.",)), changed).rubrics
 
