@@ -105,13 +105,19 @@ class _Clock:
 async def limit_waiting(row: Work) -> AsyncIterator[None]:
     """Say that this task, and those that it starts, work on a row, and cancel it if it waits.
 
-    Raises TimeoutError after `PATIENCE` times the allowed seconds outside of `calling`.
+    Raises TooSlow after `PATIENCE` times the allowed seconds outside of `calling`.
     """
     _row.set(row)
     seconds = PATIENCE * row.seconds_allowed
-    async with asyncio.timeout(seconds) as timeout:
-        _clock.set(_Clock(timeout, seconds))
-        yield
+    timeout = asyncio.timeout(seconds)
+    try:
+        async with timeout:
+            _clock.set(_Clock(timeout, seconds))
+            yield
+    except TimeoutError:
+        if timeout.expired():
+            raise TooSlow from None
+        raise
 
 
 @contextmanager

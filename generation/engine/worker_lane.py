@@ -39,6 +39,7 @@ from generation.llm.errors import (
     LaneOver,
     NotAllowed,
     Postponed,
+    TooSlow,
 )
 from generation.llm.gateway import Gateway
 from generation.models import Endpoint, EndpointState, Lane
@@ -230,7 +231,7 @@ class RunningLane:
         try:
             async with watchdog.limit_waiting(row):
                 await work()
-        except TimeoutError:
+        except TooSlow:
             await self.run(partial(watchdog.condemn, type(row), row.pk, row.token, row.tries))
         except REQUEUE_ERRORS as error:
             await self.run(partial(requeue, row, tried=isinstance(error, CutShort)))

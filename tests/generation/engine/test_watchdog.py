@@ -9,6 +9,7 @@ from generation.batches import services
 from generation.engine import watchdog
 from generation.engine.task_queue import finish, requeue_expired, take
 from generation.engine.watchdog import calling, condemn, limit_waiting
+from generation.llm.errors import TooSlow
 from generation.models import Draft
 from generation.models.work import Work
 from generation.recipes.recipe import Draft as DraftValue
@@ -37,7 +38,7 @@ def test_only_time_outside_of_calls_is_limited(monkeypatch: pytest.MonkeyPatch) 
                 await asyncio.sleep(60)
 
     asyncio.run(work(waits=False))
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TooSlow):
         asyncio.run(work(waits=True))
 
 
