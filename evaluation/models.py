@@ -27,7 +27,8 @@ class Run(Job):
     `…_done`: how many of the rows with ids up to `…_done_to` are done
     (`evaluation.runs.rows.tallies`).
     `panel`: how several votes become one verdict; empty: one judge decides once, without votes.
-    `judge`: the first judge; the others are `RunJudge` rows.
+    `judge`: the first judge; the others are `RunJudge` rows. `judges_left_out`: those without which
+    the run goes on, by endpoint: `at` and `because` (`evaluation.runs.leaving`).
     `answers_each`: answers per question. `judgments_each`: judgments per judge and criterion.
     """
 
@@ -57,6 +58,7 @@ class Run(Job):
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
     judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="judged_runs")
     endpoints = models.ManyToManyField(Endpoint, through="RunEndpoint", related_name="runs")
+    judges_left_out = models.JSONField(default=dict, blank=True)
     judge_temperature = models.FloatField(null=True, blank=True)
     judging = models.CharField(max_length=10, choices=Judging, default=Judging.PER_RUBRIC)
     transport = models.CharField(max_length=5, choices=Transport, default=Transport.LIVE)

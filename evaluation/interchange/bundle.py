@@ -174,6 +174,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
         **judging.run_fields(run, protocol),
         "judge": run.judge and run.judge.name,
         "further_judges": queries.further_judges(run),
+        "judges_left_out": [each.endpoint.name for each in report.left_out if each.role == queries.JUDGE],
         "panel": run.panel,
         "endpoints": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),
         "models": [
@@ -361,9 +362,9 @@ def _scores(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
-    """Every vote of a panel. `vote` numbers the votes of a judge on a rubric, from 0."""
+    """Every vote of a panel that was cast. `vote` numbers those of a judge on a rubric, from 0."""
     order = (*(f"judgment__response__{name}" for name in ORDER), "judgment__rubric__pk", "judge__name", "repeat")
-    rows = Vote.objects.filter(run=run).order_by(*order)
+    rows = Vote.objects.filter(run=run).exclude(status=Vote.Status.DROPPED).order_by(*order)
     names = (*RESPONSE_NAMES, "rubric", "judge", "vote", *VERDICT_COLUMNS)
     columns = (
         *(f"judgment__response__{name}" for name in RESPONSE_COLUMNS),

@@ -23,7 +23,7 @@ from evaluation.reports.comparison_lines import (
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.queries import Report
-from evaluation.runs.queries import judges_of, models_asked
+from evaluation.runs.queries import JUDGE, judges_of, models_asked
 from evaluation.verdicts.plans import SECONDARY
 from review.charts.text_measure import format_share
 
@@ -47,7 +47,8 @@ def as_markdown(report: Report) -> str:
     for each in report.left_out:
         at, reason = f"{each.left_out_at:%Y-%m-%d %H:%M} UTC", _cell(each.left_out_because)
         reason = f" ({reason})" if reason else ""
-        lines += [f"> `{each.endpoint.name}` was left out of the run at {at}{reason}: its numbers are incomplete.", ""]
+        effect = "the other judges decide without it" if each.role == JUDGE else "its numbers are incomplete"
+        lines += [f"> `{each.endpoint.name}` was left out of the run at {at}{reason}: {effect}.", ""]
     lines += [
         f"Run {run.pk}, {_how_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
         f"Release SHA-256 `{run.release.sha256}`.",

@@ -41,7 +41,12 @@ def as_dict(report: Report) -> dict[str, Any]:
         "datasets": [{"name": name, "label": label} for name, label in report.datasets],
         "endpoints": list(report.endpoints),
         "left_out": [
-            {"endpoint": each.endpoint.name, "at": str(each.left_out_at), "because": each.left_out_because}
+            {
+                "endpoint": each.endpoint.name,
+                "role": each.role,
+                "at": str(each.left_out_at),
+                "because": each.left_out_because,
+            }
             for each in report.left_out
         ],
         "common_samples": report.options.common,

@@ -10,7 +10,7 @@ from django.db.models import Case, Count, F, Q, QuerySet, TextField, Value, When
 from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.models import Judgment, Response, Run
 from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNDECIDED, UNPARSED, DataSet, FacetView, Protocol, Rate
 from evaluation.reports.numbers import scoring
@@ -19,7 +19,7 @@ from evaluation.reports.numbers.counting import COMBINED as COMBINED
 from evaluation.reports.numbers.counting import Row as Row
 from evaluation.reports.numbers.report_numbers import Options, ReportNumbers, count
 from evaluation.runs.plan import outcomes_of, plan_of
-from evaluation.runs.queries import data_sets_of, is_simulated, left_out
+from evaluation.runs.queries import LeftOut, data_sets_of, is_simulated, left_out
 from evaluation.runs.rows import result_cache
 from evaluation.runs.rows.verdicts import read_scores, verdict_table
 from evaluation.runs.selection import selecting_models
@@ -81,7 +81,7 @@ class Report:
     cost: Decimal
     estimated: int  # calls of which the cost is an upper estimate
     oddities: tuple[Oddity, ...]
-    left_out: tuple[RunEndpoint, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     numbers_key: str = ""  # of the cache; '' if the numbers are not cached
 
     @property

@@ -136,7 +136,7 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
 
     simulated = serializers.BooleanField()
     left_out = serializers.ListField(
-        child=serializers.CharField(), help_text="Models that the run goes on, or ended, without."
+        child=serializers.CharField(), help_text="Models and judges that the run goes on, or ended, without."
     )
     progress = RunProgressSerializer()
     provider_batches = ProviderBatchSerializer(many=True)
@@ -179,37 +179,48 @@ def run_values(run: Run) -> dict[str, Any]:
 register_answer(RUNS.name, WholeRunSerializer, run_values)
 
 
-class LeaveOutSerializer(serializers.Serializer[Any]):
+class RoleSerializer(serializers.Serializer[Any]):
+    """Which role is meant of an endpoint that has two."""
+
+    role = serializers.ChoiceField(choices=[queries.TARGET, queries.JUDGE], default="", allow_blank=True)
+
+
+class LeaveOutSerializer(RoleSerializer):
     """Why the run goes on without the model."""
 
     because = serializers.CharField(default="", allow_blank=True, max_length=500)
 
 
 class LeaveOut(APIView):
-    """Leave a model out of a run that goes on without it."""
+    """Leave a model or a judge of a panel out of a run that goes on without it."""
 
     can = Can.MEASURE
 
     @extend_schema(request=LeaveOutSerializer, responses=WholeRunSerializer)
     def post(self, request: Request, pk: int, name: str) -> Answer:
-        """Its open responses are dropped; answers that it gave are judged. 409 if the run has ended, or no other model
-        would remain."""
+        """Its open rows are dropped; answers that it gave are judged, and its votes count.
+
+        409 if the run has ended, or no other model or judge would remain.
+        """
         run, body = RUNS.get(pk), validated_body(LeaveOutSerializer, request)
-        leaving.leave_out(run.pk, endpoints_queries.endpoint(name), because=body["because"])
+        leaving.leave_out(run.pk, endpoints_queries.endpoint(name), **body)
         wake_after_commit(tasks.work_on_job, run.pk)
         return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data)
 
 
 class AddAgain(APIView):
-    """Add a model again that was left out of a run."""
+    """Add a model or a judge again that was left out of a run."""
 
     can = Can.MEASURE
 
-    @extend_schema(request=None, responses={202: WholeRunSerializer})
+    @extend_schema(request=RoleSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request, pk: int, name: str) -> Answer:
-        """It is asked the questions that it was not asked. 409 if the run was cancelled."""
-        run = RUNS.get(pk)
-        leaving.add_again(run.pk, endpoints_queries.endpoint(name))
+        """It is asked what it was not asked; criteria decided without a judge are open again.
+
+        409 if the run was cancelled.
+        """
+        run, body = RUNS.get(pk), validated_body(RoleSerializer, request)
+        leaving.add_again(run.pk, endpoints_queries.endpoint(name), **body)
         wake_after_commit(tasks.work_on_job, run.pk)
         return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data, status=202)
 

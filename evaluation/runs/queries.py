@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from random import Random
 
 from django.db.models import Count, Q, QuerySet
@@ -11,7 +12,7 @@ from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge
+from evaluation.models import Judgment, Response, Run, RunJudge, Vote
 from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
 from evaluation.runs.settings import MAX_JUDGES, MAX_REPEATS, RunSettings
@@ -169,6 +170,11 @@ def judges_of(run: Run) -> list[Endpoint]:
     return [*([run.judge] if run.judge else []), *(row.endpoint for row in further)]
 
 
+def judges_asked(run: Run) -> list[Endpoint]:
+    """The judges of a run that are not left out."""
+    return [judge for judge in judges_of(run) if str(judge.pk) not in run.judges_left_out]
+
+
 def endpoint_as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
     """The endpoint with its settings at launch. Do not save it."""
     return endpoint.with_launch_settings(run.endpoint_settings.get(str(endpoint.pk), {}))
@@ -232,7 +238,7 @@ def trials(run: Run) -> list[Trial]:
             shape,
             batched=run.transport == Run.Transport.BATCH and endpoint.batches,
         )
-        for role, endpoints, requests in ((TARGET, tested, asked), (JUDGE, judges_of(run), judged))
+        for role, endpoints, requests in ((TARGET, tested, asked), (JUDGE, judges_asked(run), judged))
         for endpoint in endpoints
         for request, shape in requests
     ]
@@ -396,16 +402,34 @@ def judgments_of(response: Response) -> QuerySet[Judgment]:
     return Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
 
 
-def left_out(run: Run) -> list[RunEndpoint]:
-    """The models that were left out of a run, in their order."""
-    return list(run.tested.filter(left_out_at__isnull=False).select_related("endpoint").order_by("pk"))
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A model under test or a judge without which a run goes on."""
+
+    endpoint: Endpoint
+    role: str
+    left_out_at: datetime
+    left_out_because: str
+
+
+def left_out(run: Run) -> list[LeftOut]:
+    """The models and judges that were left out of a run, in their order."""
+    tested = run.tested.filter(left_out_at__isnull=False).select_related("endpoint").order_by("pk")
+    rows = [LeftOut(row.endpoint, TARGET, row.left_out_at, row.left_out_because) for row in tested if row.left_out_at]
+    return rows + [
+        LeftOut(judge, JUDGE, datetime.fromisoformat(entry["at"]), entry["because"])
+        for judge in (judges_of(run) if run.judges_left_out else ())
+        if (entry := run.judges_left_out.get(str(judge.pk)))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """How far a model under test is: its responses by status, and since when it is left out."""
+    """How far a model under test or a judge of a panel is: its rows by status."""
 
-    tested: RunEndpoint
+    endpoint: Endpoint
+    role: str
+    is_left_out: bool
     open: int
     done: int
     failed: int
@@ -413,20 +437,27 @@ class ModelState:
 
     @property
     def name(self) -> str:
-        return self.tested.endpoint.name
+        return self.endpoint.name
 
 
 def model_states(run: Run) -> list[ModelState]:
-    """The state of each model under test, in their order: two queries."""
-    counts: dict[int, Counter[str]] = {}
-    rows = Response.objects.filter(run=run).order_by().values_list("endpoint", "status").annotate(n=Count("pk"))
-    for endpoint, status, n in rows:
-        counts.setdefault(endpoint, Counter())[status] += n
+    """The state of each model under test and each judge of a panel, in their order."""
+    tested = list(run.tested.select_related("endpoint").order_by("pk"))
+    out = {(TARGET, row.endpoint_id) for row in tested if row.left_out_at}
+    out |= {(JUDGE, int(key)) for key in run.judges_left_out}
     states = []
-    for tested in run.tested.select_related("endpoint").order_by("pk"):
-        count = counts.get(tested.endpoint_id, Counter())
-        is_open = count[Status.QUEUED] + count[Status.RUNNING]
-        states.append(ModelState(tested, is_open, count[Status.DONE], count[Status.FAILED], count[Status.DROPPED]))
+    for role, rows, endpoints in (
+        (TARGET, Response.objects.filter(run=run).values_list("endpoint", "status"), [row.endpoint for row in tested]),
+        (JUDGE, Vote.objects.filter(run=run).values_list("judge", "status"), judges_of(run) if run.panel else []),
+    ):
+        counts: dict[int, Counter[str]] = {}
+        for pk, status, n in rows.order_by().annotate(n=Count("pk")) if endpoints else ():
+            counts.setdefault(pk, Counter())[status] += n
+        for endpoint in endpoints:
+            count = counts.get(endpoint.pk, Counter())
+            is_open = count[Status.QUEUED] + count[Status.RUNNING]
+            numbers = (is_open, count[Status.DONE], count[Status.FAILED], count[Status.DROPPED])
+            states.append(ModelState(endpoint, role, (role, endpoint.pk) in out, *numbers))
     return states
 
 

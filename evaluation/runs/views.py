@@ -106,8 +106,9 @@ def run_new(request: HttpRequest) -> HttpResponse:
 @require_POST
 @requires(Can.MEASURE)
 def leave_out(request: HttpRequest, pk: int, name: str) -> HttpResponse:
-    """Leave a model out of a run."""
-    leaving.leave_out(RUNS.get(pk).pk, endpoints_queries.endpoint(name), because=request.POST.get("because", "")[:500])
+    """Leave a model or a judge out of a run."""
+    because, role = request.POST.get("because", "")[:500], request.POST.get("role", "")
+    leaving.leave_out(RUNS.get(pk).pk, endpoints_queries.endpoint(name), because=because, role=role)
     wake_after_commit(tasks.work_on_job, pk)
     messages.success(request, _("%(name)s is left out. The run goes on without it.") % {"name": name})
     return redirect(f"{reverse('evaluation:run', args=[pk])}#model-states")
@@ -116,8 +117,8 @@ def leave_out(request: HttpRequest, pk: int, name: str) -> HttpResponse:
 @require_POST
 @requires(Can.MEASURE)
 def add_again(request: HttpRequest, pk: int, name: str) -> HttpResponse:
-    """Add a model again that was left out of a run."""
-    leaving.add_again(RUNS.get(pk).pk, endpoints_queries.endpoint(name))
+    """Add a model or a judge again that was left out of a run."""
+    leaving.add_again(RUNS.get(pk).pk, endpoints_queries.endpoint(name), role=request.POST.get("role", ""))
     wake_after_commit(tasks.work_on_job, pk)
     messages.success(request, _("%(name)s is asked again.") % {"name": name})
     return redirect(f"{reverse('evaluation:run', args=[pk])}#model-states")
@@ -209,9 +210,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _model_states(run: Run) -> list[tuple[queries.ModelState, Any]]:
-    """The models under test and their endpoints now, unless all have simply ended."""
+    """Models under test, judges of a panel, and their endpoints now, unless all simply ended."""
     states = queries.model_states(run) if run.origin == Run.Origin.LAUNCHED else []
-    if run.status == Run.Status.FINISHED and not any(state.tested.left_out_at for state in states):
+    if run.status == Run.Status.FINISHED and not any(state.is_left_out for state in states):
         return []
     now = {endpoint.name: endpoint for endpoint in RUNS.live(run).endpoints}
     return [(state, now.get(state.name)) for state in states]

@@ -12,7 +12,7 @@ from django.db import transaction
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.protocol import JUDGED, Ask, Decision, Protocol
-from evaluation.runs import plan, queries
+from evaluation.runs import leaving, plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
 from evaluation.runs.rows.reading import Reader, Reading, Rubrics, format_score, rubrics_of
 from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
@@ -80,9 +80,11 @@ class _RunWork:
         self.run, self.protocol = run, registry.protocol(run.release.benchmark)
         tested = run.tested.filter(left_out_at=None).select_related("endpoint")
         self.tested = {row.endpoint_id: queries.endpoint_as_launched(run, row.endpoint) for row in tested}
-        self.judges = {judge.pk: queries.endpoint_as_launched(run, judge) for judge in queries.judges_of(run)}
+        self.judges = {judge.pk: queries.endpoint_as_launched(run, judge) for judge in queries.judges_asked(run)}
         self.endpoints = {**self.tested, **self.judges}
         self.panel = votes.panel_of(run) if run.panel else None
+        if self.panel and run.judges_left_out:  # a lane that did not know may have queued votes since
+            leaving.drop_votes(run)
         # One function object for all rows: the lane groups what the same function stores.
         outcomes = plan.outcomes_of(run, self.protocol)
         self.store: StoreResponses = partial(_store_responses, self.protocol, rules=outcomes, panel=self.panel)

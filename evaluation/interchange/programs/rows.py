@@ -229,9 +229,13 @@ class Rows:
         initial = panel.INITIAL_JUDGES
         is_settled = rule == panel.Rule.ESCALATION and len(cast) >= initial and not panel.is_disputed(cast)
         expected = initial if is_settled else len(self.judges)
+        left_out, each = self.run.get("judges_left_out", ()), self.run["settings"]["judgments"]
         if self.run["origin"] == IMPORTED:  # elsewhere, a judge may have judged only a part
             expected = len(cast) or 1
-        if len(cast) != expected or any(len(votes) != self.run["settings"]["judgments"] for votes in cast):
+        elif not is_settled:  # those that were left out may have voted before
+            expected -= sum(judge not in by_judge for judge in left_out)
+        whole = [len(votes) == each for judge, votes in by_judge.items() if judge not in left_out]
+        if len(cast) != expected or not all(whole):
             self.faults.append(f"votes.jsonl: {spelled(key)}: votes are missing, or more than were asked for")
             return
         self.checked += 1

@@ -1,4 +1,4 @@
-"""leave_out RUN ENDPOINT [--because TEXT] [--again]"""
+"""leave_out RUN ENDPOINT [--because TEXT] [--role target|judge] [--again]"""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -15,12 +15,15 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Leave a model out of a run that goes on without it, or add it again. Safe to repeat."
+    help = (
+        "Leave a model, or a judge of a panel, out of a run that goes on without it, or add it again. Safe to repeat."
+    )
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=int)
         parser.add_argument("endpoint")
         parser.add_argument("--because", default="", metavar="TEXT", help="why; the report says so")
+        parser.add_argument("--role", choices=[queries.TARGET, queries.JUDGE], default="", help="if it has both")
         parser.add_argument("--again", action="store_true", help="add a model again that was left out")
 
     def step(self, **options: Any) -> dict[str, Any]:
@@ -29,9 +32,9 @@ class Command(Step):
         if options["again"] and options["because"]:
             raise CommandError("--because belongs to leaving out, not to --again.")
         if options["again"]:
-            run = leaving.add_again(run.pk, endpoint)
+            run = leaving.add_again(run.pk, endpoint, role=options["role"])
         else:
-            run = leaving.leave_out(run.pk, endpoint, because=options["because"])
+            run = leaving.leave_out(run.pk, endpoint, because=options["because"], role=options["role"])
         wake(work_on_job, run.pk)
         return {
             "run": run.pk,
@@ -40,6 +43,7 @@ class Command(Step):
             "models": [
                 {
                     "model": each.name,
+                    "role": each.role,
                     "done": each.done,
                     "open": each.open,
                     "failed": each.failed,

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from evaluation import panel
 from evaluation.models import Judgment, Run, Vote
@@ -16,6 +17,7 @@ from generation.models.work import Work
 
 Status = Work.Status
 OPEN = (Status.QUEUED, Status.RUNNING)
+CHUNK = 500
 End = tuple[Vote, Work.Status, Mapping[str, Any]]  # a vote, its final status and fields
 
 
@@ -28,10 +30,14 @@ class Panel:
     judges: tuple[int, ...]
     judgments: int
 
-    @property
+    def asked(self) -> tuple[int, ...]:
+        """The judges that are not left out by now."""
+        left_out = Run.objects.values_list("judges_left_out", flat=True).get(pk=self.run)
+        return tuple(judge for judge in self.judges if str(judge) not in left_out)
+
     def first(self) -> tuple[int, ...]:
         """The judges that vote on every criterion."""
-        return self.judges[: panel.INITIAL_JUDGES] if self.rule == Rule.ESCALATION else self.judges
+        return self.asked()[: panel.INITIAL_JUDGES] if self.rule == Rule.ESCALATION else self.asked()
 
     def new_votes(self, judgment: int, judges: Iterable[int]) -> list[Vote]:
         """New, unsaved votes of these judges on a judgment."""
@@ -71,7 +77,8 @@ def votes_beside(vote: Vote) -> QuerySet[Vote]:
 def queue_votes(run_panel: Panel, responses: Collection[int]) -> None:
     """Queue the first votes on the open judgments of these responses."""
     judgments = Judgment.objects.filter(response__in=responses, status=Status.QUEUED).order_by("pk")
-    votes = [vote for pk in judgments.values_list("pk", flat=True) for vote in run_panel.new_votes(pk, run_panel.first)]
+    first = run_panel.first()
+    votes = [vote for pk in judgments.values_list("pk", flat=True) for vote in run_panel.new_votes(pk, first)]
     Vote.objects.bulk_create(votes, ignore_conflicts=True)
 
 
@@ -91,7 +98,8 @@ def decide_judgments(run_panel: Panel, pks: Collection[int]) -> None:
     rows = Judgment.objects.filter(pk__in=pks, status=Status.QUEUED)
     locked = {row.pk: row for row in rows.select_for_update(of=("self",), no_key=True).order_by("pk")}
     by_judgment: dict[int, list[Vote]] = defaultdict(list)
-    for vote in Vote.objects.filter(judgment__in=locked).order_by("judgment", "repeat", "pk"):
+    counted = Vote.objects.filter(judgment__in=locked).exclude(status=Status.DROPPED)
+    for vote in counted.order_by("judgment", "repeat", "pk"):
         by_judgment[vote.judgment_id].append(vote)
     escalated: list[Vote] = []
     decided = []
@@ -100,16 +108,54 @@ def decide_judgments(run_panel: Panel, pks: Collection[int]) -> None:
             continue
         verdicts = by_judge(run_panel, votes)
         if run_panel.rule == Rule.ESCALATION and len(verdicts) == panel.INITIAL_JUDGES and panel.is_disputed(verdicts):
-            escalated += run_panel.new_votes(pk, run_panel.judges[panel.INITIAL_JUDGES :])
-            continue
+            voted = {vote.judge_id for vote in votes}
+            if further := run_panel.new_votes(pk, [judge for judge in run_panel.asked() if judge not in voted]):
+                escalated += further
+                continue
         outcome, judgment = panel_verdict(run_panel, votes), locked[pk]
         if outcome.verdict:
             judgment.status, judgment.verdict, judgment.explanation = Status.DONE, outcome.verdict, outcome.explanation
         else:
             judgment.status, judgment.error, judgment.detail = Status.FAILED, outcome.error, outcome.detail
         decided.append(judgment)
-    Vote.objects.bulk_create(escalated)
+    Vote.objects.bulk_create(escalated, ignore_conflicts=True)
     Judgment.objects.bulk_update(decided, ["status", "verdict", "explanation", "error", "detail"])
+
+
+def leave_out_judge(run_panel: Panel, judge: int, *, error: str, because: str) -> None:
+    """Drop the open votes of a judge, and decide by those of the others.
+
+    Votes that the judge has given count. Where too few judges are left to begin with, the next one
+    of the panel votes.
+    """
+    left = Vote.objects.filter(run=run_panel.run, judge=judge, status__in=OPEN)
+    waiting = iter(list(left.order_by("judgment").values_list("judgment", flat=True).distinct()))
+    while chunk := list(islice(waiting, CHUNK)):
+        judgments = Judgment.objects.filter(pk__in=chunk, status=Status.QUEUED)
+        pks = list(judgments.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", flat=True))
+        left.filter(judgment__in=chunk).update(
+            status=Status.DROPPED, token=None, lease_until=None, error=error, detail=because
+        )
+        first = run_panel.first()
+        Vote.objects.bulk_create([vote for pk in pks for vote in run_panel.new_votes(pk, first)], ignore_conflicts=True)
+        decide_judgments(run_panel, pks)
+
+
+def add_judge_again(run_panel: Panel, judge: int) -> None:
+    """Have a judge vote where it did not while it was left out; those criteria are open again."""
+    decided = Judgment.objects.filter(run=run_panel.run, votes__isnull=False).distinct()
+    if run_panel.rule == Rule.ESCALATION and judge not in run_panel.first():
+        decided = decided.filter(Q(votes__judge=judge) | Q(error=panel.NO_MAJORITY))
+    without = decided.exclude(pk__in=Vote.objects.filter(judge=judge).exclude(status=Status.DROPPED).values("judgment"))
+    pks = iter(list(without.order_by("pk").values_list("pk", flat=True)))
+    opened: dict[str, Any] = {"status": Status.QUEUED, "error": "", "detail": ""}
+    while chunk := list(islice(pks, CHUNK)):
+        list(Judgment.objects.filter(pk__in=chunk).select_for_update(of=("self",), no_key=True).order_by("pk"))
+        Judgment.objects.filter(pk__in=chunk).update(**opened, verdict="", explanation="")
+        Vote.objects.filter(judgment__in=chunk, judge=judge).update(**opened, tries=0)
+        Vote.objects.bulk_create(
+            [vote for pk in chunk for vote in run_panel.new_votes(pk, [judge])], ignore_conflicts=True
+        )
 
 
 class CountedVote(NamedTuple):

@@ -1,6 +1,7 @@
 """A model that cannot be asked stops at once, and the others go on."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -8,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation import errors
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.runs import leaving, queries, services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import filling
@@ -156,3 +157,61 @@ def test_the_last_model_is_not_left_out_and_an_unfilled_one_gets_no_more_rows(
         work.work_on_run(run.pk)
     assert run.responses.filter(status=Status.DONE).count() == 24
     assert RUNS.progress(RUNS.get(run.pk)).percent == 100
+
+
+@pytest.mark.parametrize("rule", list(Run.Panel))
+def test_a_judge_of_a_panel_is_left_out_and_the_others_decide(
+    rule: str, client: Client, adela: User, manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MHB_KEY_GONE", raising=False)
+    release = bare_release(*(("dialogue", [["A1"]]) for _ in range(3)))
+    with run_in_background(app_of(agree)) as url:
+        dead = endpoint(url, "x-dead", key_env="MHB_KEY_GONE")
+        others = [endpoint(url, "y-1"), endpoint(url, "z-1")]
+        settings = RunSettings(
+            release, [endpoint(url, "good")], others[0], further_judges=[dead, others[1]], panel=rule
+        )
+        run = services.launch_run(settings)
+        work.work_on_run(run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.paused_because) == (Run.Status.PAUSED, "KeyMissing")
+        assert statuses(run) == {Status.DONE}
+        assert statuses(run, Judgment) == {Status.QUEUED}
+        client.force_login(adela)
+        address = reverse("evaluation:run-leave-out", args=[run.pk, "x-dead"])
+        client.post(address, {"because": "no account", "role": "judge"})
+        work.work_on_run(run.pk)
+        run.refresh_from_db()
+        assert (run.status, statuses(run, Judgment)) == (Run.Status.FINISHED, {Status.DONE})
+        votes = Vote.objects.filter(run=run)
+        cast = votes.exclude(status=Status.DROPPED).values_list("judge__name", flat=True)
+        assert sorted(cast) == ["y-1"] * 3 + ["z-1"] * 3
+        assert set(votes.filter(judge=dead).values_list("status", "error")) == {(Status.DROPPED, "LeftOut")}
+        with pytest.raises(JobOver):
+            leaving.leave_out(run.pk, others[0])
+        page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+        assert "the other judges decide without it" in page
+        document = client.get(reverse("evaluation:report-markdown", args=[run.pk])).content.decode()
+        assert "`x-dead` was left out of the run" in document
+        assert queries.count_not_done(run) == 1
+        manage.json("export_run", run.pk, "--out", tmp_path / "bundle")
+        assert manage.json("verify_run", tmp_path / "bundle")["faults"] == []
+
+        monkeypatch.setenv("MHB_KEY_GONE", "it-is-there-now")
+        assert manage.json("leave_out", run.pk, "x-dead", "--again")["left_out"] == []
+        assert statuses(run, Judgment) == {Status.QUEUED}
+        work.work_on_run(run.pk)
+    run.refresh_from_db()
+    assert (run.status, statuses(run, Judgment)) == (Run.Status.FINISHED, {Status.DONE})
+    assert Vote.objects.filter(run=run, judge=dead, status=Status.DONE).count() == 3
+    assert queries.count_not_done(run) == 0
+
+
+def test_the_last_judge_is_not_left_out(release: Release) -> None:
+    with run_in_background(app_of(agree)) as url:
+        judge = endpoint(url, "judge")
+        run = services.launch_run(RunSettings(release, [endpoint(url, "good")], judge))
+        with pytest.raises(errors.LastModel):
+            leaving.leave_out(run.pk, judge)
+        with pytest.raises(errors.NotTested):
+            leaving.leave_out(run.pk, judge, role="target")
