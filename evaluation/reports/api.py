@@ -63,6 +63,13 @@ class OdditySerializer(DataclassSerializer):
     mirrors = Oddity
 
 
+class UnreadSerializer(serializers.Serializer[Any]):
+    """How many verdicts were asked of judges, and how many could not be read, by error."""
+
+    asked = serializers.IntegerField()
+    by_error = serializers.DictField(child=serializers.IntegerField())
+
+
 class ReportSerializer(JudgesSerializer):
     """All rates of a run so far. `notice` is present if simulated models took part."""
 
@@ -112,6 +119,7 @@ class ReportSerializer(JudgesSerializer):
     scores = ScoreRowSerializer(many=True)
     score_facets = serializers.DictField(child=ScoreRowSerializer(many=True))
     oddities = OdditySerializer(many=True)
+    unread = UnreadSerializer(help_text="Verdicts that could not be read; votes of a panel.")
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
     estimated = serializers.IntegerField(help_text="Calls of which the cost is an upper estimate.")
 

@@ -256,6 +256,11 @@ def _endings(report: Report) -> list[str]:
         else f"- {odd.endpoint}: {odd.responses} responses still begin like reasoning, which the judge may have read."
         for odd in report.oddities
     ]
+    if unread := report.unread.count:
+        errors = ", ".join(f"{name} {n}" for name, n in report.unread.by_error.items())
+        notes.append(
+            f"- {unread} of {report.unread.asked} verdicts ({format_share(report.unread.share)}) could not be read: {errors}."
+        )
     if report.estimated:
         notes.append(f"- The cost of {report.estimated} calls is an upper estimate: no usage was reported.")
     return [*lines, *([""] if notes else []), *notes]

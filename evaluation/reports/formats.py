@@ -53,6 +53,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         **values.as_dict(report.numbers, report.protocol, report.plan, report.endpoints, common=report.options.common),
         **summary.as_dict(run, report.numbers.judged),
         "oddities": [asdict(oddity) for oddity in report.oddities],
+        "unread": asdict(report.unread),
         "cost": str(report.cost),
         "estimated": report.estimated,
     }

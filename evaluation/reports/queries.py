@@ -10,7 +10,7 @@ from django.db.models import Case, Count, F, Q, QuerySet, TextField, Value, When
 from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNDECIDED, UNPARSED, DataSet, FacetView, Protocol, Rate
 from evaluation.reports.numbers import scoring
@@ -66,6 +66,22 @@ class Oddity:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """How many verdicts were asked of judges, and how many could not be had, by error."""
+
+    asked: int
+    by_error: Mapping[str, int]
+
+    @property
+    def count(self) -> int:
+        return sum(self.by_error.values())
+
+    @property
+    def share(self) -> float:
+        return self.count / self.asked if self.asked else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The report of a run: its analysis plan, and all numbers."""
 
@@ -81,6 +97,7 @@ class Report:
     cost: Decimal
     estimated: int  # calls of which the cost is an upper estimate
     oddities: tuple[Oddity, ...]
+    unread: Unread
     left_out: tuple[LeftOut, ...] = ()
     numbers_key: str = ""  # of the cache; '' if the numbers are not cached
 
@@ -162,6 +179,7 @@ def report(run: Run, options: Options | None = None) -> Report:
         left_out=tuple(left_out(run)),
         estimated=run.estimated,
         oddities=oddities(run),
+        unread=unread(run),
     )
 
 
@@ -197,6 +215,16 @@ def report_numbers(
         return count(table, protocol, plan, labels, options, unranked)
 
     return key, result_cache.cached(key, count_all)
+
+
+def unread(run: Run) -> Unread:
+    """The verdicts that no judge gave in a form that can be read; the votes of a panel."""
+    if run.judge_id is None or run.origin == Run.Origin.IMPORTED:
+        return Unread(0, {})
+    rows: QuerySet[Any] = (Vote if run.panel else Judgment)._default_manager.filter(run=run)
+    ended = rows.filter(status__in=("done", "failed")).exclude(error__in=(NO_RESPONSE, NOT_JUDGED)).order_by()
+    counts = dict(ended.values_list("error").annotate(n=Count("pk")).order_by("error"))
+    return Unread(sum(counts.values()), {error: n for error, n in counts.items() if error})
 
 
 def oddities(run: Run) -> tuple[Oddity, ...]:
