@@ -56,6 +56,7 @@ lock: setup-dev  ## pin the newest allowed versions, with hashes
 	.venv/bin/uv pip compile -q --upgrade pyproject.toml --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements.txt
 	.venv/bin/uv pip compile -q --upgrade pyproject.toml --group dev -c requirements.txt --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-dev.txt
 	.venv/bin/uv pip compile -q --upgrade requirements-interchange.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-interchange.txt
+	.venv/bin/uv pip compile -q --upgrade requirements-real.in --no-deps --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-real.txt
 
 messages: setup-dev  ## collect the strings to translate (needs GNU gettext)
 	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt,json -i "tests/*"

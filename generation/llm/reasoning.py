@@ -8,7 +8,7 @@ import re
 MAX_BLOCKS = 100  # blocks of reasoning in a reply
 MAX_TAILS = 5  # marks after it
 
-_NAME = r"(?:seed:|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|scratchpad|reflection|inner_monologue)"
+_NAME = r"(?:[a-z_]{1,20}[:_]|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|scratchpad|reflection|inner_monologue|cot)"
 # One mark of the beginning or end of reasoning. Each mark of an end sets one of the named groups.
 _MARK = re.compile(
     rf"<\s?(?P<a>/?)\s?{_NAME}(?:\s[^<>]{{0,200}})?>"  # <think>, </Thinking>, <thought id="1">
@@ -36,9 +36,11 @@ _CHANNEL_MARK = re.compile(
 )
 _ENDS_CHANNEL = re.compile(r"<\|(?:return|end|start|call)\|>")
 
-# Words instead of marks (Granite).
-_SPOKEN = re.compile(r"here(?: is|'s) my thought process:", re.IGNORECASE)
-_SPOKEN_END = re.compile(r"here(?: is|'s) my response:", re.IGNORECASE)
+# Words instead of marks (Granite), and headings (HuatuoGPT).
+_SPOKEN = re.compile(r"here(?: is|'s) my thought process:|(?P<heading>#{1,3} ?thinking\b)", re.IGNORECASE)
+_SPOKEN_END = re.compile(
+    r"here(?: is|'s) my response:|^#{1,3} ?final (?:response|answer)\b:?", re.IGNORECASE | re.MULTILINE
+)
 
 # Marks before and after a whole turn.
 _LEAD = re.compile(
@@ -50,12 +52,18 @@ _TAILS = (
     *("</s>", "<eos>", "<end_of_turn>", "<｜end▁of▁sentence｜>"),
 )
 # Marks around the answer that follows reasoning.
-_ANSWER_START = re.compile(r"\s*(?:<answer>|<\|begin_of_solution\|>|<\|start_response\|>|<response>)", re.IGNORECASE)
-_ANSWER_ENDS = ("</answer>", "<|end_of_solution|>", "<|end_response|>", "</response>", "[end final response]")
+_ANSWER_START = re.compile(
+    r"\s*(?:<(?:final_)?answer>|<\|begin_of_solution\|>|<\|start_response\|>|<response>|<output>)", re.IGNORECASE
+)
+_ANSWER_ENDS = (
+    *("</answer>", "</final_answer>", "<|end_of_solution|>", "<|end_response|>", "</response>", "</output>"),
+    "[end final response]",
+)
 
 _LIKE_REASONING = re.compile(
     r"\s*(?:<\|?/?[a-z_]{0,20}(?:analy|think|thought|reason|reflect|scratch|monolog|deliberat|ponder|cot\b|channel)"
-    r"|\[/?[a-z_]{0,20}(?:think|thought|reason|reflect)|<\|[a-z_]{1,40}\|>|◁"
+    r"|\[/?[a-z_]{0,20}(?:think|thought|reason|reflect)|<\|[a-z_]{1,40}\|>|◁|&lt;/?think|<｜"
+    r"|(?:```|\*\*|#{1,3}) ?(?:thinking|thoughts?|reasoning|analysis)\b"
     r"|(?:okay|ok|alright|hmm|wait|so)\b[,.]{0,3} (?:so\b|let|the user|i need|we need|i have|we have|first)"
     r"|let me (?:think|analy|break|consider)|let's (?:think|analy|break)|we (?:need|have|must|should)(?: to)? "
     r"(?:answer|respond|decide|determine|produce|output|judge|consider|figure)|the user (?:asks|is asking|wants|says|has|asked)"
@@ -87,8 +95,9 @@ def split_reasoning(text: str, start: str = "", end: str = "") -> tuple[str, str
         return _unwrapped(answer), _joined(thoughts)
     if spoken := _SPOKEN.match(text, position):
         finish = _SPOKEN_END.search(text, spoken.end())
-        thoughts.append(text[spoken.end() : finish.start() if finish else None])
-        position = finish.end() if finish else len(text)
+        if finish or not spoken["heading"]:  # a heading alone may be one of an answer
+            thoughts.append(text[spoken.end() : finish.start() if finish else None])
+            position = finish.end() if finish else len(text)
     position = _skip_blocks(text, position, thoughts)
     if not thoughts:
         shown = _without_tail(text)

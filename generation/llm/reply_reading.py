@@ -1,6 +1,7 @@
 """Reading of untrusted responses: text, reasoning, usage, embeddings, structured output."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, ServerError, StreamsOnly
 from generation.llm.http.failures import NO_KEY, ONLY_STREAMS, clean, status_error
-from generation.llm.http.provider_words import NO_ENDING, Ending, ending_of
+from generation.llm.http.provider_words import NO_ENDING, Ending, ending_of, plain
 from generation.llm.parsing import extract_json, format_vectors, storable
 from generation.llm.reasoning import split_reasoning
 from generation.llm.types import REFUSED, SIMULATOR_FINGERPRINT, ModelSettings, Reply, Usage
@@ -19,10 +20,13 @@ from generation.llm.types import REFUSED, SIMULATOR_FINGERPRINT, ModelSettings, 
 MIN_SECRET = 12
 MAX_TOKENS = 10**8  # in or out per call; a higher count is nonsense
 MAX_DIGITS = 12  # of a count that is sent as text
+_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
 STATUS_DIGITS = 3
 # What providers put before the JSON of a response to keep the connection alive.
 _BEFORE_BODY = re.compile(r"(?:[\s\ufeff]|:[^\n]*\n|//[^\n]*\n|#[^\n]*\n)*")
 _PROMPT_FEEDBACK = ("prompt_filter_results", "prompt_annotations", "promptFeedback", "prompt_feedback")
+_ERRORS = ("error", "errors", "base_resp")  # the names of an error; where there is none, it is the body
+_SAID = ("message", "msg", "detail")
 _REASONING_BLOCKS = ("thinking_blocks", "reasoning_details", "reasoning", "thinking")
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -98,8 +102,13 @@ def _error_with(error: LLMError, reply: Reply) -> LLMError:
 
 def _error_in(value: Any) -> Any:
     """The error object in the place of a reply, or beside one."""
-    error = value.get("error") if isinstance(value, dict) else None
-    return error if isinstance(error, (dict, str)) else None
+    if not isinstance(value, dict):
+        return None
+    names = _ERRORS[:1] if value.get("choices") else _ERRORS
+    error = next((value[name] for name in names if value.get(name)), None)
+    if error is None and not value.get("choices") and any(isinstance(value.get(name), str) for name in _SAID):
+        error = value if any(name in value for name in ("code", "status", "type", "object", "success")) else None
+    return error if isinstance(error, (dict, str, list)) else None
 
 
 def _read_error(error: Any, api_key: str) -> LLMError:
@@ -107,7 +116,7 @@ def _read_error(error: Any, api_key: str) -> LLMError:
     number = (
         int(code) if isinstance(code, (int, str)) and str(code).isdecimal() and len(str(code)) == STATUS_DIGITS else 0
     )
-    return status_error(number if number in range(400, 600) else 502, error, code, api_key)
+    return status_error(number if number in range(400, 600) else 0, error, code, api_key)
 
 
 def _blocked_prompt(body: Any) -> str:
@@ -162,8 +171,8 @@ def _without_key(reply: Reply, api_key: str) -> Reply:
 def _parse_reply(body: Any) -> Reply:
     """Read the reply in a chat completion. Raises ValueError for other bodies."""
     match body:
-        case {"choices": [{**choice}, *_]}:
-            pass
+        case {"choices": [{**first}, *others]}:
+            choice = next((each for each in others if isinstance(each, dict) and each.get("index") == 0), first)
         case _:
             raise ValueError("no choices")
     finish_reason = _finish_reason(choice)
@@ -205,8 +214,12 @@ def _parse_reply(body: Any) -> Reply:
 
 def _finish_reason(choice: Mapping[Any, Any]) -> str:
     """The finish reason of a choice; a proxy's translation gives way to what it hides."""
-    said, native = (_text(choice.get(name)) for name in ("finish_reason", "native_finish_reason"))
-    said = said or _text(choice.get("stop_reason"))
+    names = ("finish_reason", "native_finish_reason", "stop_reason")
+    said, native, other = (
+        _text(value if isinstance(value, str) else json.dumps(value) if value is not None else "")[:40]
+        for value in map(choice.get, names)
+    )
+    said = said or other
     hidden = ending_of(native) if native else Ending.UNKNOWN
     if hidden not in (Ending.UNKNOWN, Ending.COMPLETE) and ending_of(said) in (Ending.UNKNOWN, Ending.COMPLETE):
         return native
@@ -223,67 +236,66 @@ def _join_parts(content: Sequence[Any]) -> tuple[str, str]:
                 reasoning.append(
                     _join_parts(inner)[0] if isinstance(inner, list) else inner if isinstance(inner, str) else ""
                 )
-            case {"text": str(text)} | {"refusal": str(text)}:
+            case str(text) | {"text": str(text)} | {"refusal": str(text)}:
                 texts.append(text)
     return "".join(texts), "\n\n".join(part for part in reasoning if part)
 
 
-# The names under which endpoints report tokens; the first that is a number counts.
-_TOKENS_IN = (("prompt_tokens",), ("input_tokens",), ("promptTokenCount",), ("prompt_token_count",))
-_TOKENS_OUT = (("completion_tokens",), ("output_tokens",), ("candidatesTokenCount",), ("generated_tokens",))
-_CACHED = (
-    ("prompt_tokens_details", "cached_tokens"),
-    ("input_tokens_details", "cached_tokens"),
-    ("prompt_cache_hit_tokens",),
-    ("cachedContentTokenCount",),
-    ("cached_tokens",),
-)
-_REASONING = (
-    ("completion_tokens_details", "reasoning_tokens"),
-    ("output_tokens_details", "reasoning_tokens"),
-    ("thoughtsTokenCount",),
-    ("reasoning_tokens",),
-)
+# The names under which endpoints report tokens, as `plain` spells them. The first that is a number
+# counts; some are within an object of details.
+_TOKENS_IN = ("prompttokens", "inputtokens", "prompttokencount", "promptevalcount")
+_TOKENS_OUT = ("completiontokens", "outputtokens", "candidatestokencount", "generatedtokens", "evalcount")
+_CACHED = ("cachedtokens", "promptcachehittokens", "cachedcontenttokencount", "cachedprompttokens", "numcachedtokens")
+_REASONING = ("reasoningtokens", "thoughtstokencount")
+_TOTAL = ("totaltokens", "totaltokencount")
+_USAGES = (("usage",), ("usageMetadata",), ("x_groq", "usage"), ("meta", "billed_units"), ())  # (): the body itself
 
 
 def _usage(body: Any) -> Usage:
     """The usage that a body reports, in whatever form; 0 for what is missing or nonsense."""
-    body = body if isinstance(body, dict) else {}
-    usage = body.get("usage") or body.get("usageMetadata")
-    tokens_in, tokens_out, cached = (_count(usage, *paths) for paths in (_TOKENS_IN, _TOKENS_OUT, _CACHED))
+    counts: dict[str, int] = {}
+    for path in _USAGES:
+        place = body
+        for name in path:
+            place = place.get(name) if isinstance(place, dict) else None
+        counts = counts or _counts(place)
+    tokens_in, tokens_out, cached, reasoning, total = (
+        next((counts[name] for name in names if name in counts), 0)
+        for names in (_TOKENS_IN, _TOKENS_OUT, _CACHED, _REASONING, _TOTAL)
+    )
     # In Anthropic's form, tokens of the cache come on top.
-    read, written = (_count(usage, (f"cache_{name}_input_tokens",)) for name in ("read", "creation"))
+    read, written = (counts.get(f"cache{name}inputtokens", 0) for name in ("read", "creation"))
     if not cached and (read or written):
         cached = read
-        if not _count(usage, ("prompt_tokens",)):
+        if "prompttokens" not in counts:
             tokens_in += read + written
     # Some leave reasoning out of what they call completion, but not out of the total.
-    total = _count(usage, ("total_tokens",), ("totalTokenCount",))
     if tokens_in and total > tokens_in:
         tokens_out = max(tokens_out, total - tokens_in)
-    return Usage(tokens_in, tokens_out, min(cached, tokens_in), _count(usage, *_REASONING))
+    return Usage(tokens_in, tokens_out, min(cached, tokens_in), reasoning)
+
+
+def _counts(usage: Any) -> dict[str, int]:
+    """The counts of tokens in a usage and its details, by their plain names."""
+    counts: dict[str, int] = {}
+    for name, value in usage.items() if isinstance(usage, dict) else ():
+        if isinstance(value, dict) and "details" in name:
+            counts = {**_counts(value), **counts}
+        elif count := _count(value):
+            counts[plain(name)] = count
+    return counts
 
 
 def _text(value: Any) -> str:
     return storable(value)[:200] if isinstance(value, str) else ""
 
 
-def _count(usage: Any, *paths: tuple[str, ...]) -> int:
-    """The token count at the first of these paths that has one; 0 if none does.
-
-    A whole number, also as a float or in digits, of at most `MAX_TOKENS`.
-    """
-    for path in paths:
-        value = usage
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
-        if isinstance(value, str) and len(value) <= MAX_DIGITS and value.strip().isdecimal():
-            value = int(value)
-        if type(value) is float and value.is_integer():
-            value = int(value)
-        if type(value) is int and 0 < value <= MAX_TOKENS:
-            return value
-    return 0
+def _count(value: Any) -> int:
+    """A count of at most `MAX_TOKENS`, also as a float, which is rounded up, or as text; else 0."""
+    if isinstance(value, str) and len(value) <= MAX_DIGITS and _NUMBER.fullmatch(value.strip()):
+        value = float(value)
+    is_count = type(value) in (int, float) and 0 < value <= MAX_TOKENS
+    return math.ceil(float(value)) if is_count else 0
 
 
 def read_shape(reply: Reply, shape: type[Shape]) -> Shape:

@@ -53,6 +53,10 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
             {"endpoint": endpoint, "ending": ending, "responses": n}
             for (endpoint, ending), n in sorted(rows.oddities.items())
         ],
+        "unread": {
+            "asked": rows.judged.total(),
+            "by_error": {error: n for error, n in sorted(rows.judged.items()) if error},
+        },
         "cost": str(sum((Decimal(row["cost"]) for row in lines(folder / "calls.jsonl")), Decimal(0))),
     }
 

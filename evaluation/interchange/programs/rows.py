@@ -104,6 +104,7 @@ class Rows:
         self.faults: list[str] = []
         self.checked = self.scored = 0
         self.oddities: Counter[tuple[str, str]] = Counter()
+        self.judged: Counter[str] = Counter()  # verdicts, or votes of a panel, by error; '': those that were read
         self.answers: dict[Answer, int] = {}
         self.rubrics: dict[tuple[str, str], int] = {}
         self.judgments: dict[Criterion, tuple[str, str, str]] = {}
@@ -182,6 +183,8 @@ class Rows:
                 self.faults.append(f"{name}: twice")
                 continue
             state = self.judgments[key] = row["verdict"], row["status"], row["error"]
+            if not self.run["panel"]:
+                self._count_judged(row)
             groups.add(state, self.answers[key[:4]], rubric)
         return [JudgmentGroup(*state, *columns) for state, columns in groups.columns()]
 
@@ -214,12 +217,18 @@ class Rows:
                 self.faults.append(f"{name}: twice")
                 continue
             of_judge[row["vote"]] = row["status"], row["verdict"]
+            self._count_judged(row)
             if row["verdict"]:
                 place = self.answers[key[:4]], self.rubrics[row["sample"], row["rubric"]]
                 groups.add((row["judge"], row["vote"], row["verdict"]), *place)
         for key, state in self.judgments.items():
             self._decide(key, *state)
         return [VoteGroup(*key, *columns) for key, columns in groups.columns()]
+
+    def _count_judged(self, row: Mapping[str, Any]) -> None:
+        is_launched = self.run["judge"] and self.run["origin"] != IMPORTED
+        if is_launched and row["status"] in (DONE, FAILED) and row["error"] not in (NO_RESPONSE, NOT_JUDGED):
+            self.judged[row["error"]] += 1
 
     def _decide(self, key: Criterion, verdict: str, status: str, error: str) -> None:
         by_judge, rule = self.cast.get(key, {}), self.run["panel"]

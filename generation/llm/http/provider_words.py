@@ -45,27 +45,30 @@ NO_ENDING = "none"  # the name of an ending that the endpoint left out
 ENDINGS: Mapping[Ending, str] = {
     Ending.COMPLETE: """
         stop eos eos_token eos_found end_turn end_of_turn end_of_text end_of_sequence stop_sequence
-        stop_string_found stop_token stop_word stop_words matched_stop complete completed finish finished end done
-        normal natural
+        stop_sequences stop_string_found stop_token stop_word stop_words matched_stop im_end eot_id eot eom complete
+        completed finish finished end done normal natural
     """,
     Ending.CUT_OFF: """
         length max_tokens max_length max_token max_output_tokens max_completion_tokens max_new_tokens maximum_tokens
         max_predicted_tokens_reached token_limit limit model_length model_context_window_exceeded context_length
         context_length_exceeded context_length_reached context_window_exceeded context_limit error_limit incomplete
-        not_finished time_limit pause_turn repetition truncated
+        not_finished time_limit pause_turn repetition truncated tokens output_limit length_limit token_budget
+        context_overflow max_context_length max_context_length_reached too_long
     """,
     Ending.FILTERED: """
         content_filter content_filtered content_filter_error filter filtered safety recitation blocklist
         prohibited_content spii language model_armor image_safety image_prohibited_content image_recitation
         guardrail_intervened guardrail guardrails error_toxic sensitive moderation flagged blocked risk
-        content_policy_violation content_blocked
+        content_policy_violation policy_violation content_blocked content_filter_triggered unsafe harmful safety_block
+        blocked_by_safety censored sensitive_words
     """,
-    Ending.REFUSED: "refusal refused",
+    Ending.REFUSED: "refusal refused refuse declined",
     Ending.FAILED: """
         error other unspecified insufficient_system_resource insufficient_system_resources abort aborted cancel
         cancelled canceled user_cancel user_stopped interrupted load unload model_unloaded network_error engine_error
         engine_overloaded server_error internal_error timeout image_other no_image missing_thought_signature
-        malformed_response failed failure
+        malformed_response failed failure overload overloaded unavailable rate_limit deadline shutdown server_shutdown
+        preempted disconnected client_disconnect abort_request aborted_by_user user_abort
     """,
     Ending.TOOL_CALL: """
         tool_calls tool_call tool_use function_call function_calls malformed_function_call malformed_tool_call
@@ -96,7 +99,7 @@ CODES: Mapping[type[LLMError], str] = {
     ContextTooLong: """
         context_length_exceeded context_window_exceeded context_window_exceeded_error exceed_context_size_error
         model_context_window_exceeded string_above_max_length input_too_long prompt_too_long tokens_limit_reached
-        context_too_long
+        context_too_long request_too_large
     """,
     NoCredit: """
         insufficient_quota billing_hard_limit_reached billing_not_active insufficient_balance insufficient_credits
@@ -109,7 +112,7 @@ CODES: Mapping[type[LLMError], str] = {
     """,
     AuthFailed: """
         invalid_api_key authentication_error invalid_authentication invalid_authentication_error unauthenticated
-        unauthorized account_deactivated permission_denied permission_error incorrect_api_key
+        unauthorized api_key_invalid invalid_key account_deactivated permission_denied permission_error incorrect_api_key
     """,
     NotThere: """
         model_not_found model_not_available model_decommissioned deployment_not_found unknown_model invalid_model
@@ -146,14 +149,18 @@ WORDINGS: Mapping[type[LLMError], str] = {
     r"filter|polic|guideline|setting)|usage polic|acceptable use|responsible ai|inappropriate|prohibited content|"
     r"sensitive (?:content|information|word)|harmful content|guardrail",
     ContextTooLong: r"context[ _-](?:length|window|size|limit)|max_new_tokens` must be|maximum context|prompt is too long|"
-    r"input is too long|too many (?:input |prompt )?tokens|reduce the length|exceeds? the (?:maximum|available) "
+    r"input is too long|too many (?:input |prompt )?tokens|reduce the length|maximum (?:model|input|sequence) length|"
+    r"must have less than \d{1,9} tokens|exceeds? the (?:maximum|available) "
     r"(?:number of tokens|context|input)",
+    NoCredit: r"credit balance|insufficient (?:balance|credits?|funds)|more credits|out of credits?",
     BadRequest: r"response[ _]?format|json[ _]?schema|json[ _]?object|json[ _]?mode|structured[ _]?output|guided[ _]?"
     r"(?:json|decoding|grammar)|\bgrammar|xgrammar|outlines|llguidance|additionalproperties|requested parameters",
     StreamsOnly: r"only supports? (?:the )?stream|enable the stream|stream(?:ing)? (?:mode )?(?:is )?(?:required|mandatory)"
     r"|stream[^.]{0,30} (?:must be|has to be|should be|to) (?:set to )?true",
     NotThere: r"not a valid model|no such model|model [^ ]{0,100} ?(?:does not exist|not found|is not available)",
 }
+# Names of errors in the text of a proxy.
+NAMED = re.compile(r"\blitellm\.([A-Za-z]{1,60})")
 # "insufficient quota" is what some providers say for "not so fast".
 ABOUT_RATE = re.compile(
     r"per[ -]?(?:second|minute|hour|day)|rate[ -]?limit|token[ -]limit|\b[rt]p[md]\b|(?:retry|try again) (?:in|after)"
@@ -191,8 +198,11 @@ def ending_of(finish_reason: str, decided: Mapping[str, str] | None = None) -> E
 
 
 def error_class(status: int, codes: Iterable[str], param: str, text: str, *, waits: bool = False) -> type[LLMError]:
-    """The class of an error. `param`: the field at fault; `waits`: it came with a Retry-After."""
-    words = {plain(code) for code in codes}
+    """The class of an error. `param`: the field at fault; `waits`: it came with a Retry-After.
+
+    `status`: 0 where none was said, so that the wording decides.
+    """
+    words = {plain(code) for code in (*codes, *NAMED.findall(text))}
     for kind, known in _CLASS_OF.items():
         if words & known:
             if kind is NoCredit and (waits or ABOUT_RATE.search(text)):
@@ -201,6 +211,8 @@ def error_class(status: int, codes: Iterable[str], param: str, text: str, *, wai
     if plain(param).startswith(("responseformat", "textformat", "guided", "jsonschema", "grammar")):
         return BadRequest
     by_status = STATUSES.get(status) or (ServerError if status >= 500 else BadRequest)
+    if not status:
+        return next((kind for kind, wording in _WORDING.items() if wording.search(text)), ServerError)
     if status == 403:
         return ContentFiltered if _WORDING[ContentFiltered].search(text) else by_status
     if by_status is BadRequest:

@@ -87,6 +87,11 @@ def test_every_word_has_one_meaning():
         ("OTHER", Ending.FAILED),
         ("load", Ending.FAILED),
         ("network_error", Ending.FAILED),
+        ("Overloaded", Ending.FAILED),
+        ("client-disconnect", Ending.FAILED),
+        ("<|im_end|>", Ending.COMPLETE),
+        ("TOKEN_BUDGET", Ending.CUT_OFF),
+        ("unsafe", Ending.FILTERED),
         ("tool_use", Ending.TOOL_CALL),
         ("MALFORMED_FUNCTION_CALL", Ending.TOOL_CALL),
         ("", Ending.UNKNOWN),
@@ -163,6 +168,13 @@ BLOCKED = {"violence": {"filtered": True, "severity": "high"}}
         ({"choices": [{**completion("a")["choices"][0], "error": {"code": 429, "message": "slow"}}]}, RateLimited),
         ({"error": {"code": 403, "message": "flagged", "metadata": {"reasons": ["self-harm"]}}}, ContentFiltered),
         ({"error": {"message": "overloaded", "type": "overloaded_error"}, **completion("half")}, ServerError),
+        # In the place of a reply, with HTTP 200, as some say it.
+        ({"errors": [{"message": "slow down", "code": 429}]}, RateLimited),
+        ({"success": False, "message": "quota", "code": 402}, NoCredit),
+        ({"code": 20012, "message": "Model does not exist.", "data": None}, NotThere),
+        ({"choices": None, "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, NoCredit),
+        ({"object": "error", "message": "exceeds the context length", "code": 400}, ContextTooLong),
+        ({"error": "model overloaded"}, ServerError),
         ({"choices": [{**completion("a")["choices"][0], "native_finish_reason": "MAX_TOKENS"}]}, None),
     ],
 )
@@ -241,6 +253,20 @@ def routed(status, **raw):
         (400, {"message": "...", "type": "exceed_context_size_error", "n_ctx": 4096}, ContextTooLong),
         (413, {"message": "Prompt is too long"}, ContextTooLong),
         (400, routed(400, message="maximum context length is 8192 tokens"), ContextTooLong),
+        (
+            400,
+            {"message": "litellm.ContextWindowExceededError: litellm.BadRequestError: x", "code": "400"},
+            ContextTooLong,
+        ),
+        (
+            422,
+            {"error": "`inputs` must have less than 4095 tokens. Given: 5000", "error_type": "validation"},
+            ContextTooLong,
+        ),
+        (413, {"type": "error", "error": {"type": "request_too_large", "message": "..."}}, ContextTooLong),
+        (500, {"message": "litellm.ContentPolicyViolationError: x", "code": "500"}, ContentFiltered),
+        (400, {"type": "error", "error": {"message": "Your credit balance is too low."}}, NoCredit),
+        (400, [{"error": {"status": "INVALID_ARGUMENT", "details": [{"reason": "API_KEY_INVALID"}]}}], AuthFailed),
         # Not so fast, and no money left.
         (429, {"message": "You exceeded your current quota.", "code": "insufficient_quota"}, NoCredit),
         (429, {"message": "Allocated quota per minute exceeded.", "code": "insufficient_quota"}, RateLimited),
@@ -403,6 +429,10 @@ def test_the_length_of_a_context_is_read_from_what_servers_list(answers, length)
         ({"input_tokens": 7, "output_tokens": 3}, Usage(7, 3)),
         ({"prompt_tokens": 7, "completion_tokens": 3, "prompt_cache_hit_tokens": 4}, Usage(7, 3, 4)),
         ({"prompt_tokens": 7, "total_tokens": 10}, Usage(7, 3)),
+        ({"promptTokens": 6.2, "completionTokens": "3.0"}, Usage(7, 3)),
+        ({"prompt_eval_count": 7, "eval_count": 3}, Usage(7, 3)),
+        ({"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": "4"}}, Usage(7, 3, 4)),
+        ({"prompt_tokens": 7, "completion_tokens": 3, "num_cached_tokens": 99}, Usage(7, 3, 7)),
         ({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 30}, Usage(7, 23)),
         ({"input_tokens": 2, "output_tokens": 3, "cache_read_input_tokens": 5}, Usage(7, 3, 5)),
         ({"input_tokens": 7, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 5}}, Usage(7, 3, 5)),
@@ -433,6 +463,29 @@ def test_cached_tokens_have_a_price_of_their_own():
     usage = Usage(1_000_000, 0, 900_000)
     assert usage.cost(settings) == Decimal(10)
     assert usage.cost(replace(settings, price_cached=Decimal(1))) == Decimal("1.9")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [{**completion("B")["choices"][0], "index": 1}, {**completion("A")["choices"][0], "index": 0}]},
+        completion(["A"]),
+        {**completion("A"), "base_resp": {"status_code": 0, "status_msg": "success"}},
+        {**completion("A"), "error": None, "errors": []},
+    ],
+)
+def test_what_is_unusual_in_a_good_reply_does_no_harm(body):
+    with fake_endpoint(body) as target:
+        assert ask(target.url).text == "A"
+
+
+def test_an_ending_that_is_no_text_keeps_its_name():
+    choice = {**completion("Half")["choices"][0], "finish_reason": 2}
+    with (
+        fake_endpoint({**completion("Half"), "choices": [choice]}) as target,
+        pytest.raises(UnknownEnding, match="says: 2"),
+    ):
+        ask(target.url)
 
 
 def test_reasoning_is_read_from_the_fields_of_all_providers():
