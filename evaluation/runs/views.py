@@ -186,6 +186,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "judging": summary.as_dict(watched_run, report.numbers.judged),
         "further_judges": queries.further_judges(watched_run),
         "left_out": report.left_out,
+        "model_checks": [
+            {**entry, "tried": [{**each, "role": _(queries.ROLES.get(each["role"], ""))} for each in entry["tried"]]}
+            for entry in watched_run.model_checks.values()
+        ],
         "model_states": _model_states(watched_run),
         "failed": [
             (endpoint, count, _link(watched_run)(endpoint, "", "", "", UNJUDGED))

@@ -111,6 +111,8 @@ class EndpointForm(forms.ModelForm[Endpoint]):
     def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].disabled = self.instance.pk is not None
+        if self.instance.context_found:
+            self.fields["context_tokens"].widget.attrs["placeholder"] = str(self.instance.context_found)
         for name in ("url", "model"):
             self.fields[name].disabled = called
         for name in ("extra_body", "endings"):

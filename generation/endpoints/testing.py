@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from generation.engine import ledger
+from generation.llm.http.failures import message_in
 from generation.llm.probe import Probe, probe
 from generation.llm.request_body import usage_of
 from generation.models import Endpoint
@@ -89,7 +90,7 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
 def _findings(probed: Probe) -> list[Finding]:
     found: list[Finding] = []
     for refusal in probed.refused:
-        finding = of_refusal(refusal.detail[:REPLY_CHARS], refusal.sent, has_images=refusal.what == "image")
+        finding = of_refusal(message_in(refusal.detail)[:REPLY_CHARS], refusal.sent, has_images=refusal.what == "image")
         if refusal.what == "batches":
             finding = replace(finding, code="no_batches")
         elif refusal.what == "image" and finding.code == "refused":

@@ -108,7 +108,8 @@ def _error_in(value: Any) -> Any:
     error = next((value[name] for name in names if value.get(name)), None)
     if error is None and not value.get("choices") and any(isinstance(value.get(name), str) for name in _SAID):
         error = value if any(name in value for name in ("code", "status", "type", "object", "success")) else None
-    return error if isinstance(error, (dict, str, list)) else None
+    error = error[0] if isinstance(error, list) else error
+    return error if isinstance(error, (dict, str)) else None
 
 
 def _read_error(error: Any, api_key: str) -> LLMError:

@@ -17,6 +17,7 @@ from generation.llm.errors import (
     StreamsOnly,
     UnknownEnding,
 )
+from generation.llm.http.failures import message_in
 from generation.llm.http.provider_words import Ending
 from generation.llm.request_body import Format, format_of
 from generation.trials.sending import Sent
@@ -114,7 +115,7 @@ def _schema_refused(sent: Sent) -> bool:
 
 def _of_error(sent: Sent, error: LLMError) -> Finding:
     last = sent.attempts[-1] if sent.attempts else None
-    detail = (last.detail if last and last.detail else error.detail)[:500]
+    detail = message_in(last.detail if last and last.detail else error.detail)[:500]
     if isinstance(error, ContentFiltered):
         return Finding("filtered", detail)
     if isinstance(error, ContextTooLong):

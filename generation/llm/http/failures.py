@@ -175,6 +175,11 @@ def _first_text(body: object, *names: str) -> str:
     return next((value for value in values if isinstance(value, str) and value), "")
 
 
+def message_in(detail: str) -> str:
+    """What an error says, without the JSON around it; the whole detail if it is no such JSON."""
+    return _message(_json_in(detail)) or detail
+
+
 def _message(body: object) -> str:
     """What an error says, without what it quotes of the request."""
     if isinstance(body, str):
