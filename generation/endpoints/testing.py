@@ -1,20 +1,21 @@
 """Tests of endpoints with a single question."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 
-from asgiref.sync import async_to_sync
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from generation.engine import ledger
-from generation.llm.http.failures import message_in
-from generation.llm.probe import Probe, probe
+from generation.llm.errors import AuthFailed, BadRequest, BrokenReply
+from generation.llm.probe import REQUEST, SEEING, TOKENS, Answer
 from generation.llm.request_body import usage_of
 from generation.models import Endpoint
-from generation.trials.findings import Finding, of_refusal
+from generation.trials.findings import Finding, findings
+from generation.trials.sending import Sent, send
 
+SECONDS = 30.0  # at most for one reply, as a person is waiting for the page
 REPLY_CHARS = 500
 
 
@@ -48,57 +49,56 @@ class EndpointTest:
 def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
     """Ask an endpoint one question as jobs ask it, and store the result with the endpoint.
 
-    `images`: show it a picture too. Provider batches are tried if the endpoint says it supports
-    them. The attempts count in its usage by day. They are in no ledger, as no job made them.
+    With a temperature, a token limit and a schema; if that is refused, once more without
+    temperature and limit. `images`: show it a picture too. Provider batches are tried if the
+    endpoint says it supports them. The attempts count in its usage by day. They are in no ledger,
+    as no job made them.
     """
-    probed = async_to_sync(probe)(
-        endpoint.settings,
-        access=settings.MHB_ENDPOINT_ACCESS,
-        max_reply=settings.MHB_MAX_REPLY_BYTES,
-        images=images,
-        batches=endpoint.batches,
+    full = replace(REQUEST, temperature=endpoint.temperature or 0.0, max_tokens=endpoint.max_tokens or TOKENS)
+    tries = [send(endpoint, full, Answer, seconds=SECONDS, looks=True, batched=endpoint.batches)]
+    if isinstance(tries[0].error, BadRequest) and tries[0].attempts and tries[0].attempts[-1].http_status in (400, 422):
+        tries.append(send(endpoint, REQUEST, Answer, seconds=SECONDS))
+    final = tries[-1]
+    last = final.attempts[-1] if final.attempts else None
+    if images and last is not None and last.http_status is not None and not isinstance(final.error, AuthFailed):
+        tries.append(send(endpoint, SEEING, seconds=SECONDS))
+    reply, attempts = final.reply, [attempt for each in tries for attempt in each.attempts]
+    # It may have answered, though not in the shape.
+    has_answered = final.error is None or (
+        isinstance(final.error, BrokenReply) and bool(last and not last.error and reply and reply.text.strip())
     )
-    last = probed.attempts[-1] if probed.attempts else None
-    reply = last.reply if last else None
-    usages = [usage_of(attempt) for attempt in (*probed.attempts, *probed.beside)]
+    asked = str(last.sent.get("response_format", {}).get("type", "text")) if last else ""
+    usages = [usage_of(attempt) for attempt in attempts]
     result = EndpointTest(
         at=timezone.now().isoformat(),
-        answered=not probed.error,
+        answered=has_answered,
         seconds=round(last.seconds, 3) if last else 0.0,
         tokens_in=sum(usage.tokens_in for usage in usages),
         tokens_out=sum(usage.tokens_out for usage in usages),
         tokens_reasoning=sum(usage.tokens_reasoning for usage in usages),
-        structured="" if probed.error else probed.output_format if probed.usable else "unusable",
+        structured="" if not has_answered else "unusable" if final.error else asked,
         model=reply.model if reply else "",
         cost=str(sum((usage.cost(endpoint.settings) for usage in usages), Decimal(0))),
         reply=reply.text[:REPLY_CHARS] if reply else "",
-        error=probed.error,
-        detail=probed.detail,
+        error="" if has_answered or final.error is None else last.error if last and last.error else final.error.kind,
+        detail="" if has_answered else last.detail if last and last.error else str(final.error),
         http_status=last.http_status if last else None,
-        findings=[asdict(finding) for finding in _findings(probed)],
-        context_tokens=probed.context,
+        findings=[asdict(finding) for finding in _findings(tries)],
+        context_tokens=tries[0].context,
     )
     with transaction.atomic():
-        ledger.count_without_job(
-            [ledger.LedgerLine(attempt, endpoint, "test") for attempt in (*probed.attempts, *probed.beside)]
-        )
-        endpoint.last_test, endpoint.context_found = asdict(result), probed.context or endpoint.context_found
+        ledger.count_without_job([ledger.LedgerLine(attempt, endpoint, "test") for attempt in attempts])
+        endpoint.last_test, endpoint.context_found = asdict(result), tries[0].context or endpoint.context_found
         endpoint.save(update_fields=["last_test", "context_found"])
     return result
 
 
-def _findings(probed: Probe) -> list[Finding]:
-    found: list[Finding] = []
-    for refusal in probed.refused:
-        finding = of_refusal(message_in(refusal.detail)[:REPLY_CHARS], refusal.sent, has_images=refusal.what == "image")
-        if refusal.what == "batches":
-            finding = replace(finding, code="no_batches")
-        elif refusal.what == "image" and finding.code == "refused":
-            finding = replace(finding, code="images")
-        if finding.code not in {each.code for each in found}:
-            found.append(finding)
-    if "Not a chat completion: data:" in probed.detail:
-        found.append(Finding("stream"))
-    if not probed.error and not probed.usable:
-        found.append(Finding("unread"))
-    return found
+def _findings(tries: Sequence[Sent]) -> list[Finding]:
+    """What it cannot do, each once; that it did not answer is the result itself."""
+    found: dict[str, Finding] = {}
+    for sent in tries:
+        for finding in findings(sent):
+            code = "images" if finding.code == "refused" and sent.request is SEEING else finding.code
+            if code != "silent":
+                found.setdefault(code, replace(finding, code=code))
+    return list(found.values())

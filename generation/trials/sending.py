@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
@@ -49,7 +50,13 @@ class Sent:
 
 
 async def _send(
-    endpoint: Endpoint, request: Request, shape: type[BaseModel] | None, seconds: float, *, looks: bool, batched: bool
+    endpoint: Endpoint,
+    request: Request,
+    shape: type[BaseModel] | None,
+    *,
+    seconds: float,
+    looks: bool = False,
+    batched: bool = False,
 ) -> Sent:
     attempts: list[Attempt] = []
 
@@ -89,6 +96,15 @@ async def _send(
     return Sent(request, tuple(attempts), reply, value, error, context=context, no_batches=no_batches)
 
 
+def send(endpoint: Endpoint, request: Request, shape: type[BaseModel] | None = None, **options: Any) -> Sent:
+    """Send a request once, as `send_once` does, without the ledger."""
+    sent = async_to_sync(_send)(endpoint, request, shape, **options)
+    last = sent.attempts[-1] if sent.attempts else None
+    if isinstance(sent.error, LaneOver) and last is not None and last.error:
+        return replace(sent, error=LLMError(f"{last.error}: {last.detail}"))
+    return sent
+
+
 def send_once(
     endpoint: Endpoint,
     request: Request,
@@ -106,10 +122,8 @@ def send_once(
     wait. `check` may refuse the reply by raising BrokenReply. `looks`: whether to ask for the
     length of the context; `batched`: whether to try provider batches.
     """
-    sent = async_to_sync(_send)(endpoint, request, shape, seconds, looks=looks, batched=batched)
+    sent = send(endpoint, request, shape, seconds=seconds, looks=looks, batched=batched)
     error = sent.error
-    if isinstance(error, LaneOver) and sent.attempts and sent.attempts[-1].error:
-        error = LLMError(f"{sent.attempts[-1].error}: {sent.attempts[-1].detail}")
     if error is None and check is not None and sent.reply is not None:
         try:
             check(sent.reply)

