@@ -173,7 +173,7 @@ def _is_filled(cell: Any) -> bool:
 
 def attacks(pattern: str, flags: int) -> Iterator[str]:
     """Strings that are long repetitions of what the pattern nearly matches."""
-    tree = re._parser.parse(pattern, flags)  # type: ignore[attr-defined]
+    tree = re._parser.parse(pattern, flags)
     pieces = list(dict.fromkeys(_pieces(tree)))
     for filler in FILLERS:
         yield _grown(filler)

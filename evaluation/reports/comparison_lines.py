@@ -219,3 +219,22 @@ def rule_label(rule: str, protocol: Protocol) -> str:
     if rule == EXCLUDED:
         return gettext("excluded")
     return gettext("counted as '%(verdict)s'") % {"verdict": gettext(protocol.verdicts.get(rule, rule))}
+
+
+HELD_OUT_COLUMNS = ("Data set", "Model", "Public", "Held out", "Difference", "95 % interval", "Samples")
+
+
+def held_out_cells(report: Report, rate: Rate) -> list[tuple[str, ...]]:
+    """The cells of a table of public and held-out rates, under `HELD_OUT_COLUMNS`."""
+    return [
+        (
+            line.dataset,
+            line.endpoint,
+            line.public,
+            line.held_out,
+            line.difference,
+            line.interval or "too few",
+            line.clusters,
+        )
+        for line in held_out_lines(report, rate)
+    ]

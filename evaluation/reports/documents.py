@@ -13,11 +13,12 @@ from evaluation.models import Response, Run
 from evaluation.protocol import UNDECIDED, Rate
 from evaluation.reports import change_tables, score_lines
 from evaluation.reports.comparison_lines import (
+    HELD_OUT_COLUMNS,
     KIND_LABELS,
     format_difference,
     format_interval,
     format_p,
-    held_out_lines,
+    held_out_cells,
     rule_label,
 )
 from evaluation.reports.numbers.comparing import Comparison
@@ -306,33 +307,15 @@ def _difference(comparison: Comparison, rate: Rate) -> tuple[str, str]:
     return format_difference(comparison.difference, rate) or "–", interval
 
 
-HELD_OUT_COLUMNS = ("Data set", "Model", "Public", "Held out", "Difference", "95 % interval", "Samples")
-
-
 def _held_out(report: Report) -> list[str]:
     rate = _primary_rate(report)
-    rows = _held_out_rows(report, rate)
+    rows = held_out_cells(report, rate)
     if not rows:
         return []
     lines = ["", f"## {rate.label}: public and held-out samples", ""]
     lines += ["| " + " | ".join(HELD_OUT_COLUMNS) + " |", "|" + "---|" * len(HELD_OUT_COLUMNS)]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return [*lines, "", "A model that does better on public samples may have seen them. Exploratory."]
-
-
-def _held_out_rows(report: Report, rate: Rate) -> list[tuple[str, ...]]:
-    return [
-        (
-            line.dataset,
-            line.endpoint,
-            line.public,
-            line.held_out,
-            line.difference,
-            line.interval or "too few",
-            line.clusters,
-        )
-        for line in held_out_lines(report, rate)
-    ]
 
 
 def _contrasts(report: Report) -> list[str]:
@@ -432,7 +415,7 @@ def as_latex(report: Report) -> str:
                 " & ".join([*map(_tex, texts), f"${p}$" if comparison.p_adjusted is not None else "--"]) + r" \\"
             )
         lines += _LATEX_END
-    if gaps := _held_out_rows(report, rate):
+    if gaps := held_out_cells(report, rate):
         caption = f"{_tex(rate.label)} on public and on held-out samples. Exploratory."
         lines += [
             "",

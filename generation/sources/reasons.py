@@ -67,7 +67,9 @@ TEMPLATES = (
     _("The line is not UTF-8 (byte %(number)s)."),
     _("The line is not JSON: %(reason)s (character %(number)s)."),
     _("The line is not JSON that can be read: a number is out of range."),
-    _("The %(unit)s is not a JSON object."),
+    _("The line is not a JSON object."),
+    _("The record is not a JSON object."),
+    _("The row is not a JSON object."),
     _("It has more than %(number)s parts."),
     _("The file is damaged here; what follows cannot be read."),
     _("The array breaks off here: %(reason)s."),
@@ -103,7 +105,7 @@ TEMPLATES = (
 )
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 _NESTED = frozenset({"reason", "where"})
-_SHORT = frozenset({"number", "expected", "unit", "name"})  # not a sentence
+_SHORT = frozenset({"number", "expected", "name"})  # not a sentence
 
 
 def translated(reason: str) -> str:
