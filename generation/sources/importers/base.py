@@ -217,7 +217,7 @@ def parsed_line(line: bytes | None) -> Any:
         try:
             return json_nesting.loads(text, parse_constant=refuse_constant)
         except ConstantFound:
-            raise constant_in(json_nesting.loads(text, parse_constant=Constant)) from None
+            raise refused_for_constant(json_nesting.loads(text, parse_constant=Constant)) from None
     except UnicodeDecodeError as error:
         raise Malformed(f"The line is not UTF-8 (byte {error.start + 1}).") from None
     except json.JSONDecodeError as error:
@@ -256,16 +256,36 @@ def refuse_constant(name: str) -> None:
     raise ConstantFound(name)
 
 
-def constant_in(record: Any) -> Malformed:
+class HasConstant(Malformed):
+    """A field of a record is or contains a Constant; the record is kept for who needs others."""
+
+    record: Any = None
+
+    def without(self, wanted: Callable[[str], bool]) -> Any:
+        """The record with its `wanted` fields alone; this error if one has a Constant."""
+        if not isinstance(self.record, dict):
+            return self
+        kept = {key: value for key, value in self.record.items() if wanted(key)}
+        return kept if constant_in(kept) is None else self
+
+
+def refused_for_constant(record: Any) -> HasConstant:
     """The error that names the field of a record in which there is a Constant."""
+    error = HasConstant(constant_in(record) or "A number in it is out of range.")
+    error.record = record
+    return error
+
+
+def constant_in(record: Any) -> str | None:
+    """The field of a record in which there is a Constant, in a sentence."""
     parts = [(part, key) for key, part in record.items()] if isinstance(record, dict) else [(record, "A value of it")]
     for part, key in parts:
         if isinstance(part, Constant):
             name = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(part)]
-            return Malformed(f"{key[:80]!r} is or contains {name}, which is not a number.")
+            return f"{key[:80]!r} is or contains {name}, which is not a number."
         if isinstance(part, dict | list):
             parts += [(inner, key) for inner in (part.values() if isinstance(part, dict) else part)]
-    return Malformed("A number in it is out of range.")
+    return None
 
 
 # In ASCII JSON: escapes of characters that are refused, and of surrogate pairs, which may be valid.

@@ -17,8 +17,8 @@ from generation.sources.importers.base import (
     Constant,
     ConstantFound,
     Malformed,
-    constant_in,
     refuse_constant,
+    refused_for_constant,
 )
 from review.rules import json_nesting
 from review.rules.text_files import open_text
@@ -153,7 +153,7 @@ class _Text:
             else:
                 # A number may go on.
                 if end < len(self._text) or self._text[end - 1] in '"]}' or not self._more():
-                    return value if decode is _decode else constant_in(value), end
+                    return value if decode is _decode else refused_for_constant(value), end
 
     def _end_of_broken(self) -> int:
         """The end of the value here, by its brackets. Raises _BrokenOff."""

@@ -18,6 +18,7 @@ from generation.sources.importers import tabular
 from generation.sources.importers.base import (
     PARQUET_FILE,
     SNIFF_LIMIT,
+    HasConstant,
     Layout,
     Malformed,
     Refusal,
@@ -102,7 +103,12 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
         raise WrongFormat(f"It has no column {', '.join(map(repr, missing))}. Recognised: {found}.")
     roots = {*mapping.all_columns, *(column.partition(".")[0] for column in mapping.all_columns)}
     read = partial(_row, mapping=mapping)
-    records = tabular.records(path, layout.name, roots.__contains__)
+    found_records = tabular.records(path, layout.name, roots.__contains__)
+    # NaN in a column that nobody maps, as pandas writes it for missing numbers, spoils no record.
+    records = (
+        (where, record.without(roots.__contains__) if isinstance(record, HasConstant) else record)
+        for where, record in found_records
+    )
     split = tabular.split_of(path, layout)
     return (tabular.read_or_refused(record, where, split, read) for where, record in records)
 
@@ -124,7 +130,7 @@ def preview(path: str, mapping: Mapping[str, Any] | None) -> Iterator[Any]:
     layout = sniff(file)
     columns, found = _columns(file, layout)
     given = islice(tabular.records(file, layout.name), SNIFF_LIMIT)
-    first = [flattened(record) for _where, record in given if isinstance(record, dict)]
+    first = [flattened(record) for _where, entry in given if isinstance(record := _whole(entry), dict)]
     examples = {column: [text for record in first if (text := _shown(record.get(column)))][:3] for column in columns}
     used = TableMapping.model_validate(mapping) if mapping else guess(columns, examples)
     yield {
@@ -173,7 +179,7 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], str]:
     else:
         records = [record for _where, record in islice(tabular.records(path, layout.name), SNIFF_LIMIT)]
         problem = next((f" {record}" for record in records if isinstance(record, Malformed)), "")
-        objects = [record for record in records if isinstance(record, dict)]
+        objects = [record for record in map(_whole, records) if isinstance(record, dict)]
         if layout.name == tabular.JSONL and len(objects) == 1 and _holds_records(objects[0]):
             raise WrongFormat("It is a JSON object of records: save it as an array of them, or one on each line.")
         columns = list(dict.fromkeys(column for record in map(flattened, objects) for column in record))
@@ -183,6 +189,11 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], str]:
     if not "".join("".join(columns).split()).isprintable():
         raise WrongFormat("It is not text: save it as UTF-8.")
     return columns[:MAX_COLUMNS], f"{kind}; columns found: {', '.join(columns)[:300]}"
+
+
+def _whole(record: Any) -> Any:
+    """A record that was read, also one with NaN in some column."""
+    return record.record if isinstance(record, HasConstant) else record
 
 
 def _holds_records(value: Mapping[str, Any]) -> bool:

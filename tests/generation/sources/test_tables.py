@@ -410,3 +410,13 @@ def test_a_table_is_previewed_and_imported_over_the_api(admin: Client, api: Api,
     assert api(adela).post(reverse("api:imports"), broken, "multipart").status_code == 422
     assert SourceRecord.objects.count() == 0
     assert Import.objects.count() == 2
+
+
+@pytest.mark.parametrize("shape", ["[{}, {}]", "{}\n{}\n"])
+def test_not_a_number_in_another_column_spoils_no_record(read: Callable[..., list[Row | Refusal]], shape: str) -> None:
+    records = '{"id": "a", "text": "Two cups.", "score": NaN}', '{"id": "b", "text": NaN, "score": 1}'
+    good, bad = read(shape.replace("{}", "%s").__mod__(records).encode(), {"columns": {"id": ["id"], "text": ["text"]}})
+    assert isinstance(good, Row)
+    assert isinstance(bad, Refusal)
+    assert good.external_id == "a"
+    assert bad.reason == "'text' is or contains NaN, which is not a number."
