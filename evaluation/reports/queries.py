@@ -223,7 +223,8 @@ def unread(run: Run) -> Unread:
         return Unread(0, {})
     rows: QuerySet[Any] = (Vote if run.panel else Judgment)._default_manager.filter(run=run)
     ended = rows.filter(status__in=("done", "failed")).exclude(error__in=(NO_RESPONSE, NOT_JUDGED)).order_by()
-    counts = dict(ended.values_list("error").annotate(n=Count("pk")).order_by("error"))
+    by_error = ended.values_list("error").annotate(n=Count("pk")).order_by("error")
+    counts: dict[str, int] = result_cache.cached(result_cache.key_of(run, "unread"), lambda: dict(by_error))
     return Unread(sum(counts.values()), {error: n for error, n in counts.items() if error})
 
 

@@ -103,7 +103,9 @@ def _processes() -> Iterator[Metric]:
     yield _family(
         "mhb_beat_age_seconds", "Seconds since the last beat.", ["process"], [((p,), a) for p, a in youngest.items()]
     )
-    lanes = Lane.objects.filter(until__gt=now).values_list("job__kind").annotate(Count("pk"), Sum("flying")).order_by()
+    lanes = (
+        Lane.objects.filter(until__gt=now).values_list("job__kind").annotate(Count("pk"), Sum("in_flight")).order_by()
+    )
     rows = list(lanes)
     yield _family("mhb_lanes", "Live lanes.", ["job"], [((kind,), count) for kind, count, _ in rows])
     yield _family("mhb_calls_in_flight", "Calls that lanes may have started.", ["job"], [((k,), n) for k, _, n in rows])

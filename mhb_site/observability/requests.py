@@ -6,10 +6,12 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import structlog
 from celery.signals import before_task_publish, task_postrun, task_prerun
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import LazyObject, empty
 
 from review.audit import acts
 
@@ -42,13 +44,21 @@ class AccessLogMiddleware:
             response[HEADER] = request_id
             if not request.path_info.startswith(QUIET):
                 match = request.resolver_match
-                account = getattr(getattr(request, "user", None), "pk", None)
+                account = _known_account(request)
                 milliseconds = round((time.monotonic() - begun) * 1000)
                 route = f"/{match.route}" if match else "(unknown)"
                 log.info(
                     "%s %s %s %d ms account=%s", request.method, route, response.status_code, milliseconds, account
                 )
         return response
+
+
+def _known_account(request: HttpRequest) -> int | None:
+    """The key of the account, if it was loaded: a line in the log is no reason to load it."""
+    user: Any = request.__dict__.get("user")
+    if isinstance(user, LazyObject) and user._wrapped is empty:
+        return None
+    return getattr(user, "pk", None)
 
 
 @before_task_publish.connect

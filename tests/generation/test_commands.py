@@ -68,7 +68,9 @@ def test_an_admin_makes_and_exports_a_release_from_the_shell(
         out = tmp_path / format_name
         manifest = manage.json("export_release", "own@1", "--format", format_name, "--out", out)
         assert manifest["format"] == format_name
-        assert {entry["path"] for entry in manifest["files"]} <= {path.name for path in out.iterdir()}
+        assert {entry["path"] for entry in manifest["files"]} <= {
+            path.relative_to(out).as_posix() for path in out.rglob("*")
+        }
 
 
 def test_without_json_the_output_is_readable(manage: Manage, tmp_path: Path) -> None:

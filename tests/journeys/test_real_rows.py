@@ -97,6 +97,6 @@ def _check_canaries_stay_private(canaries: list[str], folder: Path) -> None:
             assert not [canary for canary in canary_set if canary in text], model
     assert Call.objects.count() > ROWS
     export.export_release(releases_queries.release("real"), "jsonl", folder / "out")
-    for path in (folder / "out").iterdir():
+    for path in filter(Path.is_file, (folder / "out").rglob("*")):
         text = path.read_text(encoding="utf-8")
         assert not [canary for canary in canary_set if canary in text], path

@@ -289,6 +289,8 @@ def route_arguments(
             "item_id": calibration.pk,
             "benchmark": "mhb",
             "stage": "primary",
+            "tool": "argilla",
+            "file": "tasks.json",
         },
         "sources": {"name": source.name, "pk": record.pk, "token": table.token},
         "endpoints": {"name": "sim-judge"},

@@ -228,7 +228,10 @@ def release(folder: Path, models: str) -> Release:
 def test_the_same_release_gives_the_same_bytes(release: Release, tmp_path: Path, format_name: str) -> None:
     folders = [tmp_path / "one", tmp_path / "two" / "deep"]
     manifests = [export.export_release(release, format_name, folder) for folder in folders]
-    files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
+    files = [
+        {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for folder in folders
+    ]
     assert manifests[0] == manifests[1]
     assert files[0] == files[1]
     assert {"DATACARD.md", "manifest.json", "SHA256SUMS"} < files[0].keys()
@@ -331,7 +334,7 @@ def test_private_data_is_nowhere_else(release: Release, models: str, tmp_path: P
     assert rows_checked > Call.objects.count() > 5 + 5
     for format_name in FITTING:
         export.export_release(release, format_name, tmp_path / format_name)
-        for path in (tmp_path / format_name).iterdir():
+        for path in filter(Path.is_file, (tmp_path / format_name).rglob("*")):
             assert CANARY.encode() not in path.read_bytes()
 
 

@@ -66,7 +66,8 @@ def test_a_withdrawn_sample_is_not_in_the_next_release(
         "frozen samples do not change"
     )
     before, after = (
-        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()} for folder in ("before", "after")
+        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir() if path.is_file()}
+        for folder in ("before", "after")
     )
     changed = {name for name in after if before[name] != after[name]}
     assert changed == {"DATACARD.md", "croissant.json", "manifest.json", "SHA256SUMS"}, (

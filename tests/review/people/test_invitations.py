@@ -68,6 +68,8 @@ def test_the_link_sets_the_password_and_signs_in(nia: User) -> None:
         ("made", "adela"),
         ("invited", "adela"),
         ("password", "nia"),
+        ("signed-in", "nia"),
+        ("signed-in", "nia"),
     ]
     assert list(verification.check(verification.CheckProgress())) == []
 
