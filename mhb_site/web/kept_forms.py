@@ -37,8 +37,8 @@ class KeptFormsMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if request.path_info.startswith("/api/"):
-            return response
+        if request.path_info.startswith("/api/") or response.status_code >= 500:
+            return response  # an account could not be loaded of a busy database
         if not request.user.is_authenticated:
             if isinstance(response, HttpResponseRedirect) and _leads_to_sign_in(response) and keep(request):
                 response["Location"] = f"{reverse(settings.LOGIN_URL)}?{urlencode({'next': reverse('kept-form')})}"

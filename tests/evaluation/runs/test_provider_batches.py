@@ -272,7 +272,7 @@ def test_an_invalid_json_reply_is_repaired_live(release: Release) -> None:
     assert run.status == Run.Status.FINISHED
     assert stats["batch_billed"] == 12
     assert stats["requests"] >= 1, "the repairs"
-    assert status_counts(run)["Judgment"][Status.DONE] >= 7
+    assert status_counts(run)["Judgment"][Status.DONE] >= 5, "of eight; a repair may be broken again"
     assert run.calls == stats["batch_billed"] + stats["requests"]
 
 
