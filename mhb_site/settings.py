@@ -234,6 +234,7 @@ SPECTACULAR_SETTINGS = {
         "CaseStatus": [(value, value) for value in [*(state.value for state in State), NOT_SAMPLED]],
         "CaseKind": "review.models.Case.Kind",
         "PersonEventKind": "review.models.PersonEvent.Kind",
+        "EndpointRole": [("target", "target"), ("judge", "judge")],
         "AccountRole": [(role.value, role.value) for role in UserRole],
     },
     "POSTPROCESSING_HOOKS": [

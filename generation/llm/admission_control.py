@@ -163,6 +163,11 @@ class AdmissionControl:
         self._wake_next()
 
     @property
+    def failures(self) -> int:
+        """How many calls in a row have failed by a fault of the endpoint."""
+        return self._failures
+
+    @property
     def limit(self) -> float:
         """How many concurrent calls the endpoint was found to support, of those allowed here."""
         return max(1.0, self.supported * self.ceiling)

@@ -265,6 +265,7 @@ class Gateway:
             output_format = max(learnt, lowered)
             sent = build_body(self._limits.applied(settings), request, output_format, room=room)
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
+            answered_before = admission.answered
             try:
                 outcome, counts = await self._attempt(admission, draft, api_key, ledger)
                 if isinstance(outcome, Reply):
@@ -289,7 +290,9 @@ class Gateway:
                     if outcome.about_model and asks_format and pinned is None and output_format < Format.TEXT:
                         lowered = Format(output_format + 1)  # this once, the endpoint need not check it
                 if type(outcome) is TimedOut and outcome.http_status is None:
-                    time_outs += counts
+                    # Not of an endpoint that fell silent: it had answered, and now fails all alike.
+                    is_silent = admission.answered == answered_before > 0 and admission.failures > time_outs + 1
+                    time_outs += counts and not is_silent
                     if time_outs >= MAX_TIME_OUTS:
                         raise StillWriting(outcome.detail)
                 if is_final or failures >= self._attempts:

@@ -268,24 +268,32 @@ def judge_messages(benchmark: str, key: str, task: str, content: Mapping[str, An
 def judging(benchmark: str) -> dict[str, Any] | None:
     """How other tools read a judge's verdict on one criterion, and which rates they count from it.
 
-    `field`: the boolean in the judge's reply that decides; true speaks for the model. `schema`,
-    `temperature`: of the judge. `empty`: the verdict on an answer without text, usually none.
-    `rates`: those that count criteria alike, or their points, the benchmark's first one first.
-    `only`: the field of a criterion and the value that restrict a rate. `hit`: the verdict it
-    counts. None if the benchmark's judge replies in another way.
+    `field`: the boolean in the judge's reply that decides; true speaks for the model. `aside`: the
+    booleans that leave the criterion without a verdict if true. `schema`, `temperature`: of the
+    judge. `empty`: the verdict on an answer without text, usually none. `rates`: those that count
+    criteria alike, or their points, the benchmark's first one first. `only`: the field of a
+    criterion and the value that restrict a rate. `hit`: the verdict it counts. None if the
+    benchmark's judge replies in another way.
     """
     protocol = module(benchmark, "protocol").PROTOCOL
     if not getattr(protocol, "judge", None):
         return None
     schema: Mapping[str, Any] = with_schema(Request(()), protocol.shape).schema or {}
     flags = [name for name, value in schema["properties"].items() if value.get("type") == "boolean"]
-    if len(flags) != 1:
+    return next(filter(None, (_judging_by(flag, flags, schema, protocol) for flag in flags)), None)
+
+
+def _judging_by(field: str, flags: list[str], schema: Mapping[str, Any], protocol: Any) -> dict[str, Any] | None:
+    """`judging` by one boolean of the reply; None if no rate counts what it decides."""
+    reply = {**dict.fromkeys(schema["properties"], ""), **dict.fromkeys(flags, False)}
+
+    def verdict(flag: str, value: bool) -> str:
+        return str(protocol.decide(protocol.shape.model_construct(**{**reply, flag: value})).verdict)
+
+    verdicts = {verdict(field, met): met for met in (True, False)}
+    aside = [flag for flag in flags if flag != field]
+    if any(verdict(flag, True) in verdicts for flag in aside):
         return None
-    reply = {**dict.fromkeys(schema["properties"], ""), flags[0]: True}
-    verdicts = {
-        protocol.decide(protocol.shape.model_construct(**{**reply, flags[0]: met})).verdict: met
-        for met in (True, False)
-    }
     rates = [
         {
             **{name: getattr(rate, name) for name in ("name", "arm", "unit")},
@@ -302,7 +310,8 @@ def judging(benchmark: str) -> dict[str, Any] | None:
     if not rates or any(verdicts.get(verdict) for verdict in protocol.failing_verdicts):
         return None
     return {
-        "field": flags[0],
+        "field": field,
+        "aside": aside,
         "schema": dict(schema),
         "temperature": protocol.judge_temperature,
         "empty": verdicts.get(protocol.outcomes.get("empty", "")),

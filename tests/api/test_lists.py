@@ -149,7 +149,7 @@ def test_every_paged_route_is_covered_here() -> None:
 
     # These have tests of their own: `grow` adds no account but several events, pairs need two
     # batches, and rewordings need a second reviewer who proposes them.
-    elsewhere = {"people", "audit-events", "comparison-pairs", "rewordings"}
+    elsewhere = {"people", "audit-acts", "audit-events", "comparison-pairs", "rewordings"}
     assert {name for name, route in routes().items() if is_paged(route)} == {*LISTS, *elsewhere}
 
 

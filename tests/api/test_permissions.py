@@ -102,6 +102,8 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("person-invite", "POST"): ADMIN,
     ("person-uninvite", "POST"): ADMIN,
     ("case-remarks", "GET"): ADMIN,
+    ("case-tasks", "GET"): ADMIN,
+    ("case-annotations", "POST"): ADMIN,
     ("case-remarks", "POST"): ADMIN,
     ("assignment-remarks", "GET"): PHYSICIAN,
     ("assignment-remarks", "POST"): PHYSICIAN,

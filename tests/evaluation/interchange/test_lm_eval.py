@@ -197,11 +197,16 @@ def test_other_tools_count_as_we_do(db: None) -> None:
 @pytest.mark.parametrize(
     ("reply", "met"),
     [
-        ('{"explanation": "So.", "correct": true}', True),
-        ('<think>{"correct": true}</think>```json\n{"explanation": "So.", "correct": false}\n```', False),
-        ('{"explanation": "So.", "correct": "true"}', None),
-        ('{"explanation": "So.", "correct": true, "more": 1}', None),
-        ('{"correct": true}', None),
+        ('{"explanation": "So.", "refused": false, "correct": true}', True),
+        (
+            '<think>{"correct": true}</think>```json\n{"explanation": "So.", "refused": false, "correct": false}\n```',
+            False,
+        ),
+        ('{"explanation": "So.", "refused": false, "correct": "true"}', None),
+        ('{"explanation": "So.", "refused": false, "correct": true, "more": 1}', None),
+        ('{"refused": false, "correct": true}', None),
+        ('{"explanation": "So.", "refused": true, "correct": true}', None),
+        ('{"explanation": "So.", "refused": "no", "correct": true}', None),
         ("correct: true", None),
         ("[" * 100_000, None),
         ("", None),
@@ -210,5 +215,6 @@ def test_other_tools_count_as_we_do(db: None) -> None:
 def test_a_reply_of_another_shape_is_no_verdict(reply: str, met: bool | None) -> None:
     judging = registry.judging("medmistake")
     assert judging is not None
-    assert (judging["field"], [rate["name"] for rate in judging["rates"]]) == ("correct", ["accuracy"])
+    assert (judging["field"], judging["aside"]) == ("correct", ["refused"])
+    assert [rate["name"] for rate in judging["rates"]] == ["accuracy"]
     assert mhb_judging.read_verdict(judging, reply)["met"] is met

@@ -49,8 +49,11 @@ def read_verdict(judging: Json, reply: str) -> Json:
     if not isinstance(value, dict) or value.keys() != judging["schema"]["properties"].keys():
         return {"met": None, "explanation": ""}
     met, explanation = value[judging["field"]], value.get("explanation", "")
-    if type(met) is not bool or not isinstance(explanation, str):
+    aside = [value[name] for name in judging["aside"]]
+    if not isinstance(explanation, str) or any(type(flag) is not bool for flag in (met, *aside)):
         return {"met": None, "explanation": ""}
+    if any(aside):  # the judge found nothing to decide, such as a refusal
+        return {"met": None, "explanation": explanation}
     return {"met": met, "explanation": explanation}
 
 
