@@ -143,7 +143,7 @@ def check_calls(job: Job, most: int) -> QuerySet[Call]:
 
 def test_the_main_job_with_a_real_small_model(manage: Manage, server: str, tmp_path: Path) -> None:
     manage.json("import_source", "--format", "healthbench", "--name", "own", source(tmp_path))
-    options = ("--url", server, "--model", "smollm2", "--price-in", 1, "--price-out", 2, "--timeout", 900)
+    options = ("--url", server, "--model", "smollm2", "--price-in", 100, "--price-out", 200, "--timeout", 900)
     manage.json("add_endpoint", "small", *options, "--concurrency", 1)
     tested = manage.json("test_endpoint", "small")
     assert (tested["answered"], tested["structured"], tested["context_tokens"]) == (True, "json_schema", CONTEXT)
@@ -181,10 +181,10 @@ def test_the_main_job_with_a_real_small_model(manage: Manage, server: str, tmp_p
     stopped = shown(manage, "evaluate", "--release", "own", *models, "--fresh", "--budget-calls", 2, "--wait")
     run = Run.objects.get(pk=stopped["run"])
     assert (run.status, run.paused_because, run.calls) == (Run.Status.PAUSED, "BudgetSpent", 2)
-    stopped = shown(manage, "evaluate", "--release", "own", *models, "--fresh", "--budget", "0.000001", "--wait")
+    stopped = shown(manage, "evaluate", "--release", "own", *models, "--fresh", "--budget", "0.0001", "--wait")
     run = Run.objects.get(pk=stopped["run"])
     assert (run.status, run.paused_because, run.calls) == (Run.Status.PAUSED, "BudgetSpent", 1)
-    assert run.cost > Decimal("0.000001")
+    assert run.cost > Decimal("0.0001")
 
 
 def test_a_reply_that_its_grammar_will_not_let_end_is_cut_off_by_name(manage: Manage, server: str) -> None:
