@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 
 from review.audit.trail import record_person
-from review.models import PersonEvent, User
+from review.models import Event, PersonEvent, User
 
 Kind = PersonEvent.Kind
+E = TypeVar("E", Event, PersonEvent)
 
 _acting: ContextVar[Callable[[], Any] | None] = ContextVar("the account of the request", default=None)
 
@@ -61,10 +62,14 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)[:500]
 
 
-def acts(
-    *, actor: str = "", kind: str = "", since: date | None = None, until: date | None = None
-) -> QuerySet[PersonEvent]:
-    """What was done to accounts and the site. `since`, `until`: dates in UTC, both included."""
-    rows = PersonEvent.objects.select_related("actor", "person")
+def acts(**filters: Any) -> QuerySet[PersonEvent]:
+    """What was done to accounts and the site, filtered as `matching` says."""
+    return matching(PersonEvent.objects.select_related("actor", "person"), **filters)
+
+
+def matching(
+    rows: QuerySet[E], *, actor: str = "", kind: str = "", since: date | None = None, until: date | None = None
+) -> QuerySet[E]:
+    """The events of an account and a kind. `since`, `until`: dates in UTC, both included."""
     given = {"actor__username": actor, "kind": kind, "at__date__gte": since, "at__date__lte": until}
     return rows.filter(**{name: value for name, value in given.items() if value})

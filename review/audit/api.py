@@ -59,16 +59,6 @@ class AuditEventSerializer(EventSerializer):
     shows = "case"
 
 
-class EventQuery(serializers.Serializer[Any]):
-    """Filters of events. `since` and `until` are dates in UTC, both included."""
-
-    case = serializers.IntegerField(min_value=1, max_value=MAX_ID, required=False)
-    actor = serializers.CharField(max_length=150, required=False)
-    kind = serializers.ChoiceField(choices=Event.Kind.choices, required=False)
-    since = serializers.DateField(required=False)
-    until = serializers.DateField(required=False)
-
-
 class ActSerializer(ModelRowSerializer):
     """Something done to an account (`person`) or to the site; `data` says to what, and what changed."""
 
@@ -83,6 +73,13 @@ class ActQuery(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=PersonEvent.Kind.choices, required=False)
     since = serializers.DateField(required=False)
     until = serializers.DateField(required=False)
+
+
+class EventQuery(ActQuery):
+    """The filters of acts, and the case."""
+
+    case = serializers.IntegerField(min_value=1, max_value=MAX_ID, required=False)
+    kind = serializers.ChoiceField(choices=Event.Kind.choices, required=False)
 
 
 class ChecksumQuery(serializers.Serializer[Any]):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.db.models import QuerySet, Subquery
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from review.audit import accounts, cases, chain_entries
+from review.audit import accounts, acts, cases, chain_entries
 from review.audit.trail import EVENTS, PERSON_EVENTS, digest_of
 from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Can, require
@@ -384,22 +384,10 @@ def _save_progress(audit: Audit, progress: CheckProgress, *more_fields: str) -> 
 # ----------------------------------------------------------------------------------------- queries
 
 
-def events(
-    *, case: int | None = None, actor: str = "", kind: str = "", since: date | None = None, until: date | None = None
-) -> QuerySet[Event]:
-    """The events of all cases. `since` and `until` are dates in UTC, both included."""
-    rows = Event.objects.select_related("actor", "case").defer("case__spec")
-    if case is not None:
-        rows = rows.filter(case=case)
-    if actor:
-        rows = rows.filter(actor__username=actor)
-    if kind:
-        rows = rows.filter(kind=kind)
-    if since is not None:
-        rows = rows.filter(at__date__gte=since)
-    if until is not None:
-        rows = rows.filter(at__date__lte=until)
-    return rows
+def events(*, case: int | None = None, **filters: Any) -> QuerySet[Event]:
+    """The events of all cases, filtered as `acts.matching` says."""
+    rows = acts.matching(Event.objects.select_related("actor", "case").defer("case__spec"), **filters)
+    return rows if case is None else rows.filter(case=case)
 
 
 def last_sequence() -> int:
