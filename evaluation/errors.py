@@ -101,10 +101,6 @@ class LastModel(EvaluationError, status=409):
     """No other model would remain in the run. Cancel the run instead."""
 
 
-class NotCallable(EvaluationError, status=422):
-    """This model is known from imported results only. It has no address and cannot be called."""
-
-
 class WrongResults(EvaluationError, status=422):
     """This file cannot be imported as results."""
 

@@ -19,6 +19,10 @@ class UnknownEndpoint(GenerationError, status=404):
     """There is no endpoint with this name."""
 
 
+class NotCallable(GenerationError, status=422):
+    """This model is known from imported results only. It has no address and cannot be called."""
+
+
 class UnknownRelease(GenerationError, status=404):
     """There is no release with this name."""
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from evaluation import errors, registry
 from evaluation.runs import queries
 from generation.batches import queries as batches_queries
+from generation.errors import NotCallable
 from generation.llm.errors import BrokenReply
 from generation.llm.request_body import build_body, with_schema
 from generation.llm.types import Reply, Request
@@ -128,7 +129,7 @@ def prepare(asked: Asked) -> Prepared:
 def try_out(prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None) -> TriedReply:
     """Send a prepared request once: priced and in the ledger, in no result. Raises NotCallable."""
     if not endpoint.url:
-        raise errors.NotCallable(endpoint.name)
+        raise NotCallable(endpoint.name)
     subject = f"playground:{actor.pk if actor else 0}"
     sent = send_once(endpoint, prepared.request, prepared.shape, subject=subject, seconds=SECONDS)
     parsed, error = _read(prepared, sent)

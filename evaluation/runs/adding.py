@@ -9,6 +9,7 @@ from evaluation.models import Run
 from evaluation.runs import queries
 from evaluation.runs.rows import filling
 from evaluation.runs.settings import RunSettings
+from generation.errors import NotCallable
 from generation.jobs import life_cycle, services
 from generation.jobs.settings import stored_values
 from generation.models import Endpoint
@@ -19,7 +20,7 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
     if run.origin == Run.Origin.IMPORTED:
         raise errors.ImportedRun
     if not endpoint.url:
-        raise errors.NotCallable(endpoint.name)
+        raise NotCallable(endpoint.name)
     if run.tested.filter(endpoint=endpoint).exists():
         raise errors.ModelAlreadyTested(endpoint.name)
     if run.status != Run.Status.FINISHED:

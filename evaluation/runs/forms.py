@@ -4,7 +4,6 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext, ngettext
-from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
 from evaluation.protocol import Protocol
@@ -34,7 +33,7 @@ class LaunchForm(SpendingForm):
     settings_class = RunSettings
     omitted = ("outcomes",)  # asked for by a select each
 
-    release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
+    release = ReleaseField(queryset=Release.objects.order_by("-pk"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -17,6 +17,7 @@ from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
 from evaluation.runs.settings import MAX_JUDGES, MAX_REPEATS, RunSettings
 from evaluation.verdicts.selection import NOT_JUDGED
+from generation.errors import NotCallable
 from generation.jobs import live_status
 from generation.jobs import queries as jobs_queries
 from generation.jobs.kinds import Trial
@@ -90,7 +91,7 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
     if not settings.endpoints:
         raise errors.NoEndpoints
     if not_callable := [endpoint.name for endpoint in settings.asked if not endpoint.url]:
-        raise errors.NotCallable(", ".join(not_callable))
+        raise NotCallable(", ".join(not_callable))
     protocol = registry.protocol(settings.release.benchmark)
     if protocol.judge is None and (settings.judges or settings.judgments > 1):
         raise errors.NoJudgeNeeded

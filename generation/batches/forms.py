@@ -42,17 +42,15 @@ class LaunchForm(SpendingForm):
     """The endpoint for each role of a recipe, the record limit, and how to make samples."""
 
     settings_class = launch.BatchSettings
-    omitted = ("benchmark", "source")
-    also_records = ("stratify_by", "where", "plan", "plan_file", "plan_text")
+    omitted = ("benchmark", "source", "roles", "beside", "checks")
+    also_records = ("stratify_by", "plan_file", "plan_text")
 
     changes = ShallowJSON(
-        label=_("Overrides"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
         help_text=_('Override preset values, as JSON. For example: {"%(name)s": %(value)s}.'),
     )
     draw = forms.ChoiceField(
-        label=_("Selection"),
         required=False,
         choices=[
             (FIRST, _("in order of import")),
@@ -64,14 +62,12 @@ class LaunchForm(SpendingForm):
         label=_("Field for strata"), required=False, help_text=_("Only used by a draw in proportion to a field.")
     )
     where = forms.CharField(
-        label=_("Only records with"),
         required=False,
         max_length=5_000,
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
         help_text=_("One FIELD=VALUE on each line. Fields: %(fields)s. Write unknown where a record has no value."),
     )
     plan = forms.ChoiceField(
-        label=_("Trap plan"),
         required=False,
         help_text=_("A preference for the generator. The record decides which traps fit."),
     )
@@ -83,7 +79,6 @@ class LaunchForm(SpendingForm):
     # The text of the plan file, carried from the estimate to the launch.
     plan_text = forms.CharField(required=False, max_length=PLAN_BYTES, widget=forms.HiddenInput)
     compare = forms.ChoiceField(
-        label=_("Compare with"),
         required=False,
         help_text=_("Runs a second batch over the same records with different prompts."),
     )

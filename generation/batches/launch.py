@@ -22,22 +22,28 @@ from generation.recipes.recipe import TrapPlan
 from generation.samples import queries as samples_queries
 from review.common.api import MAX_ID
 from review.models import User
+from review.rules import limits
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings(LaunchSettings):
     """The settings of a batch, or of a comparison of two, to estimate or launch.
 
-    `roles`: the endpoint of each role; `beside`: further endpoints of the role that several may
-    play. `where`: field -> values, see `Draw`. `plan`: the trap plan. `compare`: the set of prompt
-    files of a second batch over the same records, None without a comparison. `changes`: overrides
-    of the preset's values (`registry.resolve_settings`). `checks`: None for all of them.
+    `where`: field -> values, see `Draw`. `compare`: None without a comparison. `changes`: see
+    `registry.resolve_settings`. `checks`: None for all of them.
     """
 
     benchmark: Annotated[str, Setting(_("Benchmark"), most=64)]
     source: Annotated[Source, Setting(_("Source"))]  # type: ignore[valid-type]  # as in RunSettings
-    roles: Mapping[str, Endpoint]
-    beside: Sequence[Endpoint] = ()
+    roles: Annotated[Mapping[str, Endpoint], Setting("Endpoints", "The endpoint of each role.", option="--role")]
+    beside: Annotated[
+        Sequence[Endpoint],
+        Setting(
+            "Further endpoints",
+            "Further endpoints for the role that several may play; each record gets one draft per endpoint.",
+            entries=limits.ENTRIES,
+        ),
+    ] = ()
     limit: Annotated[
         int | None,
         Setting(
@@ -57,15 +63,34 @@ class BatchSettings(LaunchSettings):
             most=MAX_SEED,
         ),
     ] = 0
-    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    plan: TrapPlan | None = None
+    where: Annotated[
+        Mapping[str, Sequence[str]],
+        Setting(
+            _("Only records with"),
+            'Draw only records with one of these values of each field: {"language": ["en"]}.',
+            section=RECORDS,
+            most=300,
+        ),
+    ] = field(default_factory=dict)
+    plan: Annotated[
+        TrapPlan | None,
+        Setting(_("Trap plan"), 'A name, or targets such as {"A1": 30, "C": 20}.', section=RECORDS),
+    ] = None
     prompts: Annotated[
         str,
         Setting(
             _("Prompts"), _("A released prompt set, or one of your own: NAME or NAME@VERSION."), most=64, choices=()
         ),
     ] = ""
-    compare: str | None = None
+    compare: Annotated[
+        str | None,
+        Setting(
+            _("Compare with"),
+            _("Runs a second batch over the same records with different prompts."),
+            most=64,
+            choices=(),
+        ),
+    ] = None
     preset: Annotated[
         str,
         Setting(
@@ -75,8 +100,18 @@ class BatchSettings(LaunchSettings):
             choices=(),
         ),
     ] = ""
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    checks: Sequence[str] | None = None
+    changes: Annotated[
+        Mapping[str, Any],
+        Setting(
+            _("Overrides"),
+            'Preset values to override: {"reviewers": "two"}.',
+            option="--set",
+            api_name="settings",
+        ),
+    ] = field(default_factory=dict)
+    checks: Annotated[
+        Sequence[str] | None, Setting("Checks", "Leave empty for all of them.", most=40, entries=limits.ENTRIES)
+    ] = None
 
     @property
     def record_draw(self) -> Draw:
@@ -161,8 +196,13 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
 
 
 def choose_records(settings: BatchSettings) -> DrawnRecords:
-    """Select the records of a launch, with their kinds. Raises NothingToDo, WrongDraw."""
+    """Select the records of a launch, with their kinds.
+
+    Raises NothingToDo, WrongDraw, NotCallable.
+    """
     recipe = registry.recipe(settings.benchmark)
+    if not_callable := [each.name for each in (*settings.roles.values(), *settings.beside) if not each.url]:
+        raise errors.NotCallable(", ".join(not_callable))
     if settings.limit is not None and settings.limit < 1:
         raise errors.NothingToDo
     records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds)

@@ -7,10 +7,8 @@ from rest_framework import serializers
 from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
 from generation.jobs.serializers import LikeSerializer
-from generation.models import Endpoint
 from generation.recipes import registry
 from generation.recipes.serializers import known_benchmark
-from review.common.api import NamedRowField, ShortDictField, ShortListField
 
 
 class BatchSettingsSerializer(LikeSerializer):
@@ -25,23 +23,10 @@ class BatchSettingsSerializer(LikeSerializer):
     kind = BATCHES
     settings_class = BatchSettings
 
+    omitted = ("compare",)
+
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark], required=False)
-    roles = ShortDictField(child=NamedRowField(queryset=Endpoint.objects.exclude(url="")), required=False)
-    beside = ShortListField(
-        child=NamedRowField(queryset=Endpoint.objects.exclude(url="")),
-        default=list,
-        help_text="Further endpoints for the role that several may play; each record gets one draft per endpoint.",
-    )
-    where = ShortDictField(
-        child=serializers.ListField(child=serializers.CharField(max_length=300), min_length=1, max_length=100),
-        default=dict,
-        help_text='Draw only records with one of these values of each field: {"language": ["en"]}.',
-    )
     plan = serializers.JSONField(required=False, help_text='A name, or targets such as {"A1": 30, "C": 20}.')
-    settings = ShortDictField(
-        source="changes", default=dict, help_text='Preset values to override: {"reviewers": "two"}.'
-    )
-    checks = ShortListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
 
 
 class LaunchBatchSerializer(BatchSettingsSerializer):

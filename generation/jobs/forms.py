@@ -68,6 +68,8 @@ class SettingsForm(forms.Form):
         super().__init__(*args, **kwargs)
         asked = [each for each in declared(self.settings_class) if each.name not in self.omitted]
         fields = {each.name: self.fields.get(each.name) or form_field(each) for each in asked}
+        for each in asked:
+            fields[each.name].label = each.setting.label  # type: ignore[assignment]  # as Django takes lazy texts
         self.fields = {**fields, **self.fields}
 
     @property

@@ -17,10 +17,10 @@ from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import advice
 from generation.jobs.live_status import EndpointLane, EndpointStatus, LiveStatus, Progress
 from generation.jobs.queries import ModelAsked
-from generation.jobs.settings import Budget, Declared, declared, required_settings
+from generation.jobs.settings import Budget, Declared, declared
 from generation.models import Call
 from generation.models.jobs import Job
-from review.common.api import MAX_ID, NamedRowField, ShortListField, validated_body
+from review.common.api import MAX_ID, NamedRowField, ShortDictField, ShortListField, validated_body
 from review.common.serializers import DataclassSerializer, Field, ModelRowSerializer
 from review.rules import limits
 
@@ -142,10 +142,16 @@ def any_job_values(kind: JobKind[Any], job: Job) -> dict[str, Any]:
 def api_field(each: Declared) -> Field:
     """The API's field of a setting."""
     setting, common = each.setting, dict[str, Any](help_text=each.description, required=False)
+    if each.api_name != each.name:
+        common["source"] = each.name
     if each.default is None:
         common["allow_null"] = True
     elif not each.required:
-        common["default"] = list if each.many else each.default
+        common["default"] = dict if each.named else list if each.many else each.default
+    if each.named:
+        several: dict[str, Any] = {"min_length": 1, "max_length": setting.entries}
+        value = serializers.ListField(child=_plain_field(each), **several) if each.many else _plain_field(each)
+        return ShortDictField(child=value, **common)
     if each.many:
         return ShortListField(
             child=_plain_field(each), max_length=setting.entries, allow_empty=not each.required, **common
@@ -156,6 +162,8 @@ def api_field(each: Declared) -> Field:
 def _plain_field(each: Declared, **common: Any) -> Field:
     setting = each.setting
     bounds: dict[str, Any] = {"min_value": setting.least, "max_value": setting.most}
+    if each.kind is Any:
+        return serializers.JSONField(**common)
     if issubclass(each.kind, Model):
         return NamedRowField(queryset=each.kind._default_manager.all(), **common)
     if setting.choices and not each.many:
@@ -173,10 +181,11 @@ class SettingsSerializer(serializers.Serializer[Any]):
     """Has a field for each setting of `settings_class`; fields that differ are declared."""
 
     settings_class: ClassVar[type]
+    omitted: ClassVar[tuple[str, ...]] = ()  # settings that a request does not have
 
     def get_fields(self) -> dict[str, Field]:
-        fields = super().get_fields()
-        return {each.name: api_field(each) for each in declared(self.settings_class)} | fields
+        asked = [each for each in declared(self.settings_class) if each.name not in self.omitted]
+        return {each.api_name: api_field(each) for each in asked} | super().get_fields()
 
 
 class BudgetSerializer(SettingsSerializer):
@@ -245,7 +254,8 @@ class LikeSerializer(ConfirmSerializer):
             data = dict(data)
             if (like := data.pop("like", None)) is not None:
                 data = self.kind.repeat_settings(self._job(like), data)
-            if missing := [name for name in required_settings(self.settings_class) if name not in data]:
+            asked = declared(self.settings_class)
+            if missing := [each.api_name for each in asked if each.required and each.api_name not in data]:
                 raise serializers.ValidationError({name: [_("This field is required.")] for name in missing})
         return super().to_internal_value(data)
 

@@ -3,7 +3,7 @@
 A settings class is a dataclass whose fields are `Annotated[type, Setting(...)]`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from decimal import Decimal
 from functools import cache
@@ -31,6 +31,7 @@ class Setting:
         choices: the values with their labels; empty if the form finds them out.
         option: of the command, if it is not the name.
         column: the job's field that keeps the value, if a launch stores it as it is.
+        api_name: in the API, if it is not the name.
     """
 
     label: Text
@@ -43,21 +44,30 @@ class Setting:
     choices: Sequence[tuple[str, Any]] | None = None
     option: str = ""
     column: str = ""
+    api_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A field of a settings class: `kind` is its type, of each entry if it has `many`."""
+    """A field of a settings class: `kind` is its type, of each entry if it has `many`.
+
+    A `named` setting has values by name; with `many`, each is a list.
+    """
 
     name: str
     setting: Setting
     kind: type
     many: bool
+    named: bool
     default: Any  # MISSING if it is required
 
     @property
     def required(self) -> bool:
         return self.default is MISSING
+
+    @property
+    def api_name(self) -> str:
+        return self.setting.api_name or self.name
 
     @property
     def option(self) -> str:
@@ -78,15 +88,13 @@ def declared(settings: type) -> tuple[Declared, ...]:
         )
         if setting is None:
             continue
-        plain = get_args(hints[field.name])[0]
-        kinds = [kind for kind in get_args(plain) or (plain,) if kind is not NoneType]
-        found.append(Declared(field.name, setting, kinds[0], get_origin(plain) is Sequence, field.default))
+        kind, shapes = get_args(hints[field.name])[0], list[Any]()
+        while parts := [part for part in get_args(kind) if part is not NoneType]:
+            shapes.append(get_origin(kind))
+            kind = parts[-1]
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        found.append(Declared(field.name, setting, kind, Sequence in shapes, Mapping in shapes, default))
     return tuple(sorted(found, key=lambda each: SECTIONS.index(each.setting.section)))
-
-
-def required_settings(settings: type) -> list[str]:
-    """The names of the settings that have no default."""
-    return [field.name for field in fields(settings) if field.default is field.default_factory is MISSING]
 
 
 def stored_values(settings: type, job: Any) -> dict[str, Any]:

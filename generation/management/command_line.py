@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -21,7 +21,7 @@ from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import MAX_CALLS
 from generation.jobs.live_status import live_workers
 from generation.jobs.serializers import LikeSerializer, api_field
-from generation.jobs.settings import Budget, Declared, declared, required_settings
+from generation.jobs.settings import Budget, Declared, declared
 from generation.models.jobs import Job
 from generation.tasks import work_on_job
 from generation.trials import checking
@@ -109,6 +109,9 @@ def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str]
         options: dict[str, Any] = {"dest": each.name, "help": str(each.description).replace("%", "%%")}
         if each.kind is bool:
             options |= {"action": "store_true", "default": None}
+        elif each.named:
+            options |= {"action": "append", "type": _pair, "metavar": "NAME=VALUE"}
+            options["help"] += " Repeat it for several."
         elif each.many:
             options |= {"action": "extend", "type": _texts, "help": f"{options['help']} Repeat it for several."}
         elif each.setting.choices:
@@ -120,6 +123,27 @@ def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str]
 
 def _texts(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals):
+        raise ArgumentTypeError(f"{text!r}: expected NAME=VALUE")
+    return name, value
+
+
+def named_value(each: Declared, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The value of a named setting; where it may be of any type, as JSON or a word."""
+    if each.many:
+        return {name: [value for other, value in pairs if other == name] for name, _value in pairs}
+    return {name: _json_or_word(value) if each.kind is Any else value for name, value in pairs}
+
+
+def _json_or_word(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _number(each: Declared, text: str) -> Any:
@@ -153,12 +177,13 @@ def launch_body(
 
     `given`: values that no option has by itself; None means not given. Raises CommandError.
     """
-    flags = {each.name: each.option for each in declared(serializer.settings_class)}
-    body = {name: options.get(name) for name in flags} | dict(given or {})
-    body = {name: value for name, value in body.items() if value is not None}
-    missing = [
-        flags[name] for name in required_settings(serializer.settings_class) if name in flags and name not in body
-    ]
+    settings = declared(serializer.settings_class)
+    body = {each.api_name: options.get(each.name) for each in settings}
+    body |= {
+        each.api_name: named_value(each, options[each.name]) for each in settings if each.named and body[each.api_name]
+    }
+    body = {name: value for name, value in (body | dict(given or {})).items() if value is not None}
+    missing = [each.option for each in settings if each.required and each.api_name not in body]
     if missing and options["like"] is None:
         raise CommandError(f"Give {' and '.join(missing)}, or --like {serializer.kind.name.upper()}.")
     request = serializer(data={**body, "like": options["like"]})

@@ -5,18 +5,15 @@
 
 import json
 from argparse import ArgumentParser
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError
-
 from generation.batches import launch
 from generation.batches import queries as batches_queries
-from generation.batches.draw import parse_where
 from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.batches.serializers import BatchSettingsSerializer, batch_settings
+from generation.comparisons.api import ComparisonSettingsSerializer
 from generation.errors import UnknownCheck, WrongPlan
 from generation.management.command_line import (
     Step,
@@ -37,34 +34,11 @@ class Command(Step):
     help = "Launch a batch: run the benchmark's recipe over records of a source."
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--where",
-            action="append",
-            metavar="FIELD=VALUE",
-            help="draw only records with this value; repeat for several fields, or several values of one",
-        )
         parser.add_argument("--generator", help="the endpoint of the role 'generator'")
-        parser.add_argument(
-            "--role",
-            action="append",
-            metavar="ROLE=ENDPOINT",
-            help="the endpoint of any other role; repeat for several, where a role may have several",
-        )
         parser.add_argument("--plan", help="a JSON file of trap targets, a plan's name, or 'none'")
-        parser.add_argument(
-            "--set",
-            action="append",
-            metavar="NAME=VALUE",
-            help="override a preset value, as JSON or a word; repeat for several",
-        )
-        parser.add_argument(
-            "--compare",
-            metavar="SET",
-            help="also launch a batch over the same records with this prompt set ('': the usual one)",
-        )
         parser.add_argument("--skip", action="append", metavar="CHECK", help="skip this check; repeat for several")
         add_like_option(parser, BATCHES)
-        add_launch_options(parser, launch.BatchSettings)
+        add_launch_options(parser, launch.BatchSettings, omit=("beside", "plan", "checks"))
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
@@ -116,13 +90,12 @@ def _settings(options: dict[str, Any]) -> launch.BatchSettings:
     if unknown := skipped - set(known):
         raise UnknownCheck(f"{', '.join(sorted(unknown))}; known: {', '.join(known)}")
     given = {
-        "where": None if options["where"] is None else parse_where(options["where"]),
         "plan": _plan(options["plan"]),
-        "settings": None if options["set"] is None else dict(_parse_setting(text) for text in options["set"]),
         "checks": [name for name in known if name not in skipped] if skipped else None,
         **_roles(options, benchmark),
     }
-    return replace(batch_settings(launch_body(BatchSettingsSerializer, options, given)), compare=options["compare"])
+    serializer = BatchSettingsSerializer if options["compare"] is None else ComparisonSettingsSerializer
+    return batch_settings(launch_body(serializer, options, given))
 
 
 def _roles(options: dict[str, Any], benchmark: str) -> dict[str, Any]:
@@ -132,26 +105,12 @@ def _roles(options: dict[str, Any], benchmark: str) -> dict[str, Any]:
     """
     roles = {"generator": options["generator"]} if options["generator"] else {}
     several, beside = registry.recipe(benchmark).several if benchmark else "", list[str]()
-    for binding in options["role"] or ():
-        role, _, name = binding.partition("=")
-        if not name:
-            raise CommandError(f"--role expects ROLE=ENDPOINT, not {binding!r}")
+    for role, name in options["roles"] or ():
         if role == several and role in roles:
             beside.append(name)
         else:
             roles[role] = name
     return {"roles": roles or (None if options["like"] else {}), "beside": beside or None}
-
-
-def _parse_setting(text: str) -> tuple[str, Any]:
-    """Parse NAME=VALUE into a setting and its value."""
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise CommandError(f"--set expects NAME=VALUE, not {text!r}")
-    try:
-        return name, json.loads(value)
-    except (ValueError, RecursionError):
-        return name, value
 
 
 def _plan(plan: str | None) -> Any:

@@ -1,7 +1,7 @@
 """A setting is declared once: form, API, command, stored job and repetition follow."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -12,10 +12,12 @@ from evaluation.runs.forms import LaunchForm
 from evaluation.runs.serializers import RunSettingsSerializer
 from evaluation.runs.settings import RunSettings
 from generation.batches.launch import BatchSettings
+from generation.batches.serializers import BatchSettingsSerializer
+from generation.comparisons.api import ComparisonSettingsSerializer
 from generation.jobs.forms import SettingsForm
 from generation.jobs.serializers import SettingsSerializer
 from generation.jobs.settings import LaunchSettings, Setting, columns, declared, stored_values
-from generation.management.command_line import add_settings
+from generation.management.command_line import add_settings, named_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,13 @@ class Tea(LaunchSettings):
     cups: Annotated[int, Setting("Cups", "100 % full.", least=1, most=9, column="cups_each")] = 1
     spices: Annotated[Sequence[str], Setting("Spices", most=20, entries=2, option="--spice")] = ()
     heat: Annotated[float | None, Setting("Heat", least=0)] = None
+    extras: Annotated[Mapping[str, Any], Setting("Extras", api_name="more")] = field(default_factory=dict)
+    only: Annotated[Mapping[str, Sequence[str]], Setting("Only", most=5)] = field(default_factory=dict)
 
 
 class TeaForm(SettingsForm):
     settings_class = Tea
+    omitted = ("extras", "only")
 
 
 class TeaSerializer(SettingsSerializer):
@@ -66,6 +71,21 @@ def test_form_api_and_command_refuse_the_same_values(name: str, value: str) -> N
         parse(f"--{name}", value)
 
 
+def test_values_by_name_are_an_object_in_the_api_and_pairs_in_a_command() -> None:
+    request = TeaSerializer(data={"more": {"milk": 2}, "only": {"origin": ["Assam", "Yunnan"]}})
+    assert not request.is_valid()
+    assert list(request.errors) == ["only"], "a value has at most five characters"
+    request = TeaSerializer(data={"more": {"milk": 2}, "only": {"origin": ["Assam", "Uva"]}})
+    assert request.is_valid(), request.errors
+    assert request.validated_data["extras"] == {"milk": 2}
+    options = parse("--extras", "milk=2", "--extras", "cup=mine", "--only", "origin=Assam", "--only", "origin = Uva")
+    extras, only = (each for each in declared(Tea) if each.named)
+    assert named_value(extras, options["extras"]) == {"milk": 2, "cup": "mine"}
+    assert named_value(only, options["only"]) == {"origin": ["Assam", "Uva"]}
+    with pytest.raises(CommandError, match="NAME=VALUE"):
+        parse("--only", "origin")
+
+
 def test_a_list_has_at_most_its_entries_and_is_shown_as_it_is_typed() -> None:
     assert not TeaSerializer(data={"spices": ["a", "b", "c"]}).is_valid()
     assert 'value="mint, clove"' in str(TeaForm(initial={"spices": ["mint", "clove"]})["spices"])
@@ -89,5 +109,7 @@ def test_every_setting_of_a_run_is_asked_for_on_the_page_and_in_the_api() -> Non
         "prompts",
         "preset",
     }, "these depend on the release"
-    undeclared = set(BatchSettings.__dataclass_fields__) - {each.name for each in declared(BatchSettings)}
-    assert undeclared == {"roles", "beside", "where", "plan", "compare", "changes", "checks"}, "composed differently"
+    assert set(BatchSettings.__dataclass_fields__) == {each.name for each in declared(BatchSettings)}
+    asked = {each.api_name for each in declared(BatchSettings)}
+    assert asked <= set(ComparisonSettingsSerializer().fields)
+    assert set(BatchSettingsSerializer().fields) == set(ComparisonSettingsSerializer().fields) - {"compare"}
