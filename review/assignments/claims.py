@@ -64,15 +64,14 @@ def claim_next(physician: User) -> Assignment | None:
 
 def _claim_candidate(search: eligibility.SearchRound, physician: User) -> Assignment | None:
     """Claim the first free row of a search round; None if there is none."""
-    while (key := search.lock_first()) is not None:
-        claimed = queries.assignment_for_post(key)
+    while (claimed := search.lock_first()) is not None:
         now = timezone.now()
         reason = eligibility.claim_reason(claimed, physician, search)
         values = {"token": uuid.uuid4(), "hold": Hold.HELD, "lease_until": now + lease(), "reason": reason}
         # The search read a snapshot: what it found may have been claimed or reserved since.
         free = Q(hold=Hold.OPEN) | Q(hold=Hold.HELD, lease_until__lt=now)
         unreserved = Q(reserved_for=None) | Q(reserved_for=physician)
-        rows = Assignment.objects.filter(free, unreserved, pk=key, phase=Phase.COMMIT)
+        rows = Assignment.objects.filter(free, unreserved, pk=claimed.pk, phase=Phase.COMMIT)
         if not rows.update(physician=physician, **values):
             continue
         for name, value in {"physician": physician, **values}.items():

@@ -59,9 +59,10 @@ class SearchRound:
     reason: str = ""
     lapsed: bool = False
 
-    def lock_first(self) -> int | None:
-        """Lock the first row that nobody else has locked, and return its key."""
-        return self.rows.select_for_update(skip_locked=True).values_list("pk", flat=True).first()
+    def lock_first(self) -> Assignment | None:
+        """Lock the first row that nobody else has locked; with its case and first looks."""
+        rows = self.rows.select_related("case").prefetch_related("first_looks")
+        return rows.select_for_update(skip_locked=True, of=("self",)).first()
 
     def peek_key(self) -> int | None:
         """The key of the first row, without locking it and even if somebody else has locked it."""

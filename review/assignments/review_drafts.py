@@ -25,7 +25,9 @@ def store(
     # Compares and writes at once: a physician who has lost the assignment holds no lock on its row.
     seen = drafts if revision is None else drafts.filter(revision=revision)
     if seen.update(answers=answers, saved_at=at, revision=F("revision") + 1):
-        return drafts.get()
+        stored = drafts.get()
+        stored.assignment = assignment
+        return stored
     draft, created = drafts.get_or_create(
         assignment=assignment, physician=physician, phase=phase, defaults={"answers": answers, "saved_at": at}
     )

@@ -153,22 +153,22 @@ def _with_stale_note(late: errors.ReviewError) -> errors.ReviewError:
 @recording_events()
 def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answers, code: str) -> Review:
     role, spec = Role(loaded.role), loaded.case.frozen  # neither ever changes
-    # Lock the case before the assignment, as everywhere. FOR NO KEY UPDATE, because a concurrent
+    # Lock the case before its assignments, as everywhere. FOR NO KEY UPDATE, because a concurrent
     # claim of another assignment of this case holds that row and inserts an event that references
     # the case: with FOR UPDATE the two would deadlock.
     case = Case.objects.select_for_update(no_key=True).defer("spec").get(pk=loaded.case_id)
     case.frozen = spec
-    assignment = Assignment.objects.select_for_update().filter(pk=loaded.pk).first()
-    if assignment is None:  # a retraction has deleted it
+    progress = load_progress(case)
+    assignment = progress.assignments.get(role)
+    if assignment is None or assignment.pk != loaded.pk:  # a retraction has deleted it
         raise errors.NotAssigned
     assignment.case = case
     require(physician, Can.REVIEW)
     fence(assignment, physician, token)
     phase = Phase(assignment.phase)
-    progress = load_progress(case, assignment)
     spec = visibility.spec_for_stage(assignment, case)
     answers = with_allowed_highlights(answers, revealed=True)
-    answers = with_committed_first_look(spec, visibility.first_look_of(assignment, physician), answers)
+    answers = with_committed_first_look(spec, visibility.first_look_of(loaded, physician), answers)
     committed, primary, rejected_before = None, None, False
     if phase is Phase.CONFIRM:
         blind = {review.role: review for review in progress.reviews if review.phase == Phase.COMMIT}

@@ -124,12 +124,12 @@ class CaseProgress:
     attempts: Counter[tuple[str, str]]
 
 
-def load_progress(case: Case, own: Assignment | None = None) -> CaseProgress:
-    """The progress of a case, whose row must be locked. `own`: an assignment that is loaded."""
-    assignments = {row.role: row for row in Assignment.objects.filter(case=case).order_by("pk")}
+def load_progress(case: Case) -> CaseProgress:
+    """The progress of a case, whose row must be locked; locks its assignments."""
+    assignments = Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk")
     reviews = list(Review.objects.filter(case=case).select_related("retraction").order_by("pk"))
     return CaseProgress(
-        assignments | ({own.role: own} if own else {}),
+        {assignment.role: assignment for assignment in assignments},
         [review for review in reviews if not hasattr(review, "retraction")],
         Counter((review.role, review.phase) for review in reviews),
     )

@@ -395,4 +395,4 @@ def test_a_claim_locks_one_row_and_updates_it_only_if_it_is_free(ana: User) -> N
     if connection.vendor == "postgresql":
         selections = [sql for sql in statements if "SKIP LOCKED" in sql]
         assert selections
-        assert all(sql.rstrip().endswith("LIMIT 1 FOR UPDATE SKIP LOCKED") for sql in selections)
+        assert all(sql.rstrip().endswith('LIMIT 1 FOR UPDATE OF "review_assignment" SKIP LOCKED') for sql in selections)

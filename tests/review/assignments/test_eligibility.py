@@ -588,12 +588,12 @@ def test_a_row_reserved_for_somebody_else_after_the_search_is_not_claimed(
     case = open_case()
     [row] = case.assignments.all()
     snapshot = eligibility.SearchRound(Assignment.objects.filter(pk=row.pk))
-    found = [row.pk]
+    found = [row]
     monkeypatch.setattr(eligibility.SearchRound, "lock_first", lambda _round: found.pop() if found else None)
     claims.reassign(case.pk, Role.PRIMARY, to=bo, actor=adela)
     with recording_events():
         assert claims._claim_candidate(snapshot, ana) is None
-        found.append(row.pk)
+        found.append(row)
         assert claims._claim_candidate(snapshot, bo) == row
 
 
