@@ -15,11 +15,11 @@ from rest_framework.views import APIView
 
 from evaluation import tasks as evaluation_tasks
 from evaluation.interchange import bundle, comparing, power, uploads
-from evaluation.interchange.comparing import Flip, RunComparison
+from evaluation.interchange.comparing import Flip, ModelChange, RunComparison
 from evaluation.models import ResultsImport, ResultsRefusal
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
-from evaluation.runs.api import PowerSerializer, WholeRunSerializer, run_values
+from evaluation.runs.api import PowerSerializer, WholeRunSerializer, run_with_values
 from evaluation.runs.kind import RUNS
 from generation import tasks
 from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer
@@ -150,7 +150,7 @@ class AddModel(APIView):
         run, body = RUNS.get(pk), validated_body(AddModelSerializer, request)
         adding.add_model(run.pk, body["endpoint"], money=body.get("budget_money"), calls=body.get("budget_calls"))
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data, status=202)
+        return Answer(WholeRunSerializer(run_with_values(RUNS.get_with_status(run.pk))).data, status=202)
 
 
 class EstimateModel(APIView):
@@ -186,27 +186,21 @@ class FlipSerializer(DataclassSerializer):
     mirrors = Flip
 
 
-class MovedSerializer(serializers.Serializer[Any]):
+class MovedSerializer(DataclassSerializer):
     """A model on one data set.
 
     Rates are over the samples that both runs judged; `difference` is second minus first.
     """
 
-    model = serializers.CharField()
-    second_model = serializers.CharField()
-    dataset = serializers.CharField()
-    rate = serializers.CharField()
-    shared = serializers.IntegerField()
-    first = serializers.FloatField(allow_null=True)
-    second = serializers.FloatField(allow_null=True)
-    difference = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    p = serializers.FloatField(allow_null=True)
-    clusters = serializers.IntegerField()
+    mirrors = ModelChange
+    shows = (
+        "model=first second_model=second dataset rate shared first=first_rate second=second_rate "
+        "difference=difference.difference low=difference.low high=difference.high p=difference.p "
+        "clusters=difference.clusters worse better flips"
+    )
+
     worse = serializers.IntegerField(help_text="Samples failed in the second run only.")
     better = serializers.IntegerField(help_text="Samples failed in the first run only.")
-    flips = FlipSerializer(many=True)
 
 
 class ComparedRunsSerializer(DataclassSerializer):
@@ -217,13 +211,10 @@ class ComparedRunsSerializer(DataclassSerializer):
     """
 
     mirrors = RunComparison
-    shows = "same_release shared_samples only_first only_second"
-
-    first = serializers.IntegerField()
-    second = serializers.IntegerField()
-    releases = serializers.ListField(child=serializers.CharField())
-    changed_samples = serializers.IntegerField()
-    rows = MovedSerializer(many=True)
+    shows = (
+        "first=first.pk second=second.pk releases same_release shared_samples changed_samples=changed only_first "
+        "only_second rows"
+    )
 
 
 class CompareRuns(APIView):
@@ -235,7 +226,7 @@ class CompareRuns(APIView):
     def get(self, request: Request, pk: int, other: int) -> Answer:
         """The changes between two runs by model, with paired intervals, and the samples that flipped."""
         comparison = comparing.compare_runs(RUNS.get(pk), RUNS.get(other))
-        return Answer(ComparedRunsSerializer(comparing.as_dict(comparison)).data)
+        return Answer(ComparedRunsSerializer(comparison).data)
 
 
 class PowerQuery(serializers.Serializer[Any]):

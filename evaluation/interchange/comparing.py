@@ -56,6 +56,14 @@ class ModelChange:
     better: int
     flips: Sequence[Flip]
 
+    @property
+    def first_rate(self) -> float | None:
+        return self.difference.rates[1]  # `compare_pair` was given the second run first
+
+    @property
+    def second_rate(self) -> float | None:
+        return self.difference.rates[0]
+
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
@@ -74,6 +82,10 @@ class RunComparison:
     only_first: Sequence[str]
     only_second: Sequence[str]
     rows: Sequence[ModelChange]
+
+    @property
+    def releases(self) -> Sequence[str]:
+        return [str(self.first.release), str(self.second.release)]
 
     @property
     def rates(self) -> Sequence[Rate]:
@@ -199,41 +211,3 @@ def _model_changes(
             fields = (*pair, name, label, rate.name, int(in_both.sum()), difference)
             rows.append(ModelChange(*fields, worse, len(flipped) - worse, flips))
     return rows
-
-
-def as_dict(comparison: RunComparison) -> dict[str, object]:
-    """The comparison as JSON values. `difference` is the rate in the second run minus the first."""
-    return {
-        "first": comparison.first.pk,
-        "second": comparison.second.pk,
-        "releases": [str(comparison.first.release), str(comparison.second.release)],
-        "same_release": comparison.same_release,
-        "shared_samples": comparison.shared_samples,
-        "changed_samples": comparison.changed,
-        "only_first": list(comparison.only_first),
-        "only_second": list(comparison.only_second),
-        "rows": [_row(change) for change in comparison.rows],
-    }
-
-
-def _row(change: ModelChange) -> dict[str, object]:
-    difference = change.difference
-    return {
-        "model": change.first,
-        "second_model": change.second,
-        "dataset": change.dataset,
-        "rate": change.rate,
-        "shared": change.shared,
-        "first": difference.rates[1],  # `compare_pair` was given the second run first
-        "second": difference.rates[0],
-        "difference": difference.difference,
-        "low": difference.low,
-        "high": difference.high,
-        "p": difference.p,
-        "clusters": difference.clusters,
-        "worse": change.worse,
-        "better": change.better,
-        "flips": [
-            {"sample": flip.sample, "first": list(flip.first), "second": list(flip.second)} for flip in change.flips
-        ],
-    }

@@ -1,7 +1,5 @@
 """The API of traps that physicians noticed and models fell for."""
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -11,47 +9,47 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Run
 from evaluation.noticed import queries
-from evaluation.noticed.queries import NoticedGroup, NoticedReport, NoticedSample, NoticedTrap
+from evaluation.noticed.queries import (
+    Failures,
+    ModelRate,
+    NoticedGroup,
+    NoticedReport,
+    NoticedSample,
+    NoticedTrap,
+    PhysicianCount,
+)
 from evaluation.runs.kind import RUNS
 from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
 
-class NoticedSerializer(serializers.Serializer[Any]):
+class NoticedSerializer(DataclassSerializer):
     """How many of the physicians who were asked noticed something before the trap was revealed."""
 
-    noticed = serializers.IntegerField()
-    asked = serializers.IntegerField()
+    mirrors = PhysicianCount
 
 
-class FailuresSerializer(serializers.Serializer[Any]):
+class FailuresSerializer(DataclassSerializer):
     """The rate of all models of the run together: numerator, denominator, value."""
 
-    numerator = serializers.IntegerField(source="hits")
-    denominator = serializers.IntegerField(source="counted")
-    value = serializers.FloatField(source="share", allow_null=True)
+    mirrors = Failures
+    shows = "numerator=hits denominator=counted value=share"
 
 
 class NoticedTrapSerializer(DataclassSerializer):
     """A trap. `physicians` is null if there are too few answers to show."""
 
     mirrors = NoticedTrap
-    shows = "code answers samples"
-
-    physicians = NoticedSerializer(allow_null=True)
-    models = FailuresSerializer()
+    shows = "code answers samples physicians models"
 
 
-class NoticedRateSerializer(serializers.Serializer[Any]):
+class NoticedRateSerializer(DataclassSerializer):
     """The rate of one model with its 95 % interval; the sample is the cluster."""
 
-    endpoint = serializers.CharField()
-    value = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    method = serializers.CharField()
-    clusters = serializers.IntegerField()
-    n = serializers.IntegerField()
+    mirrors = ModelRate
+    shows = "endpoint value=rate.value low=rate.low high=rate.high method=rate.method clusters=rate.clusters n=rate.n"
+
+    method = serializers.CharField(source="rate.method")
 
 
 class NoticedGroupSerializer(DataclassSerializer):
@@ -60,7 +58,6 @@ class NoticedGroupSerializer(DataclassSerializer):
     mirrors = NoticedGroup
 
     name = serializers.ChoiceField(choices=["none", "some", "all"])
-    rates = NoticedRateSerializer(many=True)
 
 
 class NoticedSampleSerializer(DataclassSerializer):
@@ -68,17 +65,13 @@ class NoticedSampleSerializer(DataclassSerializer):
 
     mirrors = NoticedSample
 
-    physicians = NoticedSerializer()
-    models = FailuresSerializer()
-
 
 class NoticedReportSerializer(DataclassSerializer):
     """What physicians noticed, and what models fell for."""
 
     mirrors = NoticedReport
-    shows = "answers traps groups samples"
+    shows = "rate=rate.name asked answers traps groups samples"
 
-    rate = serializers.CharField()
     asked = serializers.IntegerField(help_text="Samples with an answer from any physician.")
 
 
@@ -92,33 +85,4 @@ class NoticedViewSet(GenericViewSet[Run]):
     @action(detail=True)
     def noticed(self, request: Request, pk: int) -> Response:
         """What physicians noticed before a trap was revealed, and how often models fell for it."""
-        report = queries.noticed_report(RUNS.get(pk))
-        groups = [
-            {
-                "name": group.name,
-                "samples": group.samples,
-                "answers": group.answers,
-                "rates": [
-                    {
-                        "endpoint": endpoint,
-                        "value": rate.value,
-                        "low": rate.low,
-                        "high": rate.high,
-                        "method": rate.method,
-                        "clusters": rate.clusters,
-                        "n": rate.n,
-                    }
-                    for endpoint, rate in zip(report.endpoints, group.rates, strict=True)
-                ],
-            }
-            for group in report.groups
-        ]
-        values = {
-            "rate": report.rate.name,
-            "asked": report.asked,
-            "answers": report.answers,
-            "traps": report.traps,
-            "groups": groups,
-            "samples": report.samples,
-        }
-        return Response(NoticedReportSerializer(values).data)
+        return Response(NoticedReportSerializer(queries.noticed_report(RUNS.get(pk))).data)

@@ -79,13 +79,21 @@ class NoticedTrap:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelRate:
+    """The rate of one model."""
+
+    endpoint: str
+    rate: RateInterval
+
+
+@dataclass(frozen=True, slots=True)
 class NoticedGroup:
     """The samples that none, some or all physicians noticed something in, with models' rates."""
 
     name: str  # none, some, all
     samples: int
     answers: int
-    rates: tuple[RateInterval, ...]
+    rates: tuple[ModelRate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +224,7 @@ def _groups(
             name,
             len(samples),
             sum(physicians[sample].asked for sample in samples),
-            tuple(rate(samples, endpoint) for endpoint in endpoints),
+            tuple(ModelRate(endpoint, rate(samples, endpoint)) for endpoint in endpoints),
         )
         for name, samples in groups.items()
     )

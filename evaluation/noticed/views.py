@@ -33,7 +33,7 @@ def noticed(request: HttpRequest, pk: int) -> HttpResponse:
         "rate": _(report.rate.label),
         "chart": _chart(report),
         "traps": [(trap, _share(trap.physicians), _share(trap.models)) for trap in report.traps],
-        "bands": [(names[group.name], group, [_rate(rate) for rate in group.rates]) for group in report.groups],
+        "bands": [(names[group.name], group, [_rate(model.rate) for model in group.rates]) for group in report.groups],
         "samples": [(sample, _share(sample.models)) for sample in hardest[:SAMPLES_SHOWN]],
         "left_out": max(0, len(hardest) - SAMPLES_SHOWN),
         "minimum": MINIMUM,

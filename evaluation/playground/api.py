@@ -9,11 +9,11 @@ from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation.playground import services
-from evaluation.playground.services import Asked, TriedReply
+from evaluation.playground.services import Asked, Prepared, TriedReply
 from generation.models import Endpoint
 from review.common.api import NamedRowField, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, WithValues
 from review.rules.permissions import Can
 
 
@@ -49,12 +49,12 @@ class TriedReplySerializer(DataclassSerializer):
     calls = serializers.ListField(child=serializers.IntegerField(), help_text="Lines of the ledger.")
 
 
-class PlaygroundAnswerSerializer(serializers.Serializer[Any]):
+class PlaygroundAnswerSerializer(DataclassSerializer):
     """The request as it would be sent and, if it was sent, its outcome."""
 
-    label = serializers.CharField()  # type: ignore[assignment]
-    on = serializers.CharField()
-    role = serializers.CharField()
+    mirrors = Prepared
+    shows = "label on role"
+
     sent = serializers.DictField()
     outcome = TriedReplySerializer(allow_null=True)
 
@@ -71,11 +71,5 @@ class Playground(APIView):
         endpoint, send = body.pop("endpoint"), body.pop("send")
         prepared = services.prepare(Asked(**body))
         outcome = services.try_out(prepared, endpoint, actor=signed_in_account(request)) if send else None
-        values: Any = {
-            "label": prepared.label,
-            "on": prepared.on,
-            "role": prepared.role,
-            "sent": prepared.body(endpoint),
-            "outcome": outcome,
-        }
-        return Answer(PlaygroundAnswerSerializer(values).data)
+        shown = WithValues(prepared, sent=prepared.body(endpoint), outcome=outcome)
+        return Answer(PlaygroundAnswerSerializer(shown).data)

@@ -13,13 +13,13 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Publication
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import Entry, JudgingDifference, Standing, leaderboard
+from evaluation.releases.leaderboard import Entry, JudgingDifference, Leaderboard, Standing, leaderboard
 from evaluation.reports.serializers import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
 from review.common.api import validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.rules.permissions import Can
 
 
@@ -66,18 +66,16 @@ class PublicationSerializer(ModelRowSerializer):
         return reverse("public-release-version", args=[release.name, release.version])
 
 
-class ResultsSerializer(serializers.Serializer[Any]):
+class ResultsSerializer(DataclassSerializer):
     """The leaderboard of a release: each model of its complete runs once, the best first."""
 
-    release = serializers.CharField()
-    version = serializers.IntegerField()
-    release_sha256 = serializers.CharField()
-    rate = serializers.CharField()
-    rule = serializers.CharField()
-    lower_is_better = serializers.BooleanField()
-    simulated = serializers.BooleanField()
+    mirrors = Leaderboard
+    shows = (
+        "release=release.name version=release.version release_sha256=release.sha256 rate=rate.name rule=rate.rule "
+        "lower_is_better simulated left_out entries"
+    )
+
     left_out = serializers.IntegerField(help_text="Finished runs that are not complete or used other settings.")
-    entries = EntrySerializer(many=True)
     publication = PublicationSerializer(allow_null=True)
 
 
@@ -102,22 +100,8 @@ class ResultsViewSet(GenericViewSet[Release]):
         """The leaderboard of a release."""
         release = get_object_or_404(releases_queries.releases(), name=name, version=version)
         board = leaderboard(release, **validated_query(ResultsQuery, request))
-        return Response(
-            ResultsSerializer(
-                {
-                    "release": release.name,
-                    "version": release.version,
-                    "release_sha256": release.sha256,
-                    "rate": board.rate.name,
-                    "rule": str(board.rate.rule),
-                    "lower_is_better": board.lower_is_better,
-                    "simulated": release.simulated or board.simulated,
-                    "left_out": board.left_out,
-                    "entries": list(board.entries),
-                    "publication": queries.publication(release),
-                }
-            ).data
-        )
+        shown = WithValues(board, publication=queries.publication(release))
+        return Response(ResultsSerializer(shown).data)
 
     @extend_schema(request=None, responses=PublicationSerializer)
     @action(detail=True, methods=["post"])

@@ -90,6 +90,7 @@ class Leaderboard:
     `judges`: the judges of the runs shown.
     """
 
+    release: Release
     protocol: Protocol
     rate: Rate
     lower_is_better: bool
@@ -167,6 +168,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     rank_of = _ranks(measured, ranked, rate, datasets, keys, lower=lower)
     pooled = ((reports_queries.COMBINED, "Combined"),) if protocol.pooled and len(datasets) > 1 else ()
     return Leaderboard(
+        release=release,
         protocol=protocol,
         rate=rate,
         lower_is_better=lower,
@@ -179,7 +181,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
         ),
         left_out=len(finished) - len(complete),
         judges=tuple(sorted({entry.judge for entry in entries if entry.judge})),
-        simulated=any(entry.simulated for entry in entries),
+        simulated=release.simulated or any(entry.simulated for entry in entries),
     )
 
 

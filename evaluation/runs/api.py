@@ -27,13 +27,13 @@ from generation.jobs.serializers import (
     LaunchEstimateSerializer,
     LiveSerializer,
     TotalsSerializer,
-    job_values,
+    job_with_values,
     launch_key,
 )
 from generation.models import Endpoint, ProviderBatch
 from review.common.api import NewestFirst, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -107,9 +107,9 @@ class RunSerializer(ModelRowSerializer):
     prompts_sha256 = serializers.CharField(allow_blank=True)
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
-    def get_further_judges(self, run: Run | dict[str, Any]) -> list[str]:
+    def get_further_judges(self, run: Run) -> list[str]:
         """The judges after the first, in the order of the panel."""
-        return list(run["further_judges"]) if isinstance(run, dict) else queries.further_judges(run)
+        return queries.further_judges(run)
 
 
 class ProviderBatchSerializer(ModelRowSerializer):
@@ -156,27 +156,18 @@ class RunEstimateSerializer(LaunchEstimateSerializer):
     power = PowerSerializer(many=True)
 
 
-def run_values(run: Run) -> dict[str, Any]:
-    """The values of `WholeRunSerializer`."""
-    renamed = ("release_version", "datasets", "further_judges", "answers", "judgments")
-    fields = [name for name in RunSerializer.Meta.fields if name not in renamed]
-    return {
-        **{name: getattr(run, name) for name in fields},
-        "further_judges": queries.further_judges(run),
-        "answers_each": run.answers_each,
-        "judgments_each": run.judgments_each,
-        "variants": run.variants,
-        **job_values(run),
-        "simulated": queries.is_simulated(run),
-        "left_out": [each.endpoint.name for each in queries.left_out(run)],
-        "progress": RUNS.progress(run),
-        "provider_batches": queries.provider_batches_of(run),
-        "totals": run,
-        "live": RUNS.live(run),
-    }
+def run_with_values(run: Run) -> WithValues:
+    """A run with the values of `WholeRunSerializer`."""
+    return job_with_values(
+        RUNS,
+        run,
+        simulated=queries.is_simulated(run),
+        left_out=[each.endpoint.name for each in queries.left_out(run)],
+        provider_batches=queries.provider_batches_of(run),
+    )
 
 
-register_answer(RUNS.name, WholeRunSerializer, run_values)
+register_answer(RUNS.name, WholeRunSerializer, run_with_values)
 
 
 class RoleSerializer(serializers.Serializer[Any]):
@@ -205,7 +196,7 @@ class LeaveOut(APIView):
         run, body = RUNS.get(pk), validated_body(LeaveOutSerializer, request)
         leaving.leave_out(run.pk, endpoints_queries.endpoint(name), **body)
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data)
+        return Answer(WholeRunSerializer(run_with_values(RUNS.get_with_status(run.pk))).data)
 
 
 class AddAgain(APIView):
@@ -222,7 +213,7 @@ class AddAgain(APIView):
         run, body = RUNS.get(pk), validated_body(RoleSerializer, request)
         leaving.add_again(run.pk, endpoints_queries.endpoint(name), **body)
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data, status=202)
+        return Answer(WholeRunSerializer(run_with_values(RUNS.get_with_status(run.pk))).data, status=202)
 
 
 class Runs(ListAPIView[Run]):
@@ -242,7 +233,7 @@ class Runs(ListAPIView[Run]):
         settings = run_settings(validated_body(LaunchRunSerializer, request))
         run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(run_values(RUNS.get_with_status(run.pk))).data, status=202)
+        return Answer(WholeRunSerializer(run_with_values(RUNS.get_with_status(run.pk))).data, status=202)
 
 
 class EstimateRun(APIView):

@@ -24,7 +24,7 @@ from generation.jobs.serializers import (
     ModelAskedSerializer,
     ProgressSerializer,
     TotalsSerializer,
-    job_values,
+    job_with_values,
     launch_key,
 )
 from generation.models import Batch, Import
@@ -33,7 +33,7 @@ from generation.sources import services as sources_services
 from generation.sources.api import ImportSerializer
 from review.common.api import NewestFirst, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import BlockSerializer, DataclassSerializer, ModelRowSerializer
+from review.common.serializers import BlockSerializer, DataclassSerializer, ModelRowSerializer, WithValues
 from review.common.waking import wake_after_commit
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
@@ -101,22 +101,14 @@ def estimate_response(settings: launch.BatchSettings) -> Response:
     return Response(LaunchEstimateSerializer(estimate.estimate_batch(settings)).data)
 
 
-def _whole_batch(batch: Batch) -> dict[str, Any]:
-    return {
-        **{name: getattr(batch, name) for name in BatchSerializer.Meta.fields},
-        **job_values(batch),
-        "draw": batch.draw,
-        "plan": batch.plan,
-        "settings": batch.settings,
-        "changed": batch.changed,
-        "checks": batch.checks,
-        "roles": queries.endpoints_by_role(batch),
-        "models": queries.models_asked(batch),
-        "one_model": queries.shared_models(batch.benchmark, queries.bound_roles(batch)),
-        "progress": BATCHES.progress(batch),
-        "totals": batch,
-        "live": BATCHES.live(batch),
-    }
+def _whole_batch(batch: Batch) -> WithValues:
+    return job_with_values(
+        BATCHES,
+        batch,
+        roles=queries.endpoints_by_role(batch),
+        models=queries.models_asked(batch),
+        one_model=queries.shared_models(batch.benchmark, queries.bound_roles(batch)),
+    )
 
 
 register_answer(BATCHES.name, WholeBatchSerializer, _whole_batch)

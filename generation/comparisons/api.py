@@ -19,7 +19,7 @@ from generation.jobs.serializers import LAUNCH_KEY, LaunchEstimateSerializer, la
 from generation.models import Comparison
 from review.common.api import NewestFirst, OldestFirst, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -49,11 +49,7 @@ class ArmSerializer(DataclassSerializer):
     """The results of one batch of a comparison."""
 
     mirrors = queries.Arm
-    shows = "samples approved at_once stopped failed calls cost"
-
-    arm = serializers.CharField(source="batch.arm")
-    batch = serializers.IntegerField(source="batch.pk")
-    prompts = serializers.CharField(source="batch.prompts", allow_blank=True)
+    shows = "samples approved at_once stopped failed calls cost arm=batch.arm batch=batch.pk prompts=batch.prompts"
 
 
 class ComparedSerializer(ComparisonSerializer):
@@ -131,7 +127,5 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
 
 def _comparison_data(comparison: Comparison) -> Any:
     result = queries.compare_arms(comparison)
-    fields = {name: getattr(comparison, name) for name in ComparisonSerializer.Meta.fields}
-    figures = {name: getattr(result, name) for name in ("arms", "only_a", "only_b", "chance")}
-    values: Any = {**fields, **figures}
-    return ComparedSerializer(values).data
+    shown = WithValues(comparison, **{name: getattr(result, name) for name in ("arms", "only_a", "only_b", "chance")})
+    return ComparedSerializer(shown).data

@@ -22,15 +22,16 @@ from generation.jobs.serializers import (
     BudgetSerializer,
     FailedCallSerializer,
     FailureQuery,
-    any_job_values,
+    job_with_values,
     requested_budget,
 )
 from generation.models import Call
 from generation.trials import checking
 from review.common.api import NewestFirst, validated_query
+from review.common.serializers import WithValues
 from review.common.waking import wake_after_commit
 
-Values = Callable[[Any], dict[str, Any]]
+Values = Callable[[Any], WithValues]
 
 
 class JobFailures(ListAPIView[Call]):
@@ -115,7 +116,7 @@ def register_answer(kind: str, serializer: type[Serializer[Any]], values: Values
 
 
 def _views(kind: JobKind[Any]) -> tuple[type[JobControls], type[JobFailures]]:
-    answer, values = _answers.get(kind.name, (AnyJobSerializer, partial(any_job_values, kind)))
+    answer, values = _answers.get(kind.name, (AnyJobSerializer, partial(job_with_values, kind)))
     common: dict[str, Any] = {"kind": kind, "can": {"GET": kind.read, "POST": kind.control}}
     attributes = {"answer": answer, "values": staticmethod(values), "queryset": kind.model._default_manager.all()}
     title = kind.name.title()

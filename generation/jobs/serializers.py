@@ -21,7 +21,7 @@ from generation.jobs.settings import Budget, Declared, declared
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import MAX_ID, NamedRowField, ShortDictField, ShortListField, validated_body
-from review.common.serializers import DataclassSerializer, Field, ModelRowSerializer
+from review.common.serializers import DataclassSerializer, Field, ModelRowSerializer, WithValues
 from review.rules import limits
 
 
@@ -111,32 +111,21 @@ class JobSerializer(serializers.Serializer[Any]):
     advice = serializers.CharField(allow_blank=True)
 
 
-JOB_FIELDS = (
-    *("budget_money", "budget_calls", "fresh", "first_only", "model_checks"),
-    *("paused_because", "paused_detail", "advice"),
-)
-
-
-def job_values(job: Job) -> dict[str, Any]:
-    """The values of `JobSerializer`."""
-    return {**{name: getattr(job, name) for name in JOB_FIELDS if name != "advice"}, "advice": advice(job)}
+def job_with_values(kind: JobKind[Any], job: Job, **values: Any) -> WithValues:
+    """A job with its progress, totals and advice, and further values."""
+    return WithValues(job, advice=advice(job), progress=kind.progress(job), totals=job, live=kind.live(job), **values)
 
 
 class AnyJobSerializer(JobSerializer):
     """A job of any kind: status, budget, progress and totals."""
 
-    id = serializers.IntegerField(source="job.pk")
-    status = serializers.CharField(source="job.status")
-    created_at = serializers.DateTimeField(source="job.created_at")
-    finished_at = serializers.DateTimeField(source="job.finished_at", allow_null=True)
+    id = serializers.IntegerField()
+    status = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
     progress = ProgressSerializer()
-    totals = TotalsSerializer(source="job")
+    totals = TotalsSerializer()
     live = LiveSerializer()
-
-
-def any_job_values(kind: JobKind[Any], job: Job) -> dict[str, Any]:
-    """The values of `AnyJobSerializer`."""
-    return {**job_values(job), "job": job, "progress": kind.progress(job), "live": kind.live(job)}
 
 
 def api_field(each: Declared) -> Field:

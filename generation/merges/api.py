@@ -66,10 +66,8 @@ class NearSerializer(DataclassSerializer):
     """A draft and a similar one of an earlier round or batch that nobody has merged yet."""
 
     mirrors = NearRow
-    shows = "title earlier_title distance"
+    shows = "title earlier_title distance draft=draft.pk earlier=earlier.pk"
 
-    draft = serializers.IntegerField(source="draft.pk")
-    earlier = serializers.IntegerField(source="earlier.pk")
     earlier_batch = serializers.IntegerField(source="earlier.batch_id")
 
 

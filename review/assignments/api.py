@@ -14,7 +14,13 @@ from review.answers import signatures
 from review.assignments import claims, first_look, queries, retraction, services
 from review.common.api import NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import AnswersSerializer, ModelRowSerializer, ShownSpecSerializer, TokenSerializer
+from review.common.serializers import (
+    AnswersSerializer,
+    ModelRowSerializer,
+    ShownSpecSerializer,
+    TokenSerializer,
+    WithValues,
+)
 from review.models import Assignment, Case, Declined, Draft, Review, User
 from review.models.public_ids import AssignmentId
 from review.rules.case_spec import answers_from_json, spec_to_json
@@ -152,31 +158,18 @@ class MyReviewSerializer(ModelRowSerializer):
         return visibility.outcome_shown_to(signed_in_account(self.context["request"]), review)
 
 
-def _work(me: User, assignment: Assignment) -> dict[str, Any]:
-    """The data of `WorkSerializer`: assignment, case, draft and readable reviews."""
+def _work(me: User, assignment: Assignment) -> WithValues:
+    """An assignment with the values of `WorkSerializer`: case, draft and readable reviews."""
     reviews = list(visibility.reviews_shown_to(me, assignment.case, assignment))
     objection = visibility.objection_shown_to(reviews) if assignment.role in ADJUDICATORS else None
-    readable = [
-        {
-            "role": review.role,
-            "phase": review.phase,
-            "own": review.physician_id == me.pk,
-            "verdict": review.verdict,
-            "answers": review.answers,
-            "submitted_at": review.submitted_at,
-        }
-        for review in reviews
-    ]
-    hold = {name: getattr(assignment, name) for name in HoldSerializer.Meta.fields}
-    return {
-        **hold,
-        "public_id": assignment.public_id,
-        "revealed": visibility.is_revealed(me, assignment),
-        "case": spec_to_json(visibility.case_shown_to(me, assignment)),
-        "draft": queries.draft_of(assignment, me),
-        "reviews": readable,
-        "objection": objection.reason if objection else "",
-    }
+    return WithValues(
+        assignment,
+        revealed=visibility.is_revealed(me, assignment),
+        case=spec_to_json(visibility.case_shown_to(me, assignment)),
+        draft=queries.draft_of(assignment, me),
+        reviews=[WithValues(review, own=review.physician_id == me.pk) for review in reviews],
+        objection=objection.reason if objection else "",
+    )
 
 
 class RevealSerializer(TokenSerializer):

@@ -19,7 +19,13 @@ from review.cases import queries, services
 from review.cases.forms import LANGUAGE_CODE
 from review.common.api import NewestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
-from review.common.serializers import AnswersSerializer, DataclassSerializer, ModelRowSerializer, SpecSerializer
+from review.common.serializers import (
+    AnswersSerializer,
+    DataclassSerializer,
+    ModelRowSerializer,
+    SpecSerializer,
+    WithValues,
+)
 from review.models import Assignment, Case, Event, Review, User
 from review.rules.permissions import Can, UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
@@ -121,15 +127,14 @@ class PrioritySerializer(serializers.Serializer[Any]):
     priority = serializers.IntegerField(min_value=-(2**15), max_value=2**15 - 1)
 
 
-def _whole(me: User, case: Case) -> dict[str, Any]:
-    return {
-        **{name: getattr(case, name) for name in CaseSerializer.Meta.fields},
-        "spec": case.spec,
-        "assignments": visibility.assignments_of(case),
-        "reviews": visibility.reviews_shown_to(me, case),
-        "trail": queries.trail(case),
-        "versions": queries.versions(case),
-    }
+def _whole(me: User, case: Case) -> WithValues:
+    return WithValues(
+        case,
+        assignments=visibility.assignments_of(case),
+        reviews=visibility.reviews_shown_to(me, case),
+        trail=queries.trail(case),
+        versions=queries.versions(case),
+    )
 
 
 class ReassignSerializer(serializers.Serializer[Any]):

@@ -74,7 +74,8 @@ class DataclassSerializer(serializers.Serializer[Any]):
     """Serializes the dataclass `mirrors`, or a part of it.
 
     `shows`: the names of fields and properties, separated by spaces; by default all fields.
-    `name=attribute` gives one another name. A declared field takes precedence over the derived one.
+    `name=attribute` gives one another name; `name=run.pk` is of what a field contains. A declared
+    field takes precedence over the derived one.
     """
 
     mirrors: ClassVar[type]
@@ -90,16 +91,30 @@ class DataclassSerializer(serializers.Serializer[Any]):
         for entry in self.shows.split() or [field.name for field in fields(self.mirrors)]:
             name, renamed, attribute = entry.rpartition("=")
             source = {"source": attribute} if renamed else {}
-            name = name or attribute
+            name = name or attribute.partition(".")[0]
             shown[name] = declared.get(name) or _field(_type_of(self.mirrors, attribute), **source)
         return shown | declared
 
 
 @cache
-def _type_of(kind: type, attribute: str) -> Any:
-    """The type of a field or property."""
+def _type_of(kind: type, path: str) -> Any:
+    """The type of a field or property, or of one of what it contains; of a row, text or number."""
+    attribute, _dot, rest = path.partition(".")
+    if issubclass(kind, Model):
+        return int if attribute == "pk" or isinstance(kind._meta.get_field(attribute), IntegerField) else str
     hints = get_type_hints(kind)
-    return hints[attribute] if attribute in hints else get_type_hints(getattr(kind, attribute).fget)["return"]
+    hint = hints[attribute] if attribute in hints else get_type_hints(getattr(kind, attribute).fget)["return"]
+    return _type_of(hint, rest) if rest else hint
+
+
+class WithValues:
+    """A row with further values, for a serializer that shows both."""
+
+    def __init__(self, row: Any, **values: Any) -> None:
+        self.__dict__.update(values, _row=row)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, name)
 
 
 class ModelRowSerializer(serializers.ModelSerializer[Any]):

@@ -20,7 +20,7 @@ from review.calibration import queries
 from review.calibration.queries import CalibrationStanding
 from review.common.api import OldestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.models import PersonEvent, User
 from review.people import accounts, invitations, roster
 from review.people.roster import Refusal
@@ -46,12 +46,8 @@ class Me(APIView):
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
         me = signed_in_account(request)
-        profile = {
-            name: getattr(me, name)
-            for name in ("username", "role", "institution", "hospital", "specialty", "languages")
-        }
-        rights = [can for can in Can if allowed(me, can)]
-        return Response(MeSerializer({**profile, "name": str(me), "can": rights}).data)
+        shown = WithValues(me, name=str(me), can=[can for can in Can if allowed(me, can)])
+        return Response(MeSerializer(shown).data)
 
 
 STAGES = [state.value for state in State if not state.final]
@@ -197,14 +193,14 @@ class PauseSerializer(serializers.Serializer[Any]):
     paused = serializers.BooleanField()
 
 
-def _whole_person(user: User) -> dict[str, Any]:
-    return {
-        **{name: getattr(user, name) for name in PersonSerializer.Meta.fields},
-        "today": eligibility.done_today(user),
-        "given_back": visibility.count_released_cases(user, visibility.HOUR),
-        "calibration": queries.standings(user),
-        "trail": accounts.account_trail(user),
-    }
+def _whole_person(user: User) -> WithValues:
+    return WithValues(
+        user,
+        today=eligibility.done_today(user),
+        given_back=visibility.count_released_cases(user, visibility.HOUR),
+        calibration=queries.standings(user),
+        trail=accounts.account_trail(user),
+    )
 
 
 def _person_response(user: User, status: int = 200) -> Response:

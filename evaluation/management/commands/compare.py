@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from evaluation.interchange import comparing
+from evaluation.interchange.api import ComparedRunsSerializer
 from evaluation.runs.kind import RUNS
 from generation.management.command_line import Step
 from review.rules.permissions import OPERATOR, Can, require
@@ -20,4 +21,5 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.READ_RESULTS)
-        return comparing.as_dict(comparing.compare_runs(RUNS.get(options["first"]), RUNS.get(options["second"])))
+        comparison = comparing.compare_runs(RUNS.get(options["first"]), RUNS.get(options["second"]))
+        return dict(ComparedRunsSerializer(comparison).data)

@@ -57,8 +57,8 @@ def test_a_comparison_shows_differences_and_flipped_samples(release: Release, tm
     assert [flip["sample"] for flip in row["flips"]] == [keys[0], keys[2], keys[3]]
     assert (row["worse"], row["better"]) == (2, 1)
     assert row["flips"][0] == {"sample": keys[0], "first": [1, 2], "second": [0, 2]}
-    backwards = comparing.as_dict(comparing.compare_runs(second, first))
-    assert backwards["rows"][0]["difference"] == pytest.approx(-1 / 16)  # type: ignore[index]
+    backwards = comparing.compare_runs(second, first)
+    assert backwards.rows[0].difference.difference == pytest.approx(-1 / 16)
 
 
 def test_models_are_matched_by_name_or_if_each_run_has_one(release: Release, tmp_path: Path) -> None:
