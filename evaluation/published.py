@@ -43,7 +43,7 @@ class PaperColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PublishedGroup:
     """Models that a paper groups, such as general and medical ones.
 
     `words`: a model of one's own belongs to the first group of which its name contains a word; to
@@ -84,7 +84,7 @@ class PublishedTable:
     place: str
     columns: tuple[PaperColumn, ...]
     rows: tuple[PublishedRow, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[PublishedGroup, ...] = ()
     means: bool = False
     drawn: bool = False
     note: str = ""

@@ -108,7 +108,7 @@ def _example_charts() -> dict[str, object]:
         ),
         "distribution": bars.amounts(
             [
-                bars.Amount(trap, samples, samples * 2 + 3, "#charts", "A" if place < 3 else "B")
+                bars.BarAmount(trap, samples, samples * 2 + 3, "#charts", "A" if place < 3 else "B")
                 for place, (trap, samples) in enumerate(zip(traps, (34, 28, 11, 19, 42, 7), strict=True))
             ],
             (str(_("samples")), str(_("rubrics"))),

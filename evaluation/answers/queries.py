@@ -58,7 +58,7 @@ def judgments(
 
 
 @dataclass(frozen=True, slots=True)
-class Criterion:
+class JudgedCriterion:
     """A criterion with the judgment on each response, in their order; None where there is none."""
 
     rubric: ReleasedRubric
@@ -74,7 +74,7 @@ class SideBySide:
 
     sample: ReleasedSample
     responses: tuple[Response, ...]
-    criteria: tuple[Criterion, ...]
+    criteria: tuple[JudgedCriterion, ...]
     before: str
     after: str
 
@@ -107,7 +107,7 @@ def side_by_side(run: Run, key: str) -> SideBySide | None:
     judgments = Judgment.objects.filter(response__in=[row.pk for row in responses])
     by_cell = {(row.rubric_id, row.response_id): row for row in judgments}
     criteria = tuple(
-        Criterion(rubric, tuple(by_cell.get((rubric.pk, response.pk)) for response in responses))
+        JudgedCriterion(rubric, tuple(by_cell.get((rubric.pk, response.pk)) for response in responses))
         for rubric in ReleasedRubric.objects.filter(sample=sample).order_by("pk")
     )
     return SideBySide(sample, responses, criteria, before or "", after or "")

@@ -165,7 +165,7 @@ class EstimateModel(APIView):
         return Answer(LaunchEstimateSerializer(estimate).data)
 
 
-class Bundle(APIView):
+class RunBundle(APIView):
     """The bundle of a run."""
 
     can = Can.READ_RESULTS

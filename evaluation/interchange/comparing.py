@@ -11,7 +11,7 @@ from evaluation import errors, registry
 from evaluation.metrics import Totals
 from evaluation.models import Run
 from evaluation.protocol import DataSet, Protocol, Rate
-from evaluation.reports.numbers.comparing import Comparison, compare_pair
+from evaluation.reports.numbers.comparing import ModelComparison, compare_pair
 from evaluation.reports.numbers.counting import COMBINED, is_present, unit_totals
 from evaluation.runs import queries
 from evaluation.runs.plan import plan_of
@@ -51,7 +51,7 @@ class ModelChange:
     label: str
     rate: str
     shared: int
-    difference: Comparison
+    difference: ModelComparison
     worse: int
     better: int
     flips: Sequence[Flip]

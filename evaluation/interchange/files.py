@@ -187,7 +187,7 @@ def _eval_file_rows(path: Path) -> Iterator[Entry]:
             for name in samples:
                 sample = json.loads(tool_logs.read_member(archive, name))
                 yield from _checked(tool_logs.inspect_rows(header, sample))
-    except tool_logs.TooLong as error:
+    except tool_logs.LogTooLong as error:
         raise UnreadableResults(str(error)) from error
     except (WrongFormat, zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError) as error:
         raise UnreadableResults(f"not a log of inspect-ai ({type(error).__name__})") from error

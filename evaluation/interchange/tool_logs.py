@@ -22,7 +22,7 @@ STOPPED = {"content_filter": "filtered", "max_tokens": "cut_off", "model_length"
 NOT_STORABLE = "contains a character that cannot be stored (NUL, or half of a surrogate pair)"
 
 
-class TooLong(zipfile.BadZipFile):
+class LogTooLong(zipfile.BadZipFile):
     """A file in an archive is longer than any that is read."""
 
 
@@ -33,7 +33,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """
     info = archive.getinfo(name)
     if max(info.file_size, info.compress_size) > MAX_MEMBER:
-        raise TooLong(f"{name[:100]} in the log is longer than {MAX_MEMBER >> 20} MB")
+        raise LogTooLong(f"{name[:100]} in the log is longer than {MAX_MEMBER >> 20} MB")
     if info.compress_type != ZSTD:
         return archive.read(info)
     import pyarrow as pa

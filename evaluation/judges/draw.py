@@ -19,7 +19,7 @@ AMOUNT = r"\s*(?:\d{1,5}|(?:\d{1,2}(?:\.\d{1,2})?|100)\s*%)\s*"  # 200, or 10 %
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class DrawSize:
     """How many responses to draw: a number in all, or a percentage of each stratum."""
 
     number: int | None = None
@@ -32,16 +32,16 @@ class Amount:
         return {stratum: min(size, max(1, round(size * self.percent / 100))) for stratum, size in sizes.items()}
 
 
-def parse_amount(text: str) -> Amount:
+def parse_amount(text: str) -> DrawSize:
     """The amount written as '200' or '10%'. Raises ValueError."""
     if not re.fullmatch(AMOUNT, text):
         raise ValueError(text)
     number, sign, _rest = text.strip().partition("%")
     if not sign:
-        return Amount(int(number))
+        return DrawSize(int(number))
     if not float(number):
         raise ValueError(text)
-    return Amount(percent=float(number))
+    return DrawSize(percent=float(number))
 
 
 def allocation(sizes: Mapping[Hashable, int], n: int) -> dict[Hashable, int]:
@@ -61,7 +61,7 @@ def allocation(sizes: Mapping[Hashable, int], n: int) -> dict[Hashable, int]:
     return counts
 
 
-def draw(population: Sequence[tuple[int, Hashable]], amount: Amount, seed: int) -> list[DrawnResponse]:
+def draw(population: Sequence[tuple[int, Hashable]], amount: DrawSize, seed: int) -> list[DrawnResponse]:
     """Draw from (primary key, stratum) pairs, in an order that does not reveal the strata."""
     strata: dict[Hashable, list[int]] = defaultdict(list)
     for pk, stratum in sorted(population, key=lambda item: (repr(item[1]), item[0])):

@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Publication
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import Entry, JudgingDifference, Leaderboard, Standing, leaderboard
+from evaluation.releases.leaderboard import JudgingDifference, Leaderboard, LeaderboardEntry, Standing, leaderboard
 from evaluation.reports.serializers import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
@@ -41,7 +41,7 @@ class DifferenceSerializer(DataclassSerializer):
 class EntrySerializer(DataclassSerializer):
     """A model on the leaderboard, and the run that measured it."""
 
-    mirrors = Entry
+    mirrors = LeaderboardEntry
     judge = serializers.CharField(allow_blank=True, help_text="Empty: code read the responses.")
     scores = ScoreSerializer(many=True)
     rank = PlaceSerializer(allow_null=True, help_text="By the last of the scores; null where models were not compared.")

@@ -60,7 +60,7 @@ class JudgingDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LeaderboardEntry:
     """A model with its rate on each data set and the run that measured it.
 
     `rank`: None if the models could not be compared, or if the run was judged in another way than
@@ -95,7 +95,7 @@ class Leaderboard:
     rate: Rate
     lower_is_better: bool
     datasets: tuple[tuple[str, str], ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[LeaderboardEntry, ...]
     left_out: int
     judges: tuple[str, ...]
     simulated: bool
@@ -141,7 +141,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     }
     usual = _usual_fingerprint([results[run.pk][1] for run, _endpoint in newest.values()])
     entries = [
-        Entry(
+        LeaderboardEntry(
             endpoint=endpoint.name,
             model=endpoint.model,
             run=run.pk,
@@ -283,7 +283,7 @@ def _scores(run: Run) -> Mapping[str, Any]:
 
 def _ranks(
     measured: Sequence[tuple[Run, Endpoint]],
-    entries: Sequence[Entry],
+    entries: Sequence[LeaderboardEntry],
     rate: Rate,
     datasets: Sequence[DataSet],
     keys: Mapping[int, str],
@@ -355,7 +355,7 @@ def _scatter(values: NDArray[Any], indexes: Ints, count: int) -> NDArray[Any]:
     return array
 
 
-def _sort_key(entry: Entry, lower: bool) -> tuple[bool, float, str]:
+def _sort_key(entry: LeaderboardEntry, lower: bool) -> tuple[bool, float, str]:
     value = entry.scores[-1].value if entry.scores else None
     return value is None, (value or 0) * (1 if lower else -1), entry.endpoint
 

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from evaluation.models import Response
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNDECIDED, UNPARSED, Protocol, Rate
-from evaluation.reports.numbers.comparing import Comparison
+from evaluation.reports.numbers.comparing import ModelComparison
 from evaluation.reports.queries import Report
 from evaluation.verdicts.selection import PENDING
 from review.charts.interval import DifferenceMark, difference_mark
@@ -82,7 +82,7 @@ class EndingLine:
 
 
 def comparison_lines(
-    report: Report, comparisons: Sequence[Comparison], rate: Rate, values: Mapping[str, str] | None = None
+    report: Report, comparisons: Sequence[ModelComparison], rate: Rate, values: Mapping[str, str] | None = None
 ) -> tuple[ComparisonLine, ...]:
     """The lines of these comparisons. `values`: the names of a breakdown's values."""
     labels = {name: gettext(label) for name, label in report.datasets}
@@ -161,7 +161,7 @@ def format_interval(low: float | None, high: float | None, rate: Rate) -> str:
     return f"{100 * low:+.1f} – {100 * high:+.1f}" if rate.percent else f"{low:+.3f} – {high:+.3f}"
 
 
-def _effect(comparison: Comparison) -> str:
+def _effect(comparison: ModelComparison) -> str:
     parts = []
     if comparison.odds_ratio is not None:
         parts.append(gettext("odds ratio %(n)s") % {"n": f"{comparison.odds_ratio:.2f}"})

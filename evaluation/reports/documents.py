@@ -21,8 +21,8 @@ from evaluation.reports.comparison_lines import (
     held_out_cells,
     rule_label,
 )
-from evaluation.reports.numbers.comparing import Comparison
-from evaluation.reports.numbers.counting import Row
+from evaluation.reports.numbers.comparing import ModelComparison
+from evaluation.reports.numbers.counting import RateRow
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import JUDGE, judges_of, models_asked
 from evaluation.verdicts.plans import SECONDARY
@@ -128,7 +128,7 @@ def _rule(report: Report, rate: Rate) -> str:
     return str(rate.rule) if len(report.rates) == 1 else f"{rate.label}: {rate.rule}"
 
 
-def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
+def _table(report: Report, rows: tuple[RateRow, ...], *, facet: str) -> list[str]:
     rates = report.facet_rates if facet else report.rates
     datasets, several = dict(report.datasets), len(rates) > 1
     head = [
@@ -302,7 +302,7 @@ def _comparisons(report: Report) -> list[str]:
     return lines
 
 
-def _difference(comparison: Comparison, rate: Rate) -> tuple[str, str]:
+def _difference(comparison: ModelComparison, rate: Rate) -> tuple[str, str]:
     interval = format_interval(comparison.low, comparison.high, rate) or ("too few" if comparison.clusters else "–")
     return format_difference(comparison.difference, rate) or "–", interval
 

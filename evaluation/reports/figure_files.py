@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from evaluation.reports.figures import Figures, Section
+from evaluation.reports.figures import ReportFigures, Section
 from evaluation.reports.paper_layout import PaperView
 from evaluation.reports.queries import Report
 from review.charts.bars import BarChart
@@ -28,7 +28,7 @@ class NamedChart:
     shows: str
 
 
-def chart_named(figures: Figures, name: str, of_paper: Sequence[PaperView] = ()) -> NamedChart | None:
+def chart_named(figures: ReportFigures, name: str, of_paper: Sequence[PaperView] = ()) -> NamedChart | None:
     """The chart of this name in the figures, or in those of the paper; None if there is none."""
     drawn = [*_charts(figures, gettext(figures.rate.label))]
     drawn += [NamedChart(chart, view.filled.table.title) for view in of_paper for chart in view.charts]

@@ -19,8 +19,8 @@ from evaluation.reports.comparison_lines import (
     held_out_lines,
     ranking_lines,
 )
-from evaluation.reports.numbers.comparing import Comparison
-from evaluation.reports.numbers.counting import Row
+from evaluation.reports.numbers.comparing import ModelComparison
+from evaluation.reports.numbers.counting import RateRow
 from evaluation.reports.queries import Report
 from evaluation.reports.score_lines import ScoreFigures, score_figures
 from evaluation.verdicts.selection import POLARITY, UNJUDGED
@@ -104,7 +104,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ReportFigures:
     """All charts and tables of the report page.
 
     `bars`: one chart per data set on a common scale (Figure 3 of the paper). `lines`: the shown
@@ -135,7 +135,7 @@ def rate_named(report: Report, name: str) -> Rate:
     return by_name.get(name) or by_name.get(report.plan.metric) or report.rate
 
 
-def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Figures:
+def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> ReportFigures:
     """The charts and tables of a report.
 
     Args:
@@ -149,7 +149,7 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Fi
     position = report.rates.index(shown_rate)
     table = _sorted(_table(report, report.overall, "", link), position, sort)
     comparisons = [comparison for comparison in report.numbers.comparisons if comparison.rate == shown_rate.name]
-    return Figures(
+    return ReportFigures(
         rate=shown_rate,
         bars=_bars(report, shown_rate, link),
         lines=_nonempty(row[position] for row in table),
@@ -285,7 +285,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
     )
 
 
-def _clearest(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def _clearest(comparisons: Sequence[ModelComparison]) -> list[ModelComparison]:
     """The comparisons in cells to show, smallest p first; the downloaded file has all."""
     return sorted(comparisons, key=lambda comparison: (comparison.p_adjusted is None, comparison.p_adjusted or 0.0))[
         :CELLS_SHOWN
@@ -302,14 +302,14 @@ def _selection(
     return endpoint, dataset, facet, value, rate.arm if has_controls else ""
 
 
-def _table(report: Report, rows: Iterable[Row], facet: str, link: Link) -> list[tuple[RateLine, ...]]:
+def _table(report: Report, rows: Iterable[RateRow], facet: str, link: Link) -> list[tuple[RateLine, ...]]:
     """Each row, with a line for each rate."""
     labels = {name: gettext(label) for name, label in report.datasets}
     rates = report.facet_rates if facet else report.rates
     return [tuple(_line(report, row, rate, labels[row.dataset], facet, link) for rate in rates) for row in rows]
 
 
-def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: Link) -> RateLine:
+def _line(report: Report, row: RateRow, rate: Rate, dataset: str, facet: str, link: Link) -> RateLine:
     measured = row.rates[rate.name]
     *selection, arm = _selection(report, rate, row.endpoint, row.dataset, facet if row.value else "", row.value)
     return RateLine(

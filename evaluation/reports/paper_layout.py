@@ -9,7 +9,7 @@ from django.utils.translation import gettext, override
 from evaluation import registry
 from evaluation.published import FilledTable, PaperColumn, filled
 from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS, latex_table
-from evaluation.reports.numbers.counting import COMBINED, Row
+from evaluation.reports.numbers.counting import COMBINED, RateRow
 from evaluation.reports.queries import Report
 from review.charts.bars import Bar, BarChart, bars
 from review.common import csv_text
@@ -98,19 +98,19 @@ def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
     return {"gain": change.gain, "fixed": change.fix_rate, "broken": change.break_rate}[column.measure]
 
 
-def _rows(report: Report, column: PaperColumn) -> Sequence[Row]:
+def _rows(report: Report, column: PaperColumn) -> Sequence[RateRow]:
     """The rows of a column's facet, or those of all data sets."""
     if column.facet:
         return report.facets.get(column.facet, ())
     return report.overall
 
 
-def _row(report: Report, endpoint: str, dataset: str, column: PaperColumn) -> Row | None:
+def _row(report: Report, endpoint: str, dataset: str, column: PaperColumn) -> RateRow | None:
     wanted = (endpoint, dataset, column.value)
     return next((row for row in _rows(report, column) if (row.endpoint, row.dataset, row.value) == wanted), None)
 
 
-def _errors(report: Report, row: Row | None) -> int:
+def _errors(report: Report, row: RateRow | None) -> int:
     """The verdicts of a row that count against the model."""
     failing = report.protocol.failing_verdicts
     return sum(n for verdict, n in row.verdicts.items() if verdict in failing) if row else 0

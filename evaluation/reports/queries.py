@@ -16,7 +16,7 @@ from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNDECIDED, UNPARSED, Dat
 from evaluation.reports.numbers import scoring
 from evaluation.reports.numbers.averages import Contrast, MetricAverages, averages_of, contrasts_of
 from evaluation.reports.numbers.counting import COMBINED as COMBINED
-from evaluation.reports.numbers.counting import Row as Row
+from evaluation.reports.numbers.counting import RateRow as RateRow
 from evaluation.reports.numbers.report_numbers import Options, ReportNumbers, count
 from evaluation.runs.plan import outcomes_of, plan_of
 from evaluation.runs.queries import LeftOut, data_sets_of, is_simulated, left_out
@@ -121,11 +121,11 @@ class Report:
         return self.numbers.views
 
     @property
-    def overall(self) -> tuple[Row, ...]:
+    def overall(self) -> tuple[RateRow, ...]:
         return self.numbers.overall
 
     @property
-    def facets(self) -> Mapping[str, tuple[Row, ...]]:
+    def facets(self) -> Mapping[str, tuple[RateRow, ...]]:
         """Facet -> its rows."""
         return self.numbers.facets
 

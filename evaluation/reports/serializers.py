@@ -7,8 +7,8 @@ from rest_framework import serializers
 from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.averages import Contrast
 from evaluation.reports.numbers.changes import Bottleneck, Change
-from evaluation.reports.numbers.comparing import Comparison
-from evaluation.reports.numbers.counting import Ending
+from evaluation.reports.numbers.comparing import ModelComparison
+from evaluation.reports.numbers.counting import OutcomeCount
 from evaluation.reports.numbers.held_out import HeldOutGap
 from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.runs.api import PlanSerializer
@@ -164,7 +164,7 @@ class SamplesSerializer(serializers.Serializer[Any]):
 class OutcomeSerializer(DataclassSerializer):
     """How many responses of a model on a data set ended in one way, and how their rubrics are counted."""
 
-    mirrors = Ending
+    mirrors = OutcomeCount
     kind = serializers.CharField(
         help_text="judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, no_majority, pending"
     )
@@ -179,7 +179,7 @@ class ModelsComparedSerializer(DataclassSerializer):
     breakdown by Benjamini-Hochberg over its cells.
     """
 
-    mirrors = Comparison
+    mirrors = ModelComparison
     shows = "dataset rate first second difference low high p p_adjusted clusters n odds_ratio cohens_h only_second"
 
     value = serializers.CharField(required=False, help_text="Value of the facet, in a breakdown.")

@@ -27,7 +27,7 @@ class ReleaseField(forms.ModelChoiceField[Release]):
         return f"{obj} ({samples}, {rubrics})"
 
 
-class LaunchForm(SpendingForm):
+class RunForm(SpendingForm):
     """The settings of a run: release, models under test, judges and plan."""
 
     settings_class = RunSettings

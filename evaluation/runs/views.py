@@ -69,9 +69,9 @@ def run_new(request: HttpRequest) -> HttpResponse:
     """Launch a run in two steps: settings, then estimate and budget."""
     last = None
     if request.method == "POST":
-        form = forms.LaunchForm(request.POST)
+        form = forms.RunForm(request.POST)
     else:
-        form = forms.LaunchForm(initial={"release": request.GET.get("release") or Release.objects.first()})
+        form = forms.RunForm(initial={"release": request.GET.get("release") or Release.objects.first()})
         if "defaults" not in request.GET:
             last, initial = services.last_settings(signed_in_account(request), form.chosen)
             form.initial.update(initial)

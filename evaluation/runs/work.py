@@ -14,7 +14,7 @@ from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.protocol import JUDGED, Ask, Decision, Protocol
 from evaluation.runs import leaving, plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
-from evaluation.runs.rows.reading import Reader, Reading, Rubrics, format_score, rubrics_of
+from evaluation.runs.rows.reading import Reader, ResponseReading, Rubrics, format_score, rubrics_of
 from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches
 from generation.engine.bound_models import BoundModels
@@ -303,7 +303,7 @@ def _store_responses(
             if not protocol.rubric_applies(rubric.key, row.variant):
                 continue
             keys = {"run_id": row.run_id, "response_id": row.pk, "rubric_id": pk}
-            reading = fields.get(READINGS, {}).get(pk, Reading())
+            reading = fields.get(READINGS, {}).get(pk, ResponseReading())
             judgment = Judgment(**keys, **_initial_judgment(rules or {}, status, fields["outcome"], reading.decision))
             judgments.append(judgment)
             if reading.scores and judgment.status != Status.FAILED:

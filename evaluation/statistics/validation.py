@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.intervals import MINIMUM, RateInterval, rate_interval
-from review.quality.agreement import Estimate, ac1, kappa, table_interval
+from review.quality.agreement import AgreementEstimate, ac1, kappa, table_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class JudgeQuality:
     clusters: int
     sensitivity: RateInterval
     specificity: RateInterval
-    balanced_f1: Estimate
-    kappa: Estimate
-    ac1: Estimate
+    balanced_f1: AgreementEstimate
+    kappa: AgreementEstimate
+    ac1: AgreementEstimate
 
 
 def balanced_f1(tables: NDArray[Any]) -> NDArray[Any]:

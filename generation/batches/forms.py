@@ -38,7 +38,7 @@ SEVERAL_HELP = _("Choose one or more. Each record gets one draft per endpoint.")
 UNSTORABLE = _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
 
 
-class LaunchForm(SpendingForm):
+class BatchForm(SpendingForm):
     """The endpoint for each role of a recipe, the record limit, and how to make samples."""
 
     settings_class = launch.BatchSettings

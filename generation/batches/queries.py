@@ -406,7 +406,7 @@ def trials(batch: Batch) -> list[Trial]:
     if row is None:
         return []
     value, names = draft_value(row), {role.role: role.endpoint.model for role in roles}
-    asked: dict[str, rehearsal.Question] = {}
+    asked: dict[str, rehearsal.RehearsedQuestion] = {}
     with prompts_queries.using(batch.benchmark, batch.prompt_set):
         for step in registry.recipe(batch.benchmark).steps:
             if not isinstance(step, Step):

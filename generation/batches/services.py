@@ -33,9 +33,9 @@ from generation.models import (
 from generation.models.work import Work
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, text_similarity
+from generation.recipes.recipe import CheckFinding as CheckFinding
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Dropped, NewSample, Step
-from generation.recipes.recipe import Finding as CheckFinding
 from generation.samples.services import make_control, make_version
 from review.audit.trail import recording_events
 from review.models import User
@@ -131,7 +131,7 @@ class _Finished:
 
     sample: NewSample
     control: NewSample | None
-    fingerprint: text_similarity.Fingerprint | None
+    fingerprint: text_similarity.TextFingerprint | None
     findings: Sequence[CheckFinding]
 
 

@@ -70,7 +70,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     last, initial = None, dict[str, Any]()
     if not form_data and "defaults" not in request.GET:
         last, initial = launch.last_settings(signed_in_account(request), benchmark)
-    form = forms.LaunchForm(*form_data, benchmark=benchmark, source=source, kinds=unused, initial=initial)
+    form = forms.BatchForm(*form_data, benchmark=benchmark, source=source, kinds=unused, initial=initial)
     going_back = "back" in request.POST
     if not going_back and form.is_valid():
         settings, actor, key = form.settings, signed_in_account(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
@@ -108,7 +108,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
 
 
 def _estimate_page(
-    request: HttpRequest, estimate: Estimate, form: forms.LaunchForm, choice: list[tuple[str, str]]
+    request: HttpRequest, estimate: Estimate, form: forms.BatchForm, choice: list[tuple[str, str]]
 ) -> HttpResponse:
     """The page between form and launch: the estimate, with a budget to confirm."""
     context = {

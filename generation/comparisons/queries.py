@@ -171,7 +171,7 @@ def _outcome(status: str, unreviewed: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class RecordSide:
     """One arm's result for a pair. `version` is the newest one, None if there is no sample."""
 
     batch: Batch
@@ -197,7 +197,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RecordPair:
     """A record and what each arm made of it.
 
     `endpoint` played the role that several may play; None if there is no such role.
@@ -205,14 +205,14 @@ class Pair:
 
     record: SourceRecord
     endpoint: Endpoint | None
-    sides: tuple[Side, Side]
+    sides: tuple[RecordSide, RecordSide]
 
     @property
-    def a(self) -> Side:
+    def a(self) -> RecordSide:
         return self.sides[0]
 
     @property
-    def b(self) -> Side:
+    def b(self) -> RecordSide:
         return self.sides[1]
 
     @property
@@ -228,7 +228,7 @@ def paired_drafts(comparison: Comparison) -> QuerySet[Draft]:
     return drafts.defer("data", "record__content", "record__private")
 
 
-def pairs(comparison: Comparison, first_drafts: Sequence[Draft]) -> list[Pair]:
+def pairs(comparison: Comparison, first_drafts: Sequence[Draft]) -> list[RecordPair]:
     """The pairs of these drafts of arm A. The number of queries does not depend on their number."""
     batches = list(comparison.batches.order_by("arm"))
     records = {draft.record_id for draft in first_drafts}
@@ -250,10 +250,11 @@ def pairs(comparison: Comparison, first_drafts: Sequence[Draft]) -> list[Pair]:
     versions = SampleVersion.objects.filter(sample__in=set(samples.values())).select_related("sample", "case")
     newest = {version.sample_id: version for version in versions.defer("content", "case__spec").order_by("number")}
 
-    def side(batch: Batch, draft: Draft) -> Side:
+    def side(batch: Batch, draft: Draft) -> RecordSide:
         key = (batch.pk, draft.record_id, draft.endpoint_id)
-        return Side(batch, drafts.get(key), newest.get(samples.get(key, 0)))
+        return RecordSide(batch, drafts.get(key), newest.get(samples.get(key, 0)))
 
     return [
-        Pair(draft.record, draft.endpoint, (side(batches[0], draft), side(batches[1], draft))) for draft in first_drafts
+        RecordPair(draft.record, draft.endpoint, (side(batches[0], draft), side(batches[1], draft)))
+        for draft in first_drafts
     ]

@@ -12,8 +12,8 @@ from django.utils import timezone
 from generation import errors
 from generation.models import Band, Batch, Draft, Finding, Fingerprint, GateEvent, Sample, SampleVersion, TextIndex
 from generation.recipes import registry, text_similarity
+from generation.recipes.recipe import CheckFinding as CheckFinding
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import Finding as CheckFinding
 from generation.recipes.recipe import NewSample
 from review.models import User
 
@@ -21,7 +21,7 @@ STOPPED = "Stopped"  # stored in place of an error name
 _CURRENT = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
 
 
-def fingerprint_of(batch: Batch, new_sample: NewSample) -> text_similarity.Fingerprint | None:
+def fingerprint_of(batch: Batch, new_sample: NewSample) -> text_similarity.TextFingerprint | None:
     """The fingerprint of a new sample's text; None if the benchmark's samples may repeat."""
     compared = registry.recipe(batch.benchmark).compared
     return None if compared is None else text_similarity.fingerprint(compared(new_sample))
@@ -34,7 +34,7 @@ def findings_of(batch: Batch, value: DraftValue) -> list[CheckFinding]:
 
 
 def stops(
-    row: Draft, batch: Batch, findings: Sequence[CheckFinding], fingerprint: text_similarity.Fingerprint | None
+    row: Draft, batch: Batch, findings: Sequence[CheckFinding], fingerprint: text_similarity.TextFingerprint | None
 ) -> bool:
     """Store findings of a finished draft, with that of a similar sample; whether they stop it."""
     rows: list[dict[str, Any]] = [
@@ -47,7 +47,9 @@ def stops(
     return any(row_values["stops"] for row_values in rows)
 
 
-def _find_similar_sample(row: Draft, batch: Batch, fingerprint: text_similarity.Fingerprint) -> list[dict[str, Any]]:
+def _find_similar_sample(
+    row: Draft, batch: Batch, fingerprint: text_similarity.TextFingerprint
+) -> list[dict[str, Any]]:
     """Whether another current sample has the same or nearly the same text: at most one finding.
 
     The index stays locked until the transaction ends, so that of two similar texts arriving at the
@@ -108,7 +110,7 @@ def stop_draft(row: Draft) -> None:
     GateEvent.objects.create(draft=row, kind=Draft.Gate.STOPPED, reason=reason, at=timezone.now())
 
 
-def index_text(version: SampleVersion, fingerprint: text_similarity.Fingerprint | None) -> None:
+def index_text(version: SampleVersion, fingerprint: text_similarity.TextFingerprint | None) -> None:
     """Add a version's text to the index of texts that must not occur again."""
     if fingerprint is None:
         return

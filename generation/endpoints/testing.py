@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from generation.engine import ledger
 from generation.llm.errors import AuthFailed, BadRequest, BrokenReply
-from generation.llm.probe import REQUEST, SEEING, TOKENS, Answer
+from generation.llm.probe import REQUEST, SEEING, TOKENS, ProbeReply
 from generation.llm.request_body import usage_of
 from generation.models import Endpoint
-from generation.trials.findings import Finding, findings
+from generation.trials.findings import TrialFinding, findings
 from generation.trials.sending import Sent, send
 
 SECONDS = 30.0  # at most for one reply, as a person is waiting for the page
@@ -55,9 +55,9 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
     as no job made them.
     """
     full = replace(REQUEST, temperature=endpoint.temperature or 0.0, max_tokens=endpoint.max_tokens or TOKENS)
-    tries = [send(endpoint, full, Answer, seconds=SECONDS, looks=True, batched=endpoint.batches)]
+    tries = [send(endpoint, full, ProbeReply, seconds=SECONDS, looks=True, batched=endpoint.batches)]
     if isinstance(tries[0].error, BadRequest) and tries[0].attempts and tries[0].attempts[-1].http_status in (400, 422):
-        tries.append(send(endpoint, REQUEST, Answer, seconds=SECONDS))
+        tries.append(send(endpoint, REQUEST, ProbeReply, seconds=SECONDS))
     final = tries[-1]
     last = final.attempts[-1] if final.attempts else None
     if images and last is not None and last.http_status is not None and not isinstance(final.error, AuthFailed):
@@ -93,9 +93,9 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
     return result
 
 
-def _findings(tries: Sequence[Sent]) -> list[Finding]:
+def _findings(tries: Sequence[Sent]) -> list[TrialFinding]:
     """What it cannot do, each once; that it did not answer is the result itself."""
-    found: dict[str, Finding] = {}
+    found: dict[str, TrialFinding] = {}
     for sent in tries:
         for finding in findings(sent):
             code = "images" if finding.code == "refused" and sent.request is SEEING else finding.code

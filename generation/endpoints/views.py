@@ -17,7 +17,7 @@ from generation.endpoints import forms, queries, services, testing
 from generation.jobs.live_status import endpoint_now
 from generation.llm.http.provider_words import DECISIONS, Ending
 from review.charts import daily_bars
-from review.charts.text_measure import Entry
+from review.charts.text_measure import LegendEntry
 from review.common.decorators import requires
 from review.rules.permissions import Can
 
@@ -96,7 +96,11 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "total": total,
         "chart": daily_bars.days(
             [(day.day, (day.calls - day.failed, day.failed, day.hits)) for day in days if day.day],
-            [Entry(_("answered"), 0), Entry(_("failed"), 1), Entry(_("cached replies"), 0, hollow=True)],
+            [
+                LegendEntry(_("answered"), 0),
+                LegendEntry(_("failed"), 1),
+                LegendEntry(_("cached replies"), 0, hollow=True),
+            ],
             title=_("Calls on each of the last 30 days."),
             stacked=True,
         ),

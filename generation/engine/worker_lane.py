@@ -31,13 +31,13 @@ from generation.jobs import life_cycle, queries
 from generation.llm.admission_control import MAX_OPENINGS
 from generation.llm.errors import (
     STOPPING_ERRORS,
-    Away,
     BudgetSpent,
     CutShort,
     EndpointDown,
     KeyMissing,
     LaneOver,
     NotAllowed,
+    PausedTooLong,
     Postponed,
     TooSlow,
 )
@@ -237,7 +237,9 @@ class RunningLane:
             await self.run(partial(requeue, row, tried=isinstance(error, CutShort)))
             if isinstance(error, BudgetSpent):
                 await sync_to_async(_pause)(self.job, error.kind, str(error))
-            if not isinstance(error, (EndpointDown, Away, *STOPPING_ERRORS)):  # those concern one endpoint alone
+            if not isinstance(
+                error, (EndpointDown, PausedTooLong, *STOPPING_ERRORS)
+            ):  # those concern one endpoint alone
                 self._stop()
 
     async def _sleep(self) -> None:

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from generation.llm.errors import (
     STOPPING_ERRORS,
     AuthFailed,
-    Away,
     BadRequest,
     ConnectionCut,
     EndpointDown,
     LLMError,
     NobodyListens,
     NoCredit,
+    NotFound,
     NotReached,
-    NotThere,
+    PausedTooLong,
     Postponed,
     RateLimited,
     ServerError,
@@ -39,7 +39,7 @@ PAUSE_CAP = 100.0  # less than MAX_WAIT, so that callers wait for the end of a p
 MAX_WAIT = 120.0  # seconds; for a longer wait the row is requeued
 BURST = 1.0  # seconds' worth of a rate limit that may be used at once
 
-ACCOUNT_ERRORS = (AuthFailed, NoCredit, NotThere)  # of the account or the address: waiting does not help
+ACCOUNT_ERRORS = (AuthFailed, NoCredit, NotFound)  # of the account or the address: waiting does not help
 # Faults of the endpoint, whatever was asked.
 ENDPOINT_ERRORS = (
     RateLimited,
@@ -188,7 +188,7 @@ class AdmissionControl:
         """Wait to be admitted. `tokens` is an estimate, corrected when the call leaves.
 
         Raises:
-            EndpointDown, Away: no call will be admitted for long.
+            EndpointDown, PausedTooLong: no call will be admitted for long.
             Postponed: the error given to `close`.
         """
         self.waiting += 1
@@ -259,7 +259,7 @@ class AdmissionControl:
         if self.down:
             raise EndpointDown(f"{self.error}: {self.detail}".strip(": "))
         if self.is_away:
-            raise Away(f"For {self.blocked_for:.0f} seconds.", retry_after=self.blocked_for)
+            raise PausedTooLong(f"For {self.blocked_for:.0f} seconds.", retry_after=self.blocked_for)
         if self._probing or self.in_flight >= min(self.ceiling, int(self.limit + 1e-6)):
             return None
         now = self._clock()

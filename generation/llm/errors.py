@@ -80,11 +80,11 @@ class NoCredit(LLMError, permanent=True):
     """The account at the endpoint has no credit (402)."""
 
 
-class NotThere(LLMError, permanent=True):
+class NotFound(LLMError, permanent=True):
     """The endpoint does not know this model or path (404, 410), or redirects to another address."""
 
 
-class StreamsOnly(NotThere, permanent=True):
+class StreamsOnly(NotFound, permanent=True):
     """The endpoint cannot be used: it does not answer in one piece."""
 
 
@@ -132,7 +132,7 @@ class CutShort(LaneOver):
     """This lane stops during a retry; another one continues with the remaining attempts."""
 
 
-class Away(Postponed):
+class PausedTooLong(Postponed):
     """The endpoint asked for a long pause before the next call."""
 
 

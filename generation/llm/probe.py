@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel
 
-from generation.llm.types import Image, Message, Request, Text
+from generation.llm.types import ImagePart, Message, Request, TextPart
 
 PROMPT = "test"  # the prompt name in the ledger
 FIRST_LINE = "This is a test of the connection."
@@ -15,13 +15,13 @@ RED_SQUARE = (
     "CQQCgUAgEAgEgi/BAjLD/C5w/SM9AAAAAElFTkSuQmCC"
 )
 SEEING = Request(
-    (Message("user", (Text("Which colour has this picture? Reply with one word."), Image(RED_SQUARE))),),
+    (Message("user", (TextPart("Which colour has this picture? Reply with one word."), ImagePart(RED_SQUARE))),),
     prompt=PROMPT,
     max_tokens=TOKENS,
 )
 
 
-class Answer(BaseModel):
+class ProbeReply(BaseModel):
     """The shape of the reply."""
 
     answer: str

@@ -12,7 +12,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from generation.llm.types import DIGEST_PREFIX, Attempt, Message, ModelSettings, Request, Text, Texts, Usage, data_url
+from generation.llm.types import (
+    DIGEST_PREFIX,
+    Attempt,
+    Message,
+    ModelSettings,
+    Request,
+    TextPart,
+    Texts,
+    Usage,
+    data_url,
+)
 
 CHARS_PER_TOKEN = 4  # estimate for the prompt, before the endpoint has counted
 MIN_ROOM = 256  # tokens for a reply, below which it is not worth asking
@@ -201,7 +211,7 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
         return message.content
     return [
         {"type": "text", "text": part.text}
-        if isinstance(part, Text)
+        if isinstance(part, TextPart)
         else {"type": "image_url", "image_url": {"url": part.url}}
         for part in message.content
     ]

@@ -28,14 +28,14 @@ _DATA_URL = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextPart:
     """A part of a message: text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImagePart:
     """A part of a message: an image.
 
     `url` refers to a stored image (``sha256:`` and its digest) or is a data URL (PNG, JPEG, WebP or
@@ -61,7 +61,7 @@ class Image:
 
 
 def decode_data_url(url: str) -> tuple[str, bytes]:
-    """Return media type and bytes of an image's data URL. Raises ValueError as `Image` does."""
+    """Return media type and bytes of an image's data URL. Raises ValueError as `ImagePart` does."""
     if len(url) > MAX_IMAGE * 4 // 3 + 100:
         raise ValueError(f"The image is larger than {MAX_IMAGE} bytes.")
     match = _DATA_URL.fullmatch(url)
@@ -86,24 +86,24 @@ class Message:
     """One turn of the chat completions protocol: text, or a sequence of parts."""
 
     role: Role
-    content: str | tuple[Text | Image, ...]
+    content: str | tuple[TextPart | ImagePart, ...]
 
     @classmethod
     def with_images(cls, role: Role, text: str, images: Iterable[str]) -> "Message":
         """A message of a text followed by stored images, given by SHA-256."""
-        shown = tuple(Image(DIGEST_PREFIX + sha256) for sha256 in images)
-        return cls(role, (Text(text), *shown) if shown else text)
+        shown = tuple(ImagePart(DIGEST_PREFIX + sha256) for sha256 in images)
+        return cls(role, (TextPart(text), *shown) if shown else text)
 
     @property
     def text(self) -> str:
         """The text without images; several text parts become a line each."""
         if isinstance(self.content, str):
             return self.content
-        return "\n".join(part.text for part in self.content if isinstance(part, Text))
+        return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
     @property
-    def images(self) -> tuple[Image, ...]:
-        return () if isinstance(self.content, str) else tuple(p for p in self.content if isinstance(p, Image))
+    def images(self) -> tuple[ImagePart, ...]:
+        return () if isinstance(self.content, str) else tuple(p for p in self.content if isinstance(p, ImagePart))
 
 
 @dataclass(frozen=True, slots=True)

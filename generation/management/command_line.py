@@ -32,7 +32,7 @@ from review.errors import ShownError
 POLL = 0.3  # seconds
 
 
-class Step(BaseCommand):
+class StepCommand(BaseCommand):
     """A command that performs one step and returns its result.
 
     Subclasses define `add_options` and `step`. With ``--json`` the returned object is printed as
@@ -193,7 +193,7 @@ def launch_body(
     return dict(request.validated_data)
 
 
-def unconfirmed_estimate(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:
+def unconfirmed_estimate(step: StepCommand, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:
     """The estimate, as the result of a launch without budget and --yes; None if it may proceed."""
     if options["yes"] or options["budget_money"] is not None or options["budget_calls"] is not None:
         return None
@@ -222,7 +222,7 @@ def paused_exit_code(job: Job) -> int:
     return int(job.status == Job.Status.PAUSED)
 
 
-def start_job(step: Step, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
+def start_job(step: StepCommand, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
     """Wake the workers for a job and return its progress; `wait`: follow it to its end first."""
     wake(work_on_job, job.pk)
     if wait:
@@ -231,7 +231,7 @@ def start_job(step: Step, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
     return kind.progress(job)
 
 
-def _follow(step: Step, kind: JobKind[Any], job: Job) -> None:
+def _follow(step: StepCommand, kind: JobKind[Any], job: Job) -> None:
     """Follow a job to its end. If no worker is running, this process works on it."""
 
     def is_running() -> bool:

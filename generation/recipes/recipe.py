@@ -317,7 +317,7 @@ class TrapPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """The result of a check. `stops`: the draft waits for an admin to let it through."""
 
     check: str
@@ -334,7 +334,7 @@ class Check:
 
     name: str
     label: str
-    run: Callable[[Draft], Finding | None]
+    run: Callable[[Draft], CheckFinding | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from generation.recipes.recipe import Draft, Dropped, Step
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
-class Question(Exception):
+class RehearsedQuestion(Exception):
     """The first question of a step: to which role, and what is done with the reply."""
 
     def __init__(
@@ -51,10 +51,10 @@ class _Models:
         self._stop(role, request, shape, check)
 
     def _stop(self, *question: Any) -> NoReturn:
-        raise Question(*question)
+        raise RehearsedQuestion(*question)
 
 
-def first_question(step: Step, draft: Draft, names: Mapping[str, str]) -> Question:
+def first_question(step: Step, draft: Draft, names: Mapping[str, str]) -> RehearsedQuestion:
     """The first question that a step asks about a draft; `names`: role -> model.
 
     Raises NoQuestion.
@@ -62,8 +62,8 @@ def first_question(step: Step, draft: Draft, names: Mapping[str, str]) -> Questi
     try:
         if step.applies(draft):
             async_to_sync(step.run)(draft, _Models(names))
-    except (Question, NoQuestion) as end:
-        if isinstance(end, Question):
+    except (RehearsedQuestion, NoQuestion) as end:
+        if isinstance(end, RehearsedQuestion):
             return end
         raise
     except Dropped as reason:

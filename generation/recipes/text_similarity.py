@@ -36,7 +36,7 @@ def tokens(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Fingerprint:
+class TextFingerprint:
     """What is stored to find similar texts: the words' hash, the MinHash signature, its bands."""
 
     digest: str
@@ -44,7 +44,7 @@ class Fingerprint:
     bands: tuple[int, ...]
 
 
-def fingerprint(text: str) -> Fingerprint:
+def fingerprint(text: str) -> TextFingerprint:
     """The fingerprint of a text.
 
     Texts that differ only in case, spacing and punctuation have the same one.
@@ -67,7 +67,7 @@ def fingerprint(text: str) -> Fingerprint:
         - 2**63  # to the range of a database's signed integers
         for band in range(BANDS)
     )
-    return Fingerprint(digest, signature_bytes, bands)
+    return TextFingerprint(digest, signature_bytes, bands)
 
 
 def _hash32(shingle: str) -> int:

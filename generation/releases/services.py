@@ -177,7 +177,7 @@ def _freeze(row: Freeze) -> None:
     chosen = ChoiceList(choices(row.benchmark, composition))
     canary = latest.canary if latest is not None and latest.canary else f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
-    totals = content.Totals()
+    totals = content.ReleaseTotals()
     reviewed_samples: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
     if not _renew_lease(row, read=0, total=len(chosen)):
         return

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from generation.batches.queries import TrapTarget
 from generation.outcomes.attempts import Attempts
 from generation.releases.queries import TermCounts
-from review.charts.bars import Amount, Bar, BarChart, amounts, bars
+from review.charts.bars import Bar, BarAmount, BarChart, amounts, bars
 from review.labels import task_label
 from review.rules.wilson_interval import wilson
 
@@ -18,7 +18,7 @@ register = template.Library()
 @register.simple_tag
 def distribution_chart(planted: Iterable[TermCounts], title: str = "") -> BarChart:
     """`{% distribution_chart planted title as chart %}`: samples and rubrics by trap."""
-    rows = [Amount(row.label, row.samples, row.rubrics, group=row.cluster) for row in planted]
+    rows = [BarAmount(row.label, row.samples, row.rubrics, group=row.cluster) for row in planted]
     return amounts(rows, (_("samples"), _("rubrics")), name="traps", title=title)
 
 
@@ -32,7 +32,7 @@ def plan_charts(plans: Iterable[tuple[str, Sequence[TrapTarget]]]) -> list[BarCh
     )
     return [
         amounts(
-            [Amount(target.label, target.reached, target.planned, group=target.cluster) for target in targets],
+            [BarAmount(target.label, target.reached, target.planned, group=target.cluster) for target in targets],
             (_("reached"), _("planned")),
             name=f"plan-{place}",
             title=title,

@@ -58,7 +58,7 @@ def pause_reason(job: Job) -> str:
 @register.filter
 def finding_words(code: str) -> str:
     """What a try of a model showed, in a sentence."""
-    return findings.Finding(code).words
+    return findings.TrialFinding(code).words
 
 
 @register.filter

@@ -93,7 +93,7 @@ def _try(pk: int, trial: Trial) -> dict[str, Any]:
         found = findings.findings(sent)
         cost, seconds, answered = sent.cost, sent.seconds, sent.error is None
     except Exception as failure:  # a bug of ours must not hold up the job: what is wrong will show in its rows
-        found = [findings.Finding("silent", f"{UnexpectedError.__name__}: {type(failure).__name__}")]
+        found = [findings.TrialFinding("silent", f"{UnexpectedError.__name__}: {type(failure).__name__}")]
         cost, seconds, answered = Decimal(0), 0.0, False
     return {
         "role": trial.role,
@@ -151,7 +151,7 @@ def remedy_of(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: value for found in blocking(entry) for name, value in findings.REMEDIES.get(found.code, {}).items()}
 
 
-def blocking(entry: dict[str, Any]) -> list[findings.Finding]:
+def blocking(entry: dict[str, Any]) -> list[findings.TrialFinding]:
     """The findings about a model because of which its job does not begin."""
-    every = [findings.Finding(**each) for tried in entry["tried"] for each in tried["findings"]]
+    every = [findings.TrialFinding(**each) for tried in entry["tried"] for each in tried["findings"]]
     return [finding for finding in dict.fromkeys(every) if finding.blocks]

@@ -72,7 +72,7 @@ _OF_REFUSAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TrialFinding:
     """One thing that a model cannot do; `detail`: in the words of its server, or the numbers."""
 
     code: str
@@ -87,25 +87,25 @@ class Finding:
         return str(WORDS.get(self.code, self.code))
 
 
-def findings(sent: Sent) -> list[Finding]:
+def findings(sent: Sent) -> list[TrialFinding]:
     """What a try shows that the model cannot do, the worst first."""
     return sorted(_all(sent), key=lambda finding: not finding.blocks)
 
 
-def _all(sent: Sent) -> Iterator[Finding]:
+def _all(sent: Sent) -> Iterator[TrialFinding]:
     error, reply = sent.error, sent.reply
     if error is not None:
         yield _of_error(sent, error)
     if reply is not None and reply.ending == Ending.CUT_OFF:
-        yield Finding("cut_off", f"{reply.usage.tokens_out} tokens")
+        yield TrialFinding("cut_off", f"{reply.usage.tokens_out} tokens")
     text = " ".join(" ".join(message.text for message in sent.request.messages).split())
     counted = reply.usage.tokens_in if reply is not None else 0
     if len(text) >= LONG_PROMPT and 0 < counted * CHARS_PER_TOKEN < len(text):
-        yield Finding("truncated", f"{counted} tokens for {len(text)} characters")
+        yield TrialFinding("truncated", f"{counted} tokens for {len(text)} characters")
     if any(not attempt.error for attempt in sent.attempts) and _schema_refused(sent):
-        yield Finding("no_schema")
+        yield TrialFinding("no_schema")
     if sent.no_batches is not None and sent.no_batches.permanent:
-        yield Finding("no_batches", sent.no_batches.detail[:500])
+        yield TrialFinding("no_batches", sent.no_batches.detail[:500])
 
 
 def _schema_refused(sent: Sent) -> bool:
@@ -113,26 +113,28 @@ def _schema_refused(sent: Sent) -> bool:
     return first is Format.JSON_SCHEMA and last is not Format.JSON_SCHEMA
 
 
-def _of_error(sent: Sent, error: LLMError) -> Finding:
+def _of_error(sent: Sent, error: LLMError) -> TrialFinding:
     last = sent.attempts[-1] if sent.attempts else None
     detail = message_in(last.detail if last and last.detail else error.detail)[:500]
     if isinstance(error, ContentFiltered):
-        return Finding("filtered", detail)
+        return TrialFinding("filtered", detail)
     if isinstance(error, ContextTooLong):
-        return Finding("context", detail)
+        return TrialFinding("context", detail)
     if isinstance(error, BrokenReply):
-        return Finding("unread", detail)
+        return TrialFinding("unread", detail)
     if isinstance(error, UnknownEnding):
-        return Finding("ending", detail or error.detail)
+        return TrialFinding("ending", detail or error.detail)
     if isinstance(error, StreamsOnly) or (last is not None and last.error == StreamsOnly.__name__):
-        return Finding("stream")
+        return TrialFinding("stream")
     if isinstance(error, BadRequest):
         has_images = any(message.images for message in sent.request.messages)
         return of_refusal(detail, last.sent if last else {}, has_images=has_images)
-    return Finding("silent", str(error)[:500] if not last or not last.error else f"{last.error}: {detail}".strip(": "))
+    return TrialFinding(
+        "silent", str(error)[:500] if not last or not last.error else f"{last.error}: {detail}".strip(": ")
+    )
 
 
-def of_refusal(detail: str, sent: Mapping[str, Any], *, has_images: bool) -> Finding:
+def of_refusal(detail: str, sent: Mapping[str, Any], *, has_images: bool) -> TrialFinding:
     """What a server refused of a request body, by the field that its words name."""
     present = {
         "stream": True,
@@ -141,5 +143,5 @@ def of_refusal(detail: str, sent: Mapping[str, Any], *, has_images: bool) -> Fin
     }
     for code, pattern in _OF_REFUSAL.items():
         if present.get(code, code in sent) and re.search(pattern, detail, re.IGNORECASE):
-            return Finding(code, detail)
-    return Finding("refused", detail)
+            return TrialFinding(code, detail)
+    return TrialFinding("refused", detail)

@@ -13,7 +13,7 @@ _TISSUE, _DARK, _BRIGHT, _BACK = 150, 60, 235, 15
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class PictureDrawing:
     """A schematic image: two fields in a body, and perhaps a bright or dark spot in one of them."""
 
     name: str
@@ -24,18 +24,18 @@ class Drawing:
 
 
 DRAWINGS = (
-    Drawing("drawn-1.png", "CHEST", "wide", "bright", "left"),
-    Drawing("drawn-2.png", "CHEST", "wide", "dark", "right"),
-    Drawing("drawn-3.png", "CHEST", "wide"),
-    Drawing("drawn-4.png", "HEAD", "round", "bright", "right"),
-    Drawing("drawn-5.png", "HEAD", "round", "dark", "left"),
-    Drawing("drawn-6.png", "ABD", "wide", "bright", "right"),
-    Drawing("drawn-7.png", "ABD", "round"),
-    Drawing("drawn-8.png", "HEAD", "round", "dark", "right"),
+    PictureDrawing("drawn-1.png", "CHEST", "wide", "bright", "left"),
+    PictureDrawing("drawn-2.png", "CHEST", "wide", "dark", "right"),
+    PictureDrawing("drawn-3.png", "CHEST", "wide"),
+    PictureDrawing("drawn-4.png", "HEAD", "round", "bright", "right"),
+    PictureDrawing("drawn-5.png", "HEAD", "round", "dark", "left"),
+    PictureDrawing("drawn-6.png", "ABD", "wide", "bright", "right"),
+    PictureDrawing("drawn-7.png", "ABD", "round"),
+    PictureDrawing("drawn-8.png", "HEAD", "round", "dark", "right"),
 )
 
 
-def draw(drawing: Drawing) -> bytes:
+def draw(drawing: PictureDrawing) -> bytes:
     """Draw the image as a PNG file."""
     from PIL import Image, ImageDraw
 
@@ -59,7 +59,7 @@ def hash_of(text: str) -> int:
     return sum((place + 1) * ord(character) for place, character in enumerate(text))
 
 
-def questions() -> Iterator[tuple[Drawing, str, str]]:
+def questions() -> Iterator[tuple[PictureDrawing, str, str]]:
     """(image, question, true answer), written by hand."""
     for drawing in DRAWINGS:
         yield drawing, "Is there a bright spot in the image?", "yes" if drawing.spot == "bright" else "no"

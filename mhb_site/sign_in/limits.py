@@ -74,7 +74,7 @@ def _network(address: str | None) -> str | None:
     return str(ip_network((address, NETWORK), strict=False).network_address)
 
 
-class Limits(AxesDatabaseHandler):  # type: ignore[misc]
+class SignInLimits(AxesDatabaseHandler):  # type: ignore[misc]
     """axes' handler with limits per address and per name.
 
     AXES_FAILURE_LIMIT applies to each name and address.

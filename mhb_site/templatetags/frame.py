@@ -27,7 +27,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NavigationGroup:
     """Related places; the label is empty if it would only repeat theirs."""
 
     label: Promise | str
@@ -48,7 +48,7 @@ class Link:
 
 
 RAIL = (
-    Group(
+    NavigationGroup(
         "",
         (
             Place("review:workbench", _("Workbench"), "w", Can.REVIEW),
@@ -57,14 +57,14 @@ RAIL = (
             Place("review:overview", _("Overview"), "o", Can.OVERSEE),
         ),
     ),
-    Group(
+    NavigationGroup(
         _("Generation"),
         (
             Place("generation:sources", _("Sources"), "s", Can.PRODUCE),
             Place("generation:batches", _("Batches"), "b", Can.PRODUCE),
         ),
     ),
-    Group(
+    NavigationGroup(
         _("Review"),
         (
             Place("review:cases", _("Cases"), "c", Can.OVERSEE),
@@ -74,14 +74,14 @@ RAIL = (
             Place("review:agreement", _("Agreement"), "a", Can.OVERSEE),
         ),
     ),
-    Group(
+    NavigationGroup(
         _("Evaluation"),
         (
             Place("generation:releases", _("Releases"), "r", Can.READ_RESULTS),
             Place("evaluation:runs", _("Runs"), "e", Can.READ_RESULTS),
         ),
     ),
-    Group(
+    NavigationGroup(
         _("Connections"),
         (
             Place("generation:endpoints", _("Endpoints"), "n", Can.CONNECT),
@@ -103,7 +103,7 @@ STATES: dict[str, Promise] = {
 }
 
 
-def groups_for(user: object, path: str) -> list[tuple[Group, list[Link]]]:
+def groups_for(user: object, path: str) -> list[tuple[NavigationGroup, list[Link]]]:
     """The rail of `user` on the page at `path`, without places whose page is not installed."""
     hrefs: dict[str, str] = {}
     for group in RAIL:
@@ -129,7 +129,7 @@ def groups_for(user: object, path: str) -> list[tuple[Group, list[Link]]]:
 
 
 @register.simple_tag(takes_context=True)
-def rail(context: dict[str, Any]) -> list[tuple[Group, list[Link]]]:
+def rail(context: dict[str, Any]) -> list[tuple[NavigationGroup, list[Link]]]:
     """`{% rail as groups %}`: the reader's rail, as pairs of a group and its links."""
     request = context.get("request")
     return groups_for(getattr(request, "user", None), request.path) if request else []

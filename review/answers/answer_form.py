@@ -10,13 +10,13 @@ from review.answers.controls import (
     AddedRow,
     CitationRow,
     Control,
+    ControlRow,
     Correction,
     FilledForm,
     FormProblem,
     HarmRow,
     HighlightRow,
     Option,
-    Row,
 )
 from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_for_evidence, blank_citation
 from review.answers.question_display import question_display, required_with, rubric_display
@@ -178,13 +178,15 @@ def _accepted_evidence(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ..
     return tuple((kinds, tuple(traps)) for kinds, traps in names.items())
 
 
-def _question(builder: _ControlBuilder, number: int, form: Form, answer: Answer, committed: Collection[str]) -> Row:
+def _question(
+    builder: _ControlBuilder, number: int, form: Form, answer: Answer, committed: Collection[str]
+) -> ControlRow:
     question = form.questions[number - 1]
     name, id_ = f"question.{question.key}", f"question-{number}"
     choice = builder.control(name, id_, answer.value, [(c.value, translate(c.label)) for c in question.choices])
     chosen = question.chosen(answer.value)
     pairs = zip(choice.options, question.choices, strict=True)
-    return Row(
+    return ControlRow(
         number=number,
         title=translate(question.label),
         help=translate(question.help),
@@ -234,7 +236,7 @@ def _rubric(
     answers: Answers,
     offers: Offers,
     trap_levels: Mapping[str, str],
-) -> Row:
+) -> ControlRow:
     name, id_ = f"rubric.{rubric.key}", f"rubric-{number}"
     finding = answers.rubrics.get(rubric.key, RubricAnswer())
     level = harms.own_level(form, answers, rubric, trap_levels)
@@ -243,7 +245,7 @@ def _rubric(
     options = (replace(option, requires=_REQUIRED_WITH.get(option.value, "")) for option in choice.options)
     choice = replace(choice, options=tuple(options))
     wording = finding.wording if finding.value == "corrected" else ""
-    return Row(
+    return ControlRow(
         number=number,
         title=rubric.criterion,
         help="",

@@ -47,7 +47,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ControlRow:
     """A question or a rubric with its controls.
 
     Attributes:
@@ -175,8 +175,8 @@ class FilledForm:
         accepted_evidence: pairs (kinds of source that prove a trap, names of those traps).
     """
 
-    questions: tuple[Row, ...]
-    rubrics: tuple[Row, ...]
+    questions: tuple[ControlRow, ...]
+    rubrics: tuple[ControlRow, ...]
     harms: tuple[HarmRow, ...]
     citations: tuple[CitationRow, ...]
     added: tuple[AddedRow, ...]

@@ -83,7 +83,7 @@ class ComparedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class AnswerComparison:
     """All lines of a form, grouped by whether the reviews differ. The verdict comes first.
 
     `free`: lines on which the reviews need not agree.
@@ -121,7 +121,7 @@ def named_columns(reviews: Iterable[Review]) -> list[ReviewColumn]:
     ]
 
 
-def compare(form: Form, columns: Sequence[ReviewColumn]) -> Comparison:
+def compare(form: Form, columns: Sequence[ReviewColumn]) -> AnswerComparison:
     """Compare reviews by verdict, questions, rubrics, added rubrics, sources and highlights.
 
     Different values, wordings, levels of harm, reason codes and sources count as a difference;
@@ -164,7 +164,7 @@ def compare(form: Form, columns: Sequence[ReviewColumn]) -> Comparison:
         harm_gap = _harm_gap(form, [finding_decision(finding)[2] for finding in findings])
         lines.append(ComparedLine(rubric.criterion, rubric.tags, cells, differs, harm_gap))
     lines += _extra_lines(form, columns)
-    return Comparison(
+    return AnswerComparison(
         differing=tuple(line for line in lines if line.differs),
         agreeing=tuple(line for line in lines if not (line.differs or line.free)),
         free=tuple(line for line in lines if line.free),
@@ -310,21 +310,21 @@ def wording_offers(columns: Sequence[ReviewColumn]) -> dict[str, list[Offer]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AnswerChange:
     """A part of a case that differs from the previous version: its changed turns, in order."""
 
     title: str
     pairs: tuple[TurnPair, ...]
 
 
-def version_changes(before: CaseSpec, after: CaseSpec) -> list[Change]:
+def version_changes(before: CaseSpec, after: CaseSpec) -> list[AnswerChange]:
     """The differences between two versions of a case: in its texts, conversations and rubrics.
 
     Of a conversation with a trap, the altered side is compared. Parts are matched by kind and by
     their position among those of their kind.
     """
     old, new = _parts(before), _parts(after)
-    changes: list[Change] = []
+    changes: list[AnswerChange] = []
     # A bait question appears twice: in the conversation and by itself. List its change once.
     seen: set[tuple[Span, ...]] = set()
     for name in dict.fromkeys([*new, *old]):
@@ -332,7 +332,7 @@ def version_changes(before: CaseSpec, after: CaseSpec) -> list[Change]:
         pairs = align_turns(old[name][1] if name in old else (), new[name][1] if name in new else ())
         if changed := tuple(pair for pair in pairs if pair.change != "same" and pair.spans not in seen):
             seen.update(pair.spans for pair in changed)
-            changes.append(Change(translate(title), changed))
+            changes.append(AnswerChange(translate(title), changed))
     return changes
 
 

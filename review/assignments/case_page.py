@@ -14,7 +14,7 @@ from review.answers import common_ground, signatures
 from review.answers.answer_form import fill_form
 from review.answers.marked_text import marks
 from review.answers.side_by_side import (
-    Change,
+    AnswerChange,
     ReviewColumn,
     anonymous_columns,
     compare,
@@ -223,7 +223,7 @@ def is_dispute_about_rubrics(assignment: Assignment, columns: Sequence[ReviewCol
     return assignment.role in ADJUDICATORS and len(first_two) == 2 and both_approve
 
 
-def _changes(case: Case, spec: CaseSpec) -> list[Change] | None:
+def _changes(case: Case, spec: CaseSpec) -> list[AnswerChange] | None:
     """The changes of this version; None if there is no previous version or it is not stored."""
     if case.version == 1:
         return None

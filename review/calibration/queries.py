@@ -21,7 +21,7 @@ PASS_ITEMS = 5  # number of latest calibration items that count
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class CalibrationScore:
     """How one calibration item was answered: `matched` of `asked` expected answers."""
 
     item: CalibrationItem
@@ -40,7 +40,7 @@ class CalibrationStanding:
     """A physician's calibration in one benchmark: the last PASS_ITEMS scores, newest first."""
 
     benchmark: str
-    scores: tuple[Score, ...]
+    scores: tuple[CalibrationScore, ...]
     needed: int  # number of items that must be answered
 
     @property
@@ -81,7 +81,7 @@ def match_answers(expected: Answers, given: Answers) -> tuple[int, int, tuple[st
     return len(scored) - len(missed), len(scored), missed
 
 
-def scores(physician: User) -> list[Score]:
+def scores(physician: User) -> list[CalibrationScore]:
     """The scores of all calibration items that the physician has answered, newest first."""
     # `reserved_for` finds few rows by index, while the physician may have thousands of reviews.
     return _scores(_reviews().filter(assignment__reserved_for=physician, physician=physician))
@@ -93,13 +93,13 @@ def _reviews() -> QuerySet[Review]:
     return reviews.select_related("case__item").defer("case__spec", "case__item__spec").order_by("-id")
 
 
-def _scores(reviews: Iterable[Review]) -> list[Score]:
+def _scores(reviews: Iterable[Review]) -> list[CalibrationScore]:
     scores = []
     for review in reviews:
         item = review.case.item
         if item is not None:
             matches = match_answers(answers_from_json(item.expected), answers_from_json(review.answers))
-            scores.append(Score(item, review, *matches))
+            scores.append(CalibrationScore(item, review, *matches))
     return scores
 
 
@@ -113,8 +113,8 @@ def _active() -> Counter[str]:
     return Counter(CalibrationItem.objects.filter(active=True).values_list("benchmark", flat=True))
 
 
-def _standings(active: Counter[str], scores: Iterable[Score]) -> list[CalibrationStanding]:
-    by_benchmark: dict[str, list[Score]] = defaultdict(list)
+def _standings(active: Counter[str], scores: Iterable[CalibrationScore]) -> list[CalibrationStanding]:
+    by_benchmark: dict[str, list[CalibrationScore]] = defaultdict(list)
     for score in scores:
         by_benchmark[score.item.benchmark].append(score)
     return [
@@ -164,7 +164,7 @@ class Result:
 def results() -> list[Result]:
     """The standings of all physicians who have answered calibration cases, ordered by name."""
     reviews = _reviews().filter(assignment__reserved_for=F("physician")).select_related("physician", "case__item")
-    by_physician: dict[int, list[Score]] = defaultdict(list)
+    by_physician: dict[int, list[CalibrationScore]] = defaultdict(list)
     for score in _scores(reviews):
         by_physician[score.review.physician_id].append(score)
     active = _active()

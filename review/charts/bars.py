@@ -6,7 +6,7 @@ The chart is rendered as a table, so only the bars are computed here, in per cen
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from review.charts.text_measure import SHARE_TICKS, Entry, format_share, format_tick, legend_entries
+from review.charts.text_measure import SHARE_TICKS, LegendEntry, format_share, format_tick, legend_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class BarAmount:
     """Two counts under one label; rows of the same `group` form a cluster."""
 
     label: str
@@ -59,7 +59,7 @@ class BarMark:
     text: str
     interval: str
     count: str
-    sign: Entry
+    sign: LegendEntry
     leads: bool
     heading: str = ""
 
@@ -72,7 +72,7 @@ class BarChart:
     title: str
     marks: tuple[BarMark, ...]
     ticks: tuple[str, ...]
-    legend: tuple[Entry, ...]
+    legend: tuple[LegendEntry, ...]
 
 
 def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChart:
@@ -101,7 +101,7 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
                 interval="–".join(format_share(limit, percent=row.percent) for limit in limits if limit is not None)
                 or row.note,
                 count="" if row.denominator is None else f"{row.numerator}/{row.denominator}",
-                sign=signs.get(row.series, Entry("", 0)),
+                sign=signs.get(row.series, LegendEntry("", 0)),
                 leads=not index or rows[index - 1].label != row.label,
             )
         )
@@ -112,7 +112,7 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
 
 
 def amounts(
-    rows: Sequence[Amount], words: tuple[str, str], *, name: str = "amounts", title: str = "", top: int = 0
+    rows: Sequence[BarAmount], words: tuple[str, str], *, name: str = "amounts", title: str = "", top: int = 0
 ) -> BarChart:
     """Two bars per row, in their order, the second one hollow.
 
@@ -122,7 +122,7 @@ def amounts(
     top: a minimum for the end of the scale, for charts that share one.
     """
     top = max([top, 1, *(count for row in rows for count in (row.first, row.second))])
-    legend = (Entry(words[0], 0), Entry(words[1], 0, hollow=True))
+    legend = (LegendEntry(words[0], 0), LegendEntry(words[1], 0, hollow=True))
     marks = [
         BarMark(
             label=row.label,

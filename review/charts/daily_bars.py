@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from review.charts.scales import TOP, Tick, scale_of
-from review.charts.text_measure import Entry
+from review.charts.text_measure import LegendEntry
 
 GAP = 0.12  # share of a day's width that is left free on either side of its bars
 
@@ -14,7 +14,7 @@ GAP = 0.12  # share of a day's width that is left free on either side of its bar
 class Part:
     """The bar of one count: `x` and `width` in per cent of the plot, `y` and `height` in pixels."""
 
-    sign: Entry
+    sign: LegendEntry
     x: float
     width: float
     y: float
@@ -42,12 +42,12 @@ class DailyBars:
     ticks: tuple[Tick, ...]
     bottom: float
     height: float
-    legend: tuple[Entry, ...]
+    legend: tuple[LegendEntry, ...]
 
 
 def days(
     rows: Sequence[tuple[date, Sequence[int]]],
-    legend: Sequence[Entry],
+    legend: Sequence[LegendEntry],
     *,
     name: str = "days",
     title: str = "",

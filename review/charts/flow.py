@@ -36,7 +36,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class FlowBand:
     """A stream as drawn."""
 
     path: str
@@ -51,7 +51,7 @@ class FlowChart:
     title: str
     heads: tuple[str, str]
     nodes: tuple[Node, ...]
-    bands: tuple[Band, ...]
+    bands: tuple[FlowBand, ...]
     streams: tuple[Stream, ...]
     width: float = WIDTH
     height: float = HEIGHT
@@ -86,7 +86,7 @@ def flow(
     return FlowChart(name, title, heads, tuple(nodes), tuple(_bands(streams, tops, unit)), streams)
 
 
-def _bands(streams: tuple[Stream, ...], tops: list[Mapping[int, float]], unit: float) -> list[Band]:
+def _bands(streams: tuple[Stream, ...], tops: list[Mapping[int, float]], unit: float) -> list[FlowBand]:
     left_tops, right_tops = dict(tops[0]), dict(tops[1])
     x0, x1 = LEFT + COLUMN, WIDTH - RIGHT - COLUMN
     middle = (x0 + x1) / 2
@@ -101,5 +101,5 @@ def _bands(streams: tuple[Stream, ...], tops: list[Mapping[int, float]], unit: f
             f"M{x0:.1f} {a:.1f}C{middle:.1f} {a:.1f} {middle:.1f} {b:.1f} {x1:.1f} {b:.1f}"
             f"V{b + height:.1f}C{middle:.1f} {b + height:.1f} {middle:.1f} {a + height:.1f} {x0:.1f} {a + height:.1f}Z"
         )
-        bands.append(Band(path, stream))
+        bands.append(FlowBand(path, stream))
     return bands

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from review.quality.agreement import Estimate
+    from review.quality.agreement import AgreementEstimate
 
 
 MARK = 96.0  # width of the drawing, in a table cell
@@ -21,7 +21,7 @@ class Mark:
     high_x: float | None
 
 
-def mark(estimate: Estimate) -> Mark | None:
+def mark(estimate: AgreementEstimate) -> Mark | None:
     """The mark of an estimate; None if it is undefined."""
     if estimate.value is None:
         return None

@@ -8,7 +8,7 @@ from review.charts.text_measure import (
     FONT,
     MAX_SERIES,
     SHARE_TICKS,
-    Entry,
+    LegendEntry,
     format_share,
     format_tick,
     legend_entries,
@@ -96,7 +96,7 @@ class RadarChart:
     rings: tuple[Ring, ...]
     axes: tuple[Axis, ...]
     shapes: tuple[RadarShape, ...]
-    legend: tuple[Entry, ...]
+    legend: tuple[LegendEntry, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
@@ -168,7 +168,7 @@ def _axis(label: str, end: tuple[float, float], text: tuple[float, float], cx: f
 def _shape(
     axes: Sequence[str],
     series: Series,
-    entry: Entry,
+    entry: LegendEntry,
     position: Callable[[int, float], tuple[float, float]],
     percent: bool,
 ) -> RadarShape:

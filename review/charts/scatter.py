@@ -75,7 +75,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PointGroup:
     """The points of one group.
 
     `index` (0-7) determines the colour; marker and `hollow` distinguish 16 groups without colour.
@@ -98,7 +98,7 @@ class PointsChart:
     `rows`: label, group, x, y and size, for the table; `left_out`: points not shown.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[PointGroup, ...]
     rows: tuple[tuple[str, str, str, str, str], ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
@@ -139,7 +139,7 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
             Spot(x(point.x), y(point.y), scale(point.size), f"{point.label or label}: {point.x:.4g}, {point.y:.4g}")
             for point in members
         )
-        groups.append(Group(label, index % 8, MARKERS[index % 8], index % 16 >= 8, spots))
+        groups.append(PointGroup(label, index % 8, MARKERS[index % 8], index % 16 >= 8, spots))
     return PointsChart(
         groups=tuple(groups),
         rows=tuple(

@@ -17,7 +17,7 @@ from review.charts.boxes import BoxChart
 from review.charts.flow import FlowChart
 from review.charts.heat_map import HEAT_STEPS, HeatMap
 from review.charts.radar import RadarChart
-from review.charts.text_measure import FONT, Entry, text_width, wrap
+from review.charts.text_measure import FONT, LegendEntry, text_width, wrap
 
 Chart = BarChart | BoxChart | FlowChart | HeatMap | RadarChart
 
@@ -101,11 +101,11 @@ def _box(x: float, y: float, width: float, height: float) -> str:
     return f"M{x:g} {y:g}h{width:g}v{height:g}h{-width:g}Z"
 
 
-def _series(entry: Entry) -> str:
+def _series(entry: LegendEntry) -> str:
     return palette()[f"series-{entry.index}"]
 
 
-def _legend(entries: Sequence[Entry], y: float, shapes: list[Shape], texts: list[Label], *, lines: bool) -> float:
+def _legend(entries: Sequence[LegendEntry], y: float, shapes: list[Shape], texts: list[Label], *, lines: bool) -> float:
     """Draw a legend if there is more than one series; returns the y below it."""
     if len(entries) < 2:
         return y

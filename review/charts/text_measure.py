@@ -15,7 +15,7 @@ DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "5 2", "1 4", "12 4")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LegendEntry:
     """A legend entry; `index` (0-7) determines colour, dash and marker (a path around (0, 0))."""
 
     label: str
@@ -25,11 +25,11 @@ class Entry:
     hollow: bool = False
 
 
-def legend_entries(labels: Sequence[str]) -> tuple[Entry, ...]:
+def legend_entries(labels: Sequence[str]) -> tuple[LegendEntry, ...]:
     distinct = list(dict.fromkeys(labels))
     if len(distinct) > MAX_SERIES:
         raise ValueError(f"{len(distinct)} series cannot be told apart; {MAX_SERIES} can")
-    return tuple(Entry(label, i, DASHES[i], MARKERS[i]) for i, label in enumerate(distinct))
+    return tuple(LegendEntry(label, i, DASHES[i], MARKERS[i]) for i, label in enumerate(distinct))
 
 
 def format_share(value: float | None, *, percent: bool = True) -> str:

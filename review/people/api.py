@@ -23,7 +23,7 @@ from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.models import PersonEvent, User
 from review.people import accounts, invitations, roster
-from review.people.roster import Refusal
+from review.people.roster import RosterRefusal
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
@@ -139,7 +139,7 @@ class ImportedPersonSerializer(serializers.Serializer[Any]):
 class RosterRefusalSerializer(DataclassSerializer):
     """Why a row was refused. Row 1 is the header; row 0 is the file as a whole."""
 
-    mirrors = Refusal
+    mirrors = RosterRefusal
 
 
 class ImportedSerializer(serializers.Serializer[Any]):

@@ -25,7 +25,7 @@ MAX_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RosterRefusal:
     """Why a row was refused. The header is row 1; row 0 stands for the whole file."""
 
     file: str
@@ -51,7 +51,7 @@ class Roster:
 
     file: str
     entries: list[RosterRow]
-    refusals: list[Refusal]
+    refusals: list[RosterRefusal]
 
 
 class _Refused(Exception):
@@ -109,22 +109,23 @@ def is_language_code(code: str) -> bool:
 def read_roster(file: str, data: bytes) -> Roster:
     """Read a CSV file: its accounts, unsaved, and all reasons to refuse rows."""
     entries: list[RosterRow] = []
-    refusals: list[Refusal] = []
+    refusals: list[RosterRefusal] = []
     try:
         for row, header, cells in _read_rows(data):
             try:
                 entries.append(RosterRow(row, new_account(**_row_values(header, cells))))
             except ValidationError as error:
                 refusals += [
-                    Refusal(file, row, f"{name}: {' '.join(messages)}") for name, messages in error.message_dict.items()
+                    RosterRefusal(file, row, f"{name}: {' '.join(messages)}")
+                    for name, messages in error.message_dict.items()
                 ]
             except _Refused as error:
-                refusals.append(Refusal(file, row, str(error)))
+                refusals.append(RosterRefusal(file, row, str(error)))
     except _Refused as error:
-        refusals.append(Refusal(file, 0, str(error)))
-    refusals += [Refusal(file, row, reason) for row, reason in conflicts(entries)]
+        refusals.append(RosterRefusal(file, 0, str(error)))
+    refusals += [RosterRefusal(file, row, reason) for row, reason in conflicts(entries)]
     if not entries and not refusals:
-        refusals.append(Refusal(file, 0, _("The file contains no people.")))
+        refusals.append(RosterRefusal(file, 0, _("The file contains no people.")))
     return Roster(file, entries, sorted(refusals, key=lambda refusal: refusal.row))
 
 

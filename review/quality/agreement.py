@@ -48,7 +48,7 @@ class MissingReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class AgreementEstimate:
     """A figure and its 95 % interval.
 
     why: the reason why the figure is missing or, if there is a `value`, its interval.
@@ -66,10 +66,10 @@ class Agreement:
 
     n: int
     cases: int
-    raw: Estimate
-    kappa: Estimate
-    ac1: Estimate
-    alpha: Estimate
+    raw: AgreementEstimate
+    kappa: AgreementEstimate
+    ac1: AgreementEstimate
+    alpha: AgreementEstimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class RaterAgreement:
 
     n: int
     cases: int
-    raw: Estimate
-    fleiss: Estimate
-    ac1: Estimate
-    alpha: Estimate
+    raw: AgreementEstimate
+    fleiss: AgreementEstimate
+    ac1: AgreementEstimate
+    alpha: AgreementEstimate
 
 
 def agreement(
@@ -126,7 +126,7 @@ def agreement(
 
 def table_interval(
     tables: "Tables", figure: "Figure", frequencies: "Values | None" = None, *, minimum: int = MINIMUM
-) -> Estimate:
+) -> AgreementEstimate:
     """The figure of the sum of all clusters' tables, with its 95 % interval (`interval`).
 
     Args:
@@ -189,7 +189,7 @@ def interval(
     frequencies: "Values | None" = None,
     *,
     minimum: int = MINIMUM,
-) -> Estimate:
+) -> AgreementEstimate:
     """A figure of agreement with its 95 % interval.
 
     The chances of the patterns (the answers to one item) have a Dirichlet distribution, given how
@@ -220,9 +220,9 @@ def interval(
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(figure(total @ units)) if n else float("nan")
     if not np.isfinite(value):
-        return Estimate(None, why=MissingReason.ONE_CATEGORY if n else MissingReason.NOTHING)
+        return AgreementEstimate(None, why=MissingReason.ONE_CATEGORY if n else MissingReason.NOTHING)
     if clusters < max(2, minimum):
-        return Estimate(value, why=MissingReason.TOO_FEW)
+        return AgreementEstimate(value, why=MissingReason.TOO_FEW)
     agree, differ = ((answers > 0).sum(axis=1) == 1) & (answers.sum(axis=1) > 1), (answers > 0).sum(axis=1) > 1
     with np.errstate(divide="ignore", invalid="ignore"):
         needs_both = bool(np.isnan(figure(n * units[agree])).any())  # undefined for a single category
@@ -235,13 +235,13 @@ def interval(
     effective = total / max(1.0, over_clusters / if_independent if if_independent > 0 else 1.0)
     shares = effective @ (answers / answers.sum(axis=1, keepdims=True)) / effective.sum()
     if needs_both and effective.sum() * (1 - (shares**2).sum()) < MIN_EXPECTED:
-        return Estimate(value, why=MissingReason.UNEVEN)
+        return AgreementEstimate(value, why=MissingReason.UNEVEN)
     # Rounded, so that sums in another order give the same draws and the same interval.
     seen = np.round(effective + added, 9)
     chances = np.random.default_rng(SEED).standard_gamma(seen, size=(DRAWS, len(seen)))
     drawn = figure(n * (chances / chances.sum(axis=1, keepdims=True)) @ units)
     low, high = np.quantile(drawn[np.isfinite(drawn)], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Estimate(value, min(value, float(low)), max(value, float(high)))
+    return AgreementEstimate(value, min(value, float(low)), max(value, float(high)))
 
 
 def raw(tables: "Tables") -> "Values":

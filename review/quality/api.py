@@ -15,9 +15,9 @@ from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.models import User
 from review.quality import activity, reliability
-from review.quality.agreement import Agreement, Estimate
-from review.quality.progress import Day, Progress, Projection, progress
-from review.quality.reliability import Figures, RaterPair, Share
+from review.quality.agreement import Agreement, AgreementEstimate
+from review.quality.progress import Day, Projection, ReviewProgress, progress
+from review.quality.reliability import PhysicianFigures, RaterPair, Share
 from review.rules.permissions import Can, UserRole
 
 
@@ -26,7 +26,7 @@ class EstimateSerializer(DataclassSerializer):
     gives the reason.
     """
 
-    mirrors = Estimate
+    mirrors = AgreementEstimate
 
 
 class AgreementFiguresSerializer(DataclassSerializer):
@@ -82,7 +82,7 @@ class ProjectionSerializer(DataclassSerializer):
 class ReviewProgressSerializer(DataclassSerializer):
     """The last days, the backlog and the projected finish."""
 
-    mirrors = Progress
+    mirrors = ReviewProgress
 
     backlog = serializers.DictField(
         child=serializers.DictField(child=serializers.IntegerField()),
@@ -128,7 +128,7 @@ class FiguresSerializer(DataclassSerializer):
     that have closed, those that matched the physician's blind verdict.
     """
 
-    mirrors = Figures
+    mirrors = PhysicianFigures
     shows = "stages minutes measured first_pass calibration calibrated repeat_verdicts repeat_answers speed=dots weeks"
 
 

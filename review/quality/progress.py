@@ -53,7 +53,7 @@ class Projection:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReviewProgress:
     """The state of the reviews.
 
     backlog: specialty -> stage -> open cases, with all stages; the specialty is empty for cases
@@ -65,7 +65,7 @@ class Progress:
     projection: Projection
 
 
-def progress(benchmark: str = "") -> Progress:
+def progress(benchmark: str = "") -> ReviewProgress:
     """Throughput of the last DAYS days, backlog by stage and specialty, projected finish."""
     today = timezone.localdate()
     since = timezone.now() - timedelta(days=4 * DAYS)  # the last active days may be older than the chart
@@ -88,7 +88,7 @@ def progress(benchmark: str = "") -> Progress:
     for specialty, state, n in open_counts:
         backlog[specialty][State(state)] = n
     shown = [today - timedelta(days=back) for back in reversed(range(DAYS))]
-    return Progress(
+    return ReviewProgress(
         days=tuple(Day(day, reviewed[day], closed[day]) for day in shown),
         backlog={specialty: backlog[specialty] for specialty in sorted(backlog)},
         projection=project(

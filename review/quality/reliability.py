@@ -69,7 +69,7 @@ PairReader = Callable[[Answers, Answers], list[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Criterion:
+class AgreementCriterion:
     """Something on which two physicians may agree.
 
     `read` extracts the pairs of values from two physicians' answers to a case.
@@ -150,7 +150,7 @@ def _cached_agreement(_state: tuple[Any, ...], _language: str, benchmark: str, t
 
 
 def _agreement_line(
-    benchmark: str, pair: RaterPair, criterion: Criterion, both: list[tuple[Answers, Answers]]
+    benchmark: str, pair: RaterPair, criterion: AgreementCriterion, both: list[tuple[Answers, Answers]]
 ) -> AgreementLine:
     pairs_by_case = [criterion.read(first, second) for first, second in both]
     # Forms change: answers that the newest version no longer offers remain categories.
@@ -167,8 +167,8 @@ def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:
     return {case.benchmark: case.localized_spec.form for case in rows}
 
 
-def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Criterion]:
-    verdict = Criterion("verdict", gettext("Verdict"), tuple(Verdict), False, _read_verdict)
+def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[AgreementCriterion]:
+    verdict = AgreementCriterion("verdict", gettext("Verdict"), tuple(Verdict), False, _read_verdict)
     if form is None:
         return [verdict]
     criteria = [verdict]
@@ -179,22 +179,24 @@ def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Cr
         ordinal = len(values) > 2 and all(value.isdecimal() for value in values)
         ordered = tuple(sorted(values, key=int)) if ordinal else tuple(values)
         criteria.append(
-            Criterion(f"question.{key}", translate(question.label), ordered, ordinal, _question_reader(key))
+            AgreementCriterion(f"question.{key}", translate(question.label), ordered, ordinal, _question_reader(key))
         )
     text_keys = {question.key.partition(":")[0] for question in form.questions} - scored.keys()
     asked = {key.partition(":")[0] for pair in both for answers in pair for key in answers["questions"]}
     older = asked - scored.keys() - text_keys
-    criteria += [Criterion(f"question.{key}", key, (), False, _question_reader(key)) for key in sorted(older)]
+    criteria += [AgreementCriterion(f"question.{key}", key, (), False, _question_reader(key)) for key in sorted(older)]
     findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
-    criteria.append(Criterion("rubric", gettext("Rubric adequacy"), findings, False, _read_findings))
+    criteria.append(AgreementCriterion("rubric", gettext("Rubric adequacy"), findings, False, _read_findings))
     wordings = ("generated", "corrected", "corrected-2")
-    criteria.append(Criterion("wording", gettext("Wording of the rubrics kept"), wordings, False, _read_wordings))
+    criteria.append(
+        AgreementCriterion("wording", gettext("Wording of the rubrics kept"), wordings, False, _read_wordings)
+    )
     if form.severities:
         levels = tuple(level.value for level in form.severities)
-        criteria.append(Criterion("severity", gettext("Rubric severity"), levels, True, _read_severities))
+        criteria.append(AgreementCriterion("severity", gettext("Rubric severity"), levels, True, _read_severities))
     if form.reasons:
         codes = tuple(reason.code for reason in form.reasons)
-        criteria.append(Criterion("reason", gettext("Reason for rejection"), codes, False, _read_reasons))
+        criteria.append(AgreementCriterion("reason", gettext("Reason for rejection"), codes, False, _read_reasons))
     return criteria
 
 
@@ -278,7 +280,7 @@ class Week:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PhysicianFigures:
     """One physician's work, including copies.
 
     minutes: median active minutes per case, over the `measured` cases.
@@ -308,7 +310,7 @@ class Figures:
 _ENDS = {State.APPROVED: Verdict.APPROVE, State.REJECTED: Verdict.REJECT}
 
 
-def figures(physician: User) -> Figures:
+def figures(physician: User) -> PhysicianFigures:
     """The figures of all of a physician's work.
 
     Calibration and repeats only count up to last Monday: a figure that changes right after an
@@ -334,7 +336,7 @@ def figures(physician: User) -> Figures:
         queries.match_answers(answers_from_json(first), answers_from_json(again))
         for first, again in _repeats(physician, monday)
     ]
-    return Figures(
+    return PhysicianFigures(
         stages=stages,
         minutes=median(durations) if durations else None,
         measured=len(durations),

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET, require_POST
 from review.access import visibility
 from review.cases import queries
 from review.charts import daily_bars, lines, scatter
-from review.charts.text_measure import Entry
+from review.charts.text_measure import LegendEntry
 from review.common.decorators import requires, signed_in_account
 from review.models import User
 from review.quality import activity, reliability
@@ -74,7 +74,7 @@ def progress_page(request: HttpRequest) -> HttpResponse:
         "stages": [stage for stage in State if not stage.final],
         "days": daily_bars.days(
             [(day.day, (day.reviews, day.closed)) for day in current.days],
-            [Entry(_("reviews submitted"), 0), Entry(_("cases closed"), 0, hollow=True)],
+            [LegendEntry(_("reviews submitted"), 0), LegendEntry(_("cases closed"), 0, hollow=True)],
             title=_("Reviews submitted and cases closed on each of the last 30 days."),
         ),
         "busy": any(day.reviews or day.closed for day in current.days),

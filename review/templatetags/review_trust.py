@@ -8,7 +8,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from review.charts import interval
-from review.quality.agreement import Estimate, MissingReason
+from review.quality.agreement import AgreementEstimate, MissingReason
 from review.quality.reliability import RaterPair, Share
 from review.rules import reading_time
 from review.rules.case_spec import CaseSpec
@@ -36,19 +36,19 @@ def pair_label(pair: str) -> Promise | str:
 
 
 @register.filter
-def why_undefined(estimate: Estimate) -> Promise | str:
+def why_undefined(estimate: AgreementEstimate) -> Promise | str:
     """Why a figure is undefined."""
     return UNDEFINED.get(str(estimate.why), "")
 
 
 @register.filter
-def why_no_interval(estimate: Estimate) -> Promise | str:
+def why_no_interval(estimate: AgreementEstimate) -> Promise | str:
     """Why a figure has no interval."""
     return NO_INTERVAL.get(str(estimate.why), "")
 
 
 @register.inclusion_tag("review/charts/mark.html")
-def interval_mark(estimate: Estimate) -> dict[str, object]:
+def interval_mark(estimate: AgreementEstimate) -> dict[str, object]:
     """`{% interval_mark line.agreement.kappa %}`: a dot with a whisker on a scale from 0 to 1."""
     return {"mark": interval.mark(estimate)}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from evaluation import registry
-from evaluation.published import Group, PaperColumn, PublishedRow, PublishedTable, filled
+from evaluation.published import PaperColumn, PublishedGroup, PublishedRow, PublishedTable, filled
 from generation.recipes.registry import names
 from mhb_site.benchmarks.mhb.published_results import FIGURE_3
 
@@ -57,7 +57,7 @@ def test_the_combined_rate_of_the_paper_is_the_pooled_one() -> None:
 
 
 def test_own_models_stand_beside_the_published_ones_of_their_group_with_its_mean() -> None:
-    groups = (Group("General"), Group("Medical", ("med",)))
+    groups = (PublishedGroup("General"), PublishedGroup("Medical", ("med",)))
     columns = (PaperColumn("F1", "f1"), PaperColumn("N", "bleu", measure="scored", digits=0, scale=1))
     rows = (PublishedRow("Old-Med", (0.5, 1200), "Medical"), PublishedRow("Old", (0.4, None), "General"))
     table = PublishedTable("Table 1", "A table", "Section 1", columns, rows, groups, means=True)

@@ -8,7 +8,7 @@ from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
 from generation.management.command_line import (
-    Step,
+    StepCommand,
     add_launch_options,
     paused_exit_code,
     start_job,
@@ -17,7 +17,7 @@ from generation.management.command_line import (
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Add a model to a finished run: same release, settings and judge. No other model is asked again."
 
     def add_options(self, parser: ArgumentParser) -> None:

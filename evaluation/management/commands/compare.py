@@ -6,11 +6,11 @@ from typing import Any
 from evaluation.interchange import comparing
 from evaluation.interchange.api import ComparedRunsSerializer
 from evaluation.runs.kind import RUNS
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = (
         "Compare two runs, model by model: rates on shared samples, the paired interval, and the samples that flipped."
     )

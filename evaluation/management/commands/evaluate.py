@@ -9,7 +9,7 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.serializers import RunSettingsSerializer, run_settings
 from evaluation.runs.settings import RunSettings
 from generation.management.command_line import (
-    Step,
+    StepCommand,
     add_launch_options,
     add_like_option,
     launch_body,
@@ -20,7 +20,7 @@ from generation.management.command_line import (
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Evaluate models on a release: a judge decides each rubric, or code reads the answers."
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 from evaluation.interchange import bundle
 from evaluation.runs.kind import RUNS
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Write a run as a bundle that verify_run checks and rerun repeats: answers, verdicts, settings, numbers, checksums."
 
     def add_options(self, parser: ArgumentParser) -> None:

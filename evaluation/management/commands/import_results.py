@@ -6,12 +6,12 @@ from typing import Any
 
 from evaluation.errors import WrongResults
 from evaluation.interchange import importing, rows
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.releases import queries as releases_queries
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Import verdicts made elsewhere (JSON Lines, a log of inspect-ai or lm-eval). Importing again adds nothing twice."
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -8,13 +8,13 @@ from django.core.management.base import CommandError
 from evaluation.runs import leaving, queries
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.tasks import work_on_job
 from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = (
         "Leave a model, or a judge of a panel, out of a run that goes on without it, or add it again. Safe to repeat."
     )

@@ -8,11 +8,11 @@ from django.core.management.base import CommandError
 from evaluation.playground import services
 from evaluation.playground.services import Asked
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = (
         "Show a prompt as it would be sent to an endpoint and, with --send, send it once. Without WHAT: what there is."
     )

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from evaluation.interchange import power
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.releases import queries as releases_queries
 from review.rules.permissions import OPERATOR, Can, require
 
@@ -26,7 +26,7 @@ def _models(text: str) -> int:
     return int(text)
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Expected interval widths and detectable differences of a release, before any model is asked."
 
     def add_options(self, parser: ArgumentParser) -> None:

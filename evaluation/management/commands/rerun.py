@@ -9,7 +9,7 @@ from evaluation.runs import services
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from generation.management.command_line import (
-    Step,
+    StepCommand,
     add_launch_options,
     paused_exit_code,
     start_job,
@@ -18,7 +18,7 @@ from generation.management.command_line import (
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = (
         "Repeat the run of a bundle with new calls: same release (by checksum), settings, seed and endpoints (by name)."
     )

@@ -4,11 +4,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from evaluation.judges import services
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Send a share of a finished run's responses to physicians, to validate its judge."
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -11,12 +11,12 @@ from django.db import DatabaseError
 
 from evaluation import registry
 from evaluation.interchange.programs import files, verify_run
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.recipes import registry as recipes
 from review.audit import exports
 
 
-class Command(Step):
+class Command(StepCommand):
     help = (
         "Check the bundle of a run: checksums, every number computed again, and for a run of this site whether the site "
         "wrote the bundle. Lists what differs."

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluation.protocol import Protocol, Rate
-from evaluation.reports.numbers.counting import Row
+from evaluation.reports.numbers.counting import RateRow
 
 Cell = tuple[str, str]  # data set, model
 MetricAverages = tuple[str, str, "Averages"]  # rate, variant, means
@@ -40,7 +40,7 @@ def averages(cells: Mapping[Cell, float | None]) -> Averages:
     )
 
 
-def averages_of(protocol: Protocol, rates: Iterable[Rate], overall: Iterable[Row]) -> tuple[MetricAverages, ...]:
+def averages_of(protocol: Protocol, rates: Iterable[Rate], overall: Iterable[RateRow]) -> tuple[MetricAverages, ...]:
     """(rate, variant, unweighted means), for variants with several models or data sets."""
     variants = {dataset.name: dataset.variant for dataset in protocol.datasets}
     result = []
@@ -74,7 +74,7 @@ class Contrast:
 
 
 def contrasts_of(
-    protocol: Protocol, rates: Sequence[Rate], overall: Iterable[Row], endpoints: Sequence[str]
+    protocol: Protocol, rates: Sequence[Rate], overall: Iterable[RateRow], endpoints: Sequence[str]
 ) -> tuple[Contrast, ...]:
     """The protocol's contrasts of which the run asked both data sets, by endpoint and rate."""
     rows = {(row.endpoint, row.dataset): row for row in overall}

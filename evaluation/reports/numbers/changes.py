@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from evaluation.metrics import Totals
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports.numbers.averages import mean
-from evaluation.reports.numbers.comparing import Comparison, compare_pair
+from evaluation.reports.numbers.comparing import ModelComparison, compare_pair
 from evaluation.reports.numbers.counting import unit_totals
 from evaluation.statistics.multiplicity import holm
 from evaluation.verdicts.selection import Ints
@@ -165,7 +165,7 @@ def _change(
 
 
 def _make_change(
-    compared: Comparison,
+    compared: ModelComparison,
     label: str,
     first: str,
     second: str,
@@ -210,7 +210,7 @@ def _over_models(
 
 def _pooled(
     table: VerdictTable, rate: Rate, units: Totals, shared: tuple[Ints, Ints], names: tuple[str, str], minimum: int
-) -> Comparison:
+) -> ModelComparison:
     """Compare two data sets over the answers of all models pooled.
 
     Without an interval and p unless all models have the same samples.

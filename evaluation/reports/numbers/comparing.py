@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import MeasuredRate, Totals
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.counting import Row, unit_groups, unit_totals, weighted_sums
+from evaluation.reports.numbers.counting import RateRow, unit_groups, unit_totals, weighted_sums
 from evaluation.statistics.bootstrap import cluster_bootstrap
 from evaluation.statistics.comparisons import mcnemar, paired_difference
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm_by_family, ranks
@@ -23,7 +23,7 @@ CELL_PAIRS = 45  # the pairs of ten models; with more, breakdowns are not compar
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ModelComparison:
     """The difference of two models' rates, first minus second, on samples in scope for both.
 
     A sample is in scope if it has a verdict that the rate does not exclude. A true negative is in
@@ -65,7 +65,7 @@ def compare(
     pooled: bool,
     minimum: int,
     role: Callable[[str, str], str] = lambda _rate, _dataset: EXPLORATORY,
-) -> list[Comparison]:
+) -> list[ModelComparison]:
     """Compare these pairs on every data set, with p adjusted by Holm.
 
     Planned comparisons are one family over all data sets, so that a plan errs in 5 % of studies;
@@ -86,7 +86,7 @@ def _compare_groups(
     pooled: bool,
     minimum: int,
     rows: Ints | None = None,
-) -> Iterator[list[Comparison]]:
+) -> Iterator[list[ModelComparison]]:
     """The comparisons on each data set, then on all pooled. `rows`: only these judgments."""
     units = unit_totals(table, rate, rows)
     for group in unit_groups(table, rate, rows, pooled=pooled):
@@ -110,7 +110,7 @@ def compare_cells(
     *,
     pooled: bool,
     minimum: int,
-) -> list[Comparison]:
+) -> list[ModelComparison]:
     """Compare these pairs for each value of a breakdown; none for more than `CELL_PAIRS` pairs.
 
     `values`: value -> its judgments. p is adjusted by Benjamini-Hochberg over all comparisons.
@@ -131,7 +131,7 @@ def compare_cells(
 
 def compare_pair(
     rate: Rate, first: Totals, second: Totals, clusters: Ints | None, labels: Mapping[str, str], minimum: int
-) -> Comparison:
+) -> ModelComparison:
     """Compare two sets of totals on the same units, over those in the scope of the rate for both.
 
     `clusters`: the cluster of each unit; None if each is its own. `labels`: data set and the names
@@ -154,7 +154,7 @@ def compare_pair(
     difference = paired_difference(first.hits, first.counted, second.hits, second.counted, minimum=minimum, either=True)
     are_independent = 0 < len(failures[0]) == len(first.hits)
     discordance = mcnemar(*failures) if are_independent and rate.is_proportion else None
-    return Comparison(
+    return ModelComparison(
         **fields,
         rates=(_share(first), _share(second)),
         difference=difference.difference,
@@ -180,7 +180,7 @@ def _model_totals(units: Totals, endpoint: int, group_units: Ints | slice) -> To
 
 def _compare_by_bootstrap(
     score: Score, first_totals: Totals, second_totals: Totals, fields: dict[str, Any], minimum: int
-) -> Comparison:
+) -> ModelComparison:
     """Compare mean scores by the cluster bootstrap.
 
     The interval is that of percentiles; p is twice the share of draws on the other side of 0.
@@ -207,7 +207,7 @@ def _compare_by_bootstrap(
         beyond = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
         p = min(1.0, 2 * (beyond + 1) / (len(differences) + 1))
     low, high = interval if interval is not None else (None, None)
-    return Comparison(**fields, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None)
+    return ModelComparison(**fields, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class Ranking:
 
 
 def rankings(
-    rate: Rate, rows: Sequence[Row], comparisons: Sequence[Comparison], *, lower_is_better: bool
+    rate: Rate, rows: Sequence[RateRow], comparisons: Sequence[ModelComparison], *, lower_is_better: bool
 ) -> list[Ranking]:
     """Rank the models on every data set. Models whose rate has no interval are not ranked."""
     result = []

@@ -26,7 +26,7 @@ from evaluation.verdicts.table import VerdictTable
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RateRow:
     """The result of one endpoint on one data set, overall or for one value of a facet.
 
     Data set 'combined' pools all data sets. `verdicts`: verdict -> count, including 'unjudged',
@@ -265,7 +265,7 @@ class Counting:
     pooled: bool
     minimum: int
 
-    def rows(self, table: VerdictTable, value: str = "", rows: Ints | None = None, *, label: str = "") -> list[Row]:
+    def rows(self, table: VerdictTable, value: str = "", rows: Ints | None = None, *, label: str = "") -> list[RateRow]:
         """A row for each model and data set.
 
         `rows`: the judgments with `value` of a breakdown. Breakdowns have no rates of control
@@ -290,7 +290,7 @@ class Counting:
                     by_rate |= {key: rate.pooling(part[key] for part in parts) for key, rate in by_rate.items()}
         names = [*table.datasets, *([COMBINED] if self.pooled else [])]
         return [
-            Row(table.endpoints[endpoint], name, value, label, verdicts[endpoint, name], rates[endpoint, name])
+            RateRow(table.endpoints[endpoint], name, value, label, verdicts[endpoint, name], rates[endpoint, name])
             for endpoint in range(len(table.endpoints))
             for name in names
         ]
@@ -323,7 +323,7 @@ def _counter(names: Sequence[str], counts: Iterable[int]) -> Counter[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class OutcomeCount:
     """How responses of one model on one data set ended, and how this outcome is counted.
 
     `kind`: judged, an outcome without an answer, or the reason why an answer has no verdict.
@@ -340,7 +340,7 @@ class Ending:
     rule: str
 
 
-def endings(table: VerdictTable, rules: Mapping[str, str]) -> list[Ending]:
+def endings(table: VerdictTable, rules: Mapping[str, str]) -> list[OutcomeCount]:
     """The endings that occurred, by model, data set and kind."""
     datasets, kinds = len(table.datasets), len(table.kinds)
     key = (table.endpoint * datasets + table.unit_dataset[table.unit]) * kinds + table.kind
@@ -365,5 +365,5 @@ def endings(table: VerdictTable, rules: Mapping[str, str]) -> list[Ending]:
                         int(counted[endpoint_position, dataset_position, kind_position]),
                     )
                     rule = failure_rule(rules, outcome)
-                    rows.append(Ending(endpoint, dataset, kind, responses, criteria_count, counted_count, rule))
+                    rows.append(OutcomeCount(endpoint, dataset, kind, responses, criteria_count, counted_count, rule))
     return rows

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.numbers import changes, comparing, counting, scoring
 from evaluation.reports.numbers.changes import Bottleneck, Change
-from evaluation.reports.numbers.comparing import Comparison, Ranking
-from evaluation.reports.numbers.counting import Counting, Ending, Row
+from evaluation.reports.numbers.comparing import ModelComparison, Ranking
+from evaluation.reports.numbers.counting import Counting, OutcomeCount, RateRow
 from evaluation.reports.numbers.held_out import HeldOutGap, held_out_gaps
 from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.verdicts.plans import Plan
@@ -60,12 +60,12 @@ class ReportNumbers:
 
     rates: tuple[Rate, ...]
     views: tuple[FacetView, ...]
-    overall: tuple[Row, ...]
-    facets: Mapping[str, tuple[Row, ...]]
+    overall: tuple[RateRow, ...]
+    facets: Mapping[str, tuple[RateRow, ...]]
     without: Mapping[str, int]
-    endings: tuple[Ending, ...]
-    comparisons: tuple[Comparison, ...]
-    cells: Mapping[str, tuple[Comparison, ...]]
+    endings: tuple[OutcomeCount, ...]
+    comparisons: tuple[ModelComparison, ...]
+    cells: Mapping[str, tuple[ModelComparison, ...]]
     rankings: tuple[Ranking, ...]
     failed: Mapping[str, int]
     samples: tuple[int, int]

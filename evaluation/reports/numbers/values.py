@@ -8,8 +8,8 @@ from evaluation.metrics import MeasuredRate
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports.numbers.averages import averages_of, contrasts_of
 from evaluation.reports.numbers.changes import Change
-from evaluation.reports.numbers.comparing import Comparison
-from evaluation.reports.numbers.counting import Row
+from evaluation.reports.numbers.comparing import ModelComparison
+from evaluation.reports.numbers.counting import RateRow
 from evaluation.reports.numbers.report_numbers import ReportNumbers
 from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
 from evaluation.verdicts.plans import PLANNED, Plan
@@ -77,7 +77,7 @@ def as_rate(rate: Rate) -> dict[str, Any]:
     }
 
 
-def as_comparison(comparison: Comparison) -> dict[str, Any]:
+def as_comparison(comparison: ModelComparison) -> dict[str, Any]:
     values = asdict(comparison)
     first, second = values.pop("rates")
     value = values.pop("value")
@@ -97,7 +97,7 @@ def as_change(change: Change) -> dict[str, Any]:
     return {**values, **values.pop("moves"), "first_rate": first, "second_rate": second}
 
 
-def as_row(row: Row) -> dict[str, Any]:
+def as_row(row: RateRow) -> dict[str, Any]:
     """All rates by name. The first is also given on its own, as once it was the only one."""
     return {
         "endpoint": row.endpoint,

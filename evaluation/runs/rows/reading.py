@@ -17,7 +17,7 @@ Rubrics = Sequence[tuple[int, Rubric]]  # (id, rubric)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ResponseReading:
     """What code found in an answer on one rubric. `decision`: None leaves it to the judge."""
 
     decision: Decision | None = None
@@ -36,12 +36,12 @@ class Reader:
 
     async def readings(
         self, row: Response, text: str, rubrics: Rubrics, earlier: chains.EarlierAnswers
-    ) -> dict[int, Reading]:
+    ) -> dict[int, ResponseReading]:
         """What code reads in an answer, by the id of the rubric; empty if only a judge decides."""
         if self._protocol.read is None and self._protocol.score is None:
             return {}
         sample, text = queries.sample_value(row.sample), readable(text)
-        found: dict[int, Reading] = await self._apart(
+        found: dict[int, ResponseReading] = await self._apart(
             _read, sample, row.variant, row.about, text, earlier or {}, rubrics
         )
         return found
@@ -93,7 +93,7 @@ def _read(
     text: str,
     earlier: Mapping[str, str],
     rubrics: Rubrics,
-) -> dict[int, Reading]:
+) -> dict[int, ResponseReading]:
     text = _compose(protocol, sample, variant, text, earlier)
     readings = {}
     for pk, rubric in rubrics:
@@ -101,7 +101,7 @@ def _read(
             decision = None if protocol.read is None else protocol.read(sample, rubric, variant, about, text)
             verdict = decision.verdict if decision else ""
             scores = {} if protocol.score is None else protocol.score(sample, rubric, variant, about, text, verdict)
-            readings[pk] = Reading(decision, _in_range(protocol, scores))
+            readings[pk] = ResponseReading(decision, _in_range(protocol, scores))
     return readings
 
 

@@ -19,8 +19,8 @@ from generation.llm.errors import (
     LLMError,
     NobodyListens,
     NotAllowed,
+    NotFound,
     NotReached,
-    NotThere,
     RateLimited,
     ServerError,
     StreamsOnly,
@@ -106,11 +106,11 @@ def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError
 def completion_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
     """The named error for a failed response to a completion or embeddings request."""
     if response.is_redirect:
-        return NotThere(_redirect_detail(response, api_key), http_status=response.status_code)
+        return NotFound(_redirect_detail(response, api_key), http_status=response.status_code)
     error = file_error(response, text, api_key)
     # The path or the model is wrong; elsewhere a file or a batch may be missing.
     if response.status_code in (404, 410) and type(error) is BadRequest and not speaks_of_format(error.detail):
-        return NotThere(error.detail, http_status=response.status_code)
+        return NotFound(error.detail, http_status=response.status_code)
     return error
 
 

@@ -18,7 +18,7 @@ from generation.llm.errors import (
     ContextTooLong,
     LLMError,
     NoCredit,
-    NotThere,
+    NotFound,
     RateLimited,
     ServerError,
     StreamsOnly,
@@ -114,7 +114,7 @@ CODES: Mapping[type[LLMError], str] = {
         invalid_api_key authentication_error invalid_authentication invalid_authentication_error unauthenticated
         unauthorized api_key_invalid invalid_key account_deactivated permission_denied permission_error incorrect_api_key
     """,
-    NotThere: """
+    NotFound: """
         model_not_found model_not_available model_decommissioned deployment_not_found unknown_model invalid_model
         model_does_not_exist no_such_model
     """,
@@ -157,7 +157,7 @@ WORDINGS: Mapping[type[LLMError], str] = {
     r"(?:json|decoding|grammar)|\bgrammar|xgrammar|outlines|llguidance|additionalproperties|requested parameters",
     StreamsOnly: r"only supports? (?:the )?stream|enable the stream|stream(?:ing)? (?:mode )?(?:is )?(?:required|mandatory)"
     r"|stream[^.]{0,30} (?:must be|has to be|should be|to) (?:set to )?true",
-    NotThere: r"not a valid model|no such model|model [^ ]{0,100} ?(?:does not exist|not found|is not available)",
+    NotFound: r"not a valid model|no such model|model [^ ]{0,100} ?(?:does not exist|not found|is not available)",
 }
 # Names of errors in the text of a proxy.
 NAMED = re.compile(r"\blitellm\.([A-Za-z]{1,60})")

@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import BaseModel, Field, field_validator
 
 from generation.llm.simulator.faults import FaultKind
-from generation.llm.types import SIMULATOR_FINGERPRINT, Image, Message, Text, decode_data_url
+from generation.llm.types import SIMULATOR_FINGERPRINT, ImagePart, Message, TextPart, decode_data_url
 
 CHARS_PER_TOKEN = 4
 
@@ -44,14 +44,14 @@ class _Message(BaseModel):
         return "\n".join(part.text for part in self.content if isinstance(part, _Text))
 
     @property
-    def images(self) -> tuple[Image, ...]:
+    def images(self) -> tuple[ImagePart, ...]:
         parts = () if isinstance(self.content, str) else self.content
-        return tuple(Image(part.image_url.url) for part in parts if isinstance(part, _Image))
+        return tuple(ImagePart(part.image_url.url) for part in parts if isinstance(part, _Image))
 
     @property
     def message(self) -> Message:
         """The message as scripts read it: its text, then its images."""
-        return Message(self.role, (Text(self.text), *self.images) if self.images else self.text)
+        return Message(self.role, (TextPart(self.text), *self.images) if self.images else self.text)
 
 
 class CompletionRequest(BaseModel):

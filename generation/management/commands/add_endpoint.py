@@ -6,7 +6,7 @@ from typing import Any
 
 from generation.endpoints import services
 from generation.llm.http.provider_words import DECISIONS
-from generation.management.command_line import Step, parse_amount
+from generation.management.command_line import StepCommand, parse_amount
 from generation.models import ENDPOINT_FIELDS, Endpoint
 from review.rules import json_nesting
 from review.rules.permissions import OPERATOR, Can, require
@@ -23,7 +23,7 @@ def parse_fields(text: str) -> dict[str, Any]:
     return fields
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Add an endpoint: a model at an OpenAI-compatible address."
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -3,12 +3,12 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.outcomes import attempts
 from generation.recipes import registry
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Show how many attempts approval took, by trap, prompt and generator."
 
     def add_options(self, parser: ArgumentParser) -> None:

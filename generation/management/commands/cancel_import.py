@@ -3,14 +3,14 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.models import ImportStatus
 from generation.sources import queries
 from generation.sources import services as sources_services
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Cancel an import; records already added stay. Without a number, list the imports that can be cancelled."
 
     def add_options(self, parser: ArgumentParser) -> None:

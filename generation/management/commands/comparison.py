@@ -5,10 +5,10 @@ from typing import Any
 
 from generation import errors
 from generation.comparisons import queries as comparisons
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Compare the results of two prompt sets on the same records."
 
     def add_options(self, parser: ArgumentParser) -> None:

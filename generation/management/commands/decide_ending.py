@@ -6,11 +6,11 @@ from typing import Any
 
 from generation.endpoints import queries, services
 from generation.llm.http.provider_words import DECISIONS
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = (
         "Decide what an unknown ending (finish reason) of an endpoint's replies means, or list those to decide. Retry"
         " failed rows afterwards: what is paid for is read again."

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.models import ReleasedSample
 from generation.releases import export, exporters, queries
 from review.rules.permissions import OPERATOR, Can, require
@@ -14,7 +14,7 @@ from review.rules.permissions import OPERATOR, Can, require
 NOTICE = "The text of {} must not be published, and this export contains it. Share an export made with --by-reference."
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Write a release as files, with data card, manifest and checksums. The same release gives the same bytes."
 
     def add_options(self, parser: ArgumentParser) -> None:

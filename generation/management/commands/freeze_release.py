@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation.management.command_line import POLL, Step, readable
+from generation.management.command_line import POLL, StepCommand, readable
 from generation.models.work import Work
 from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
@@ -23,7 +23,7 @@ def parse_condition(text: str) -> tuple[str, str]:
     return name, value
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Freeze approved samples of a benchmark as the next version of a release; first prints what goes in."
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from generation.batches.serializers import BatchSettingsSerializer, batch_settin
 from generation.comparisons.api import ComparisonSettingsSerializer
 from generation.errors import UnknownCheck, WrongPlan
 from generation.management.command_line import (
-    Step,
+    StepCommand,
     add_launch_options,
     add_like_option,
     launch_body,
@@ -30,7 +30,7 @@ from generation.recipes import registry
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Launch a batch: run the benchmark's recipe over records of a source."
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from generation.management.command_line import POLL, Step
+from generation.management.command_line import POLL, StepCommand
 from generation.models import ImportRefusal
 from generation.models.work import Work
 from generation.sources import importers, own_tables, services
@@ -14,7 +14,7 @@ from generation.sources.own_tables import OwnTable
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Import a published data set into a source. Importing a file again adds nothing twice."
 
     def add_options(self, parser: ArgumentParser) -> None:

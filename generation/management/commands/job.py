@@ -8,7 +8,7 @@ from typing import Any, Literal
 from django.core.management.base import CommandError
 
 from generation.jobs import kinds, life_cycle, services
-from generation.management.command_line import Step, parse_amount, parse_call_count
+from generation.management.command_line import StepCommand, parse_amount, parse_call_count
 from generation.models import Job
 from generation.tasks import work_on_job
 from generation.trials import checking
@@ -41,7 +41,7 @@ def _parse_job(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-class Command(Step):
+class Command(StepCommand):
     help = (
         "Pause, resume or cancel a batch or a run, retry failed rows, change its budget, or 'adapt' endpoints that refuse "
         "what it sends: no temperature, another name of the limit, no provider batches. Safe to repeat."

@@ -4,12 +4,12 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.prompts import services
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Load a folder of prompt files as the next version of a set, for example a paper's own wording."
 
     def add_options(self, parser: ArgumentParser) -> None:

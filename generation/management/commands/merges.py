@@ -5,14 +5,14 @@ from typing import Any
 
 from generation import errors, tasks
 from generation.batches.kind import BATCHES
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.merges import queries, services
 from generation.models import Draft
 from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "List the merges of a batch; undo one (--undo), or merge two drafts (--merge)."
 
     def add_options(self, parser: ArgumentParser) -> None:

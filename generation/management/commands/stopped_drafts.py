@@ -4,12 +4,12 @@ from argparse import ArgumentParser
 from typing import Any
 
 from generation.batches import services
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.models import Draft
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "List the drafts stopped by a check; send one to review (--let-through) or discard it."
 
     def add_options(self, parser: ArgumentParser) -> None:

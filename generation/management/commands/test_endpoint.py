@@ -5,12 +5,12 @@ from dataclasses import asdict
 from typing import Any
 
 from generation.endpoints import queries, testing
-from generation.management.command_line import Step
-from generation.trials.findings import Finding
+from generation.management.command_line import StepCommand
+from generation.trials.findings import TrialFinding
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = (
         "Ask an endpoint one question as jobs ask: latency, tokens, structured output, cost. Exit code 1 if it does not "
         "answer, or cannot do what jobs ask for."
@@ -29,6 +29,6 @@ class Command(Step):
             **asdict(result),
             "price_in": endpoint.price_in,
             "price_out": endpoint.price_out,
-            "findings": [f"{Finding(**each).words} {each['detail']}".strip() for each in result.findings],
+            "findings": [f"{TrialFinding(**each).words} {each['detail']}".strip() for each in result.findings],
             "failed": int(not result.answered or bool(result.findings)),
         }

@@ -10,12 +10,12 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.releases.exporters.programs import verify_release
 from review.audit import exports
 
 
-class Command(Step):
+class Command(StepCommand):
     help = "Check an exported release: checksums, agreement, audit trail, and whether this site wrote it, if it is its own."
     requires_system_checks = []
 

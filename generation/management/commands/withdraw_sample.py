@@ -3,13 +3,13 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation.management.command_line import Step
+from generation.management.command_line import StepCommand
 from generation.models import Release
 from generation.samples import errata
 from review.rules.permissions import OPERATOR, Can, require
 
 
-class Command(Step):
+class Command(StepCommand):
     help = (
         "Withdraw an approved sample: it is left out of later releases, and releases that contain it show an erratum."
     )

@@ -11,12 +11,12 @@ from typing import Any
 from django.db.models import F, Sum
 
 from generation.models import BatchRole, PromptSet, SampleVersion
-from generation.releases.freezing.content import CHUNK, Totals
+from generation.releases.freezing.content import CHUNK, ReleaseTotals
 from generation.samples.validity import validity
 from review.models import ActiveInterval, User
 
 
-def card_facts(benchmark: str, totals: Totals, cases: Sequence[int]) -> dict[str, Any]:
+def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> dict[str, Any]:
     """Collect the data card's facts.
 
     These are the models by role, the roles by model family, the prompts and a team's own sets of

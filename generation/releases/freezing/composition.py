@@ -104,20 +104,20 @@ class Composition:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SampleSelection:
     """A version that goes into a release, and its split."""
 
     version_id: int
     split: str
 
 
-class ChoiceList(Sequence[Choice]):
+class ChoiceList(Sequence[SampleSelection]):
     """Choices in order, in nine bytes each, because there may be a million of them.
 
     `ids`: their versions.
     """
 
-    def __init__(self, choices: Iterable[Choice]) -> None:
+    def __init__(self, choices: Iterable[SampleSelection]) -> None:
         self.ids = array("q")
         self._held_out = bytearray()
         for choice in choices:
@@ -128,14 +128,14 @@ class ChoiceList(Sequence[Choice]):
         return len(self.ids)
 
     @overload
-    def __getitem__(self, at: int) -> Choice: ...
+    def __getitem__(self, at: int) -> SampleSelection: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Choice]: ...
-    def __getitem__(self, at: int | slice) -> Choice | list[Choice]:
+    def __getitem__(self, at: slice) -> list[SampleSelection]: ...
+    def __getitem__(self, at: int | slice) -> SampleSelection | list[SampleSelection]:
         if isinstance(at, slice):
             return [self[position] for position in range(*at.indices(len(self)))]
         split = ReleasedSample.Split.HELD_OUT if self._held_out[at] else ReleasedSample.Split.PUBLIC
-        return Choice(self.ids[at], split)
+        return SampleSelection(self.ids[at], split)
 
 
 def versions_with_reason(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
@@ -264,7 +264,7 @@ def _rows_with_draw(
         yield (final_reason, *values, 1)
 
 
-def choices(benchmark: str, composition: Composition) -> Iterator[Choice]:
+def choices(benchmark: str, composition: Composition) -> Iterator[SampleSelection]:
     """The samples that go in, in order."""
     rows = versions_with_reason(benchmark, composition).filter(Q(reason="")).order_by("sample_id")
     chosen_configuration, record_draw = _draw(benchmark, composition)
@@ -277,4 +277,4 @@ def choices(benchmark: str, composition: Composition) -> Iterator[Choice]:
         if record_draw is not None and not record_draw.includes(group, source, external_id):
             continue
         held_out = composition.held_out and composition.holds_out(source, external_id)
-        yield Choice(pk, ReleasedSample.Split.HELD_OUT if held_out else ReleasedSample.Split.PUBLIC)
+        yield SampleSelection(pk, ReleasedSample.Split.HELD_OUT if held_out else ReleasedSample.Split.PUBLIC)

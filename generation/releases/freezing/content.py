@@ -10,7 +10,7 @@ from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, 
 from generation.recipes import registry
 from generation.recipes.recipe import Term
 from generation.releases.exporters.base import canonical
-from generation.releases.freezing.composition import Choice
+from generation.releases.freezing.composition import SampleSelection
 from generation.sources import queries as sources_queries
 from review.access.visibility import counted_reviews
 from review.rules.state_machine import NOT_SAMPLED, Ground
@@ -29,7 +29,7 @@ Facets = tuple[tuple[str, str], ...]  # (name, value) pairs under which one rubr
 class FrozenSample:
     """One sample as it is released, with its export object; `facets`: those of each rubric."""
 
-    choice: Choice
+    choice: SampleSelection
     case_id: int
     source_id: int
     batch_id: int
@@ -65,7 +65,7 @@ class FacetCache:
 
 
 def frozen_samples(
-    benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], canary: str
+    benchmark: str, chosen: Sequence[SampleSelection], terms: tuple[Term, ...], canary: str
 ) -> Iterator[FrozenSample]:
     """The chosen samples, in order."""
     sources = {source.pk: source for source in Source.objects.all()}
@@ -168,7 +168,7 @@ def _export_object(
     }, per_rubric
 
 
-class Totals:
+class ReleaseTotals:
     """Counts of a release: samples and rubrics by task and facet value.
 
     Also how samples were made and reviewed.

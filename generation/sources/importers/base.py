@@ -87,7 +87,7 @@ class Row:
     match: str = ""
     references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facets: Mapping[str, str] = field(default_factory=dict)
-    images: "tuple[Picture, ...]" = field(default=(), compare=False)
+    images: "tuple[RecordImage, ...]" = field(default=(), compare=False)
     values: tuple[tuple[str, str], ...] = ()
     encoded: tuple[str, str] | None = field(default=None, compare=False, repr=False)
 
@@ -124,7 +124,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class RecordImage:
     """An image of a row, not yet read. `read` raises Malformed.
 
     Images are read one at a time, when the row is imported. `identity`: equal for the same image of

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from generation.sources.importers.base import LimitsExceeded, Malformed, Picture, WrongFormat
+from generation.sources.importers.base import LimitsExceeded, Malformed, RecordImage, WrongFormat
 
 # Bytes; images are checked again when decoded (generation.images.checks).
 MAX_IMAGE_FILE = 32 * 2**20
@@ -56,7 +56,7 @@ class Bundle:
         self._by_name: dict[str, list[str]] | None = None
         self._has_images = False  # not looked yet
 
-    def picture(self, name: str, *folders: str) -> Picture:
+    def picture(self, name: str, *folders: str) -> RecordImage:
         """The image that a row names: in one of `folders`, in `images` there, or anywhere.
 
         Raises Malformed if the name leads out of the data set, WrongFormat if it has no image.
@@ -69,7 +69,7 @@ class Bundle:
         if not self._has_images:
             self._require_images(name)
             self._has_images = True
-        return Picture(name, lambda: self._image(safe_name, folders), safe_name)
+        return RecordImage(name, lambda: self._image(safe_name, folders), safe_name)
 
     def _require_images(self, name: str) -> None:
         """Say once that there is no image at all, instead of refusing every row."""
@@ -109,7 +109,7 @@ class Bundle:
         return [paths] if paths else []
 
 
-def inline_picture(name: str, data: bytes | None) -> Picture:
+def inline_picture(name: str, data: bytes | None) -> RecordImage:
     """An image embedded in the row."""
 
     def read() -> bytes:
@@ -117,7 +117,7 @@ def inline_picture(name: str, data: bytes | None) -> Picture:
             raise Malformed("It is missing.")
         return data
 
-    return Picture(name, read, hashlib.sha256(data).hexdigest() if data else "")
+    return RecordImage(name, read, hashlib.sha256(data).hexdigest() if data else "")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from generation.sources.importers.base import (
     ZIP_ARCHIVE,
     Layout,
     Malformed,
-    Picture,
+    RecordImage,
     Refusal,
     Row,
     gettext_noop,
@@ -97,7 +97,7 @@ def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split:
     )
 
 
-def _pictures(record: dict[str, Any], bundle: Bundle, folder: str) -> list[Picture]:
+def _pictures(record: dict[str, Any], bundle: Bundle, folder: str) -> list[RecordImage]:
     embedded = [image for key in _IMAGE_KEYS if (image := embedded_image(record.get(key))) is not None]
     if embedded:
         return [inline_picture(name or f"{place}", data) for place, (name, data) in enumerate(embedded, 1)]

@@ -24,7 +24,7 @@ from generation.sources.importers.base import (
     ZIP_ARCHIVE,
     Layout,
     Malformed,
-    Picture,
+    RecordImage,
     Refusal,
     Row,
     WrongFormat,
@@ -160,7 +160,7 @@ def _row(where: str, record: dict[str, Any], number: int, bundle: Bundle, file: 
     )
 
 
-def _picture(record: dict[str, Any], bundle: Bundle, file: DataFile, split: str) -> Picture:
+def _picture(record: dict[str, Any], bundle: Bundle, file: DataFile, split: str) -> RecordImage:
     image = record.get("image")
     if not isinstance(image, str):
         return inline_picture(*(embedded_image(image) or ("", None)))

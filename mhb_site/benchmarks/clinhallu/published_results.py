@@ -4,11 +4,14 @@ The numbers of Table 2 are those of the README of the released code (Apache-2.0)
 blank in our copy of the paper, which has no page numbers either: a table is placed by its section.
 """
 
-from evaluation.published import Group, Measure, PaperColumn, PublishedRow, PublishedTable
+from evaluation.published import Measure, PaperColumn, PublishedGroup, PublishedRow, PublishedTable
 from mhb_site.benchmarks.clinhallu.protocol import FREE, REP_K, REP_V, REP_VK
 
 CLOSED, OPEN = "Closed models", "Open models"
-GROUPS = (Group(CLOSED, ("gpt", "claude", "gemini", "grok", "flash", "plus", "-max", "o3", "o4")), Group(OPEN))
+GROUPS = (
+    PublishedGroup(CLOSED, ("gpt", "claude", "gemini", "grok", "flash", "plus", "-max", "o3", "o4")),
+    PublishedGroup(OPEN),
+)
 DATASETS = {"vqa-rad": "VQA-RAD", "pathvqa": "PathVQA", "medframeqa": "MedFrameQA", "medxpertqa": "MedXpertQA"}
 METRICS = {"acc": ("Acc", "accuracy", FREE), "h_v": ("H^V", "h_visual", REP_K), "h_k": ("H^K", "h_knowledge", REP_V),
            "h_r": ("H^R", "h_reasoning", REP_VK)}  # fmt: skip

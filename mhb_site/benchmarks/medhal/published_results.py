@@ -3,14 +3,14 @@
 Our copy of the paper has no page numbers, so a table is placed by its section.
 """
 
-from evaluation.published import Group, PaperColumn, PublishedRow, PublishedTable
+from evaluation.published import PaperColumn, PublishedGroup, PublishedRow, PublishedTable
 from mhb_site.benchmarks.medhal.taxonomy import LENGTHS
 
 GENERAL, MEDICAL, EVALUATOR = "General", "Medical", "Evaluator"
 GROUPS = (
-    Group(GENERAL),
-    Group(MEDICAL, ("med", "bio", "clinic")),
-    Group(EVALUATOR, ("prometheus", "halloumi", "judge")),
+    PublishedGroup(GENERAL),
+    PublishedGroup(MEDICAL, ("med", "bio", "clinic")),
+    PublishedGroup(EVALUATOR, ("prometheus", "halloumi", "judge")),
 )
 CLASS = "positive: factual, as in the released code"
 

@@ -4,11 +4,11 @@ Its tables are separate files that we do not have, and it has no page numbers: t
 named by their labels in the source.
 """
 
-from evaluation.published import Group, PaperColumn, PublishedRow, PublishedTable
+from evaluation.published import PaperColumn, PublishedGroup, PublishedRow, PublishedTable
 from mhb_site.benchmarks.medhallu.taxonomy import DIFFICULTIES, TERMS
 
 GENERAL, MEDICAL = "General LLMs", "Medical fine-tuned LLMs"
-GROUPS = (Group(GENERAL), Group(MEDICAL, ("med", "bio", "clinic", "doctor", "meditron")))
+GROUPS = (PublishedGroup(GENERAL), PublishedGroup(MEDICAL, ("med", "bio", "clinic", "doctor", "meditron")))
 PLAIN, KNOWLEDGE = "plain", "knowledge"
 SETTINGS = {PLAIN: "Without knowledge", KNOWLEDGE: "With knowledge"}
 

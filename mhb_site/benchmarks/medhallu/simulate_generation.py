@@ -48,7 +48,7 @@ LEVEL_WORDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PromptedClaim:
     """A false claim, before the words of its level; claims of the same meaning share a `key`."""
 
     key: str
@@ -56,19 +56,19 @@ class Claim:
     words: str
 
 
-CLAIMS: tuple[Claim, ...] = (
-    Claim("reverse", "MQ", "yet the opposite held"),
-    Claim("group", "MQ", "though only in younger people"),
-    Claim("outcome", "MQ", "while survival alone was affected"),
-    Claim("time", "MQ", "but only within the first week"),
-    Claim("exception", "II", "and no exception was seen"),
-    Claim("condition", "II", "under all conditions alike"),
-    Claim("harm", "II", "and without any harm"),
-    Claim("mechanism", "MP", "because sodium channels were blocked"),
-    Claim("pathogen", "MP", "owing to an unnoticed infection"),
-    Claim("hormone", "MP", "as cortisol secretion fell"),
-    Claim("trial", "MF", "as a blinded trial confirmed"),
-    Claim("registry", "MF", "as a national registry confirmed"),
+CLAIMS: tuple[PromptedClaim, ...] = (
+    PromptedClaim("reverse", "MQ", "yet the opposite held"),
+    PromptedClaim("group", "MQ", "though only in younger people"),
+    PromptedClaim("outcome", "MQ", "while survival alone was affected"),
+    PromptedClaim("time", "MQ", "but only within the first week"),
+    PromptedClaim("exception", "II", "and no exception was seen"),
+    PromptedClaim("condition", "II", "under all conditions alike"),
+    PromptedClaim("harm", "II", "and without any harm"),
+    PromptedClaim("mechanism", "MP", "because sodium channels were blocked"),
+    PromptedClaim("pathogen", "MP", "owing to an unnoticed infection"),
+    PromptedClaim("hormone", "MP", "as cortisol secretion fell"),
+    PromptedClaim("trial", "MF", "as a blinded trial confirmed"),
+    PromptedClaim("registry", "MF", "as a national registry confirmed"),
 )
 # The beginnings of paraphrases, one per candidate; single words, so that the length stays within
 # limits.
@@ -248,7 +248,7 @@ def _candidate(question: str, truth: str, place: int, seed: int) -> dict[str, st
     }
 
 
-def _ordered_claims(question: str, seed: int) -> list[Claim]:
+def _ordered_claims(question: str, seed: int) -> list[PromptedClaim]:
     return sorted(CLAIMS, key=lambda claim: chance(seed, "order", question, claim.key))
 
 
@@ -270,7 +270,7 @@ _PLANTED_CLAIM = re.compile(
 )
 
 
-def _claim_in(text: str) -> Claim | None:
+def _claim_in(text: str) -> PromptedClaim | None:
     """The claim planted in a text; a justification after it (released prompt) is ignored."""
     match = _PLANTED_CLAIM.search(text.partition("\n")[0])
     return next((claim for claim in CLAIMS if match and claim.words == match[1].lower()), None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Agreement:
+class CommitteeAgreement:
     """Counts of score pairs, one judge's and the other's; and how often a judge gave no score."""
 
     pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -18,8 +18,8 @@ class Agreement:
         if len(values) == 2:
             self.pairs[values[0], values[1]] += 1
 
-    def __add__(self, other: "Agreement") -> "Agreement":
-        return Agreement(self.pairs + other.pairs, self.not_scored + other.not_scored)
+    def __add__(self, other: "CommitteeAgreement") -> "CommitteeAgreement":
+        return CommitteeAgreement(self.pairs + other.pairs, self.not_scored + other.not_scored)
 
     @property
     def weighted_kappa(self) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from mhb_site.benchmarks.medmistake import conversation
-from mhb_site.benchmarks.medmistake.committee_agreement import Agreement
+from mhb_site.benchmarks.medmistake.committee_agreement import CommitteeAgreement
 from mhb_site.benchmarks.medmistake.dimensions import all_dimensions
 from mhb_site.benchmarks.medmistake.review import SPEAKERS, invented_values, turn_mark
 from review.rules.blocks import Block, Dialogue, Table, Turn
@@ -87,7 +87,7 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     merged: Counter[str] = Counter()
     categories: Counter[str] = Counter()
     risks: Counter[str] = Counter()
-    scores: dict[str, Agreement] = defaultdict(Agreement)
+    scores: dict[str, CommitteeAgreement] = defaultdict(CommitteeAgreement)
     tested: Counter[str] = Counter()
     repeated: Counter[str] = Counter()
     seen_conversations: set[int] = set()
@@ -124,7 +124,7 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
         columns = (_("Category"), _("Different mistakes"), _("Repeated by a target"), _("Share"))
         blocks.append(Table(_("Mistakes repeated by a target, by category (Figure 3)"), columns, rows))
     if scores:
-        pooled = sum(scores.values(), Agreement())
+        pooled = sum(scores.values(), CommitteeAgreement())
         lines = [(dimension.key, scores[dimension.key]) for dimension in all_dimensions() if dimension.key in scores]
         blocks.append(
             Table(
@@ -143,7 +143,7 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     return blocks
 
 
-def _count_agreement(scores: Mapping[str, Mapping[str, Any]], counts: dict[str, Agreement]) -> None:
+def _count_agreement(scores: Mapping[str, Mapping[str, Any]], counts: dict[str, CommitteeAgreement]) -> None:
     one, other = (scores.get(judge, {}) for judge in conversation.JUDGES)
     if not (one or other):
         return

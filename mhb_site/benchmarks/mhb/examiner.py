@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipes.prompts import read_prompt
-from generation.recipes.recipe import Check, Draft, Finding, Models
+from generation.recipes.recipe import Check, CheckFinding, Draft, Models
 from review.rules.blocks import Block, Table
 
 EXAMINE = read_prompt(Path(__file__).parent / "prompts" / "examine.md")
@@ -69,21 +69,21 @@ def role_prompts(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
     return ((ROLE, EXAMINE.label),)
 
 
-def find_giveaway(draft: Draft) -> Finding | None:
+def find_giveaway(draft: Draft) -> CheckFinding | None:
     """The finding that the text gives the trap away."""
     reply = draft.data.get("examined")
     if not reply or not reply["gives_away"]:
         return None
-    return Finding(GIVES_AWAY, f"“{reply['words'][:MAX_QUOTE]}” {reply['why'][:MAX_QUOTE]}".strip())
+    return CheckFinding(GIVES_AWAY, f"“{reply['words'][:MAX_QUOTE]}” {reply['why'][:MAX_QUOTE]}".strip())
 
 
-def find_existing(draft: Draft) -> Finding | None:
+def find_existing(draft: Draft) -> CheckFinding | None:
     """The finding that something meant to be invented exists."""
     reply = draft.data.get("examined")
     if not reply or not reply["existing"]:
         return None
     inventions = (f"{trap['code'][:20]} {trap['name'][:200]}: {trap['what'][:MAX_QUOTE]}" for trap in reply["existing"])
-    return Finding(EXISTS, "; ".join(inventions))
+    return CheckFinding(EXISTS, "; ".join(inventions))
 
 
 def examiner_table(examined: Mapping[str, Any]) -> Block:

@@ -15,8 +15,8 @@ from generation.llm.types import Request
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import (
     Check,
+    CheckFinding,
     Draft,
-    Finding,
     ModelRole,
     Models,
     NewRubric,
@@ -231,15 +231,15 @@ def _needs_answer_check(draft: Draft) -> bool:
     return "answerable" in draft.checks and draft.record.content["kind"] == "report"
 
 
-def find_answer_in_report(draft: Draft) -> Finding | None:
+def find_answer_in_report(draft: Draft) -> CheckFinding | None:
     """The finding that the report answers the question, with the answer and where it is."""
     reply = draft.data.get("answerable")
     if not reply or not reply["answerable"]:
         return None
-    return Finding("answerable", f"{reply['answer'][:MAX_FIELD]} [{reply['where'][:MAX_FIELD]}]")
+    return CheckFinding("answerable", f"{reply['answer'][:MAX_FIELD]} [{reply['where'][:MAX_FIELD]}]")
 
 
-def find_giveaway(draft: Draft) -> Finding | None:
+def find_giveaway(draft: Draft) -> CheckFinding | None:
     """The finding that the text shown to models contains a criterion, or what is true instead."""
     content = draft.data["content"]
     if content["task"] == "dialogue":
@@ -251,7 +251,7 @@ def find_giveaway(draft: Draft) -> Finding | None:
     for secret, share in secrets:
         leak = longest_leak(secret, text, source=source, min_share=share)
         if leak is not None:
-            return Finding("leak", f"“{leak.words}” ({secret})")
+            return CheckFinding("leak", f"“{leak.words}” ({secret})")
     return None
 
 
@@ -306,14 +306,14 @@ def _data_card(draft: Draft) -> dict[str, str]:
     return entries
 
 
-def find_restated_criteria(draft: Draft) -> Finding | None:
+def find_restated_criteria(draft: Draft) -> CheckFinding | None:
     """The finding that two criteria of the same polarity and traps say nearly the same."""
     rubrics = draft.data["rubrics"]
     for (number, rubric), (other_number, other) in combinations(enumerate(rubrics, 1), 2):
         same = rubric.get("polarity") == other.get("polarity") and set(rubric["traps"]) == set(other["traps"])
         if same and (share := word_overlap(rubric["criterion"], other["criterion"])) >= RESTATED_SHARE:
             wordings = f"{rubric['criterion']} / {other['criterion']}"
-            return Finding("restated", f"R{number}, R{other_number}: {share:.0%} ({wordings})")
+            return CheckFinding("restated", f"R{number}, R{other_number}: {share:.0%} ({wordings})")
     return None
 
 

@@ -23,7 +23,7 @@ from mhb_site.benchmarks.medmistake import (
     simulate_conversation,
     taxonomy,
 )
-from mhb_site.benchmarks.medmistake.committee_agreement import Agreement
+from mhb_site.benchmarks.medmistake.committee_agreement import CommitteeAgreement
 from mhb_site.benchmarks.medmistake.taxonomy import NAMES, TERMS
 from review.rules.blocks import Dialogue, Table
 from tests.benchmarks.medmistake.conversations import cases
@@ -353,7 +353,7 @@ def test_every_score_and_every_risk_has_a_meaning_that_the_prompts_share_with_th
 
 
 def test_the_agreement_of_the_judges_is_a_weighted_kappa() -> None:
-    agreement = Agreement()
+    agreement = CommitteeAgreement()
     for pair, n in (((1, 1), 4), ((2, 2), 3), ((3, 4), 2), ((4, 4), 5), ((1, 4), 1)):
         for _ in range(n):
             agreement.add(pair, not_scored=0)
@@ -361,8 +361,8 @@ def test_the_agreement_of_the_judges_is_a_weighted_kappa() -> None:
     first, second = {1: 5, 2: 3, 3: 2, 4: 5}, {1: 4, 2: 3, 4: 8}
     expected = sum((a - b) ** 2 * n * m for a, n in first.items() for b, m in second.items()) / 15
     assert agreement.weighted_kappa == pytest.approx(1 - 11 / expected)
-    assert Agreement().weighted_kappa is None
-    same = Agreement()
+    assert CommitteeAgreement().weighted_kappa is None
+    same = CommitteeAgreement()
     same.add((4, 4), not_scored=1)
     assert same.cells() == ("1", "1", "–", "0.00", "1")
 

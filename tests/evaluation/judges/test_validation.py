@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from evaluation import errors
 from evaluation.judges import content, queries, services, summary
-from evaluation.judges.draw import Amount, allocation, draw, parse_amount
+from evaluation.judges.draw import DrawSize, allocation, draw, parse_amount
 from evaluation.models import Judgment, Response, Run, RunEndpoint, Validation, ValidationItem
 from evaluation.reports import documents, formats
 from evaluation.reports import queries as reports_queries
@@ -102,11 +102,11 @@ def answer_queue(physicians: list[User], answer_to: Any) -> None:
 @pytest.mark.plain
 def test_strata_are_drawn_alike_and_weighted_back() -> None:
     population = [(n, ("m", n % 50 == 0)) for n in range(500)]
-    items = draw(population, Amount(30), seed=1)
+    items = draw(population, DrawSize(30), seed=1)
     assert Counter(item.weight for item in items) == {1.0: 10, 490 / 20: 20}
     assert sum(item.weight for item in items) == pytest.approx(500)
-    assert items == draw(population[::-1], Amount(30), seed=1)
-    assert items != draw(population, Amount(30), seed=2)
+    assert items == draw(population[::-1], DrawSize(30), seed=1)
+    assert items != draw(population, DrawSize(30), seed=2)
     rare = [item.pk % 50 == 0 for item in items]
     assert rare != sorted(rare)  # the order does not reveal the stratum
     assert allocation({"a": 2, "b": 100}, 7) == {"a": 2, "b": 5}
@@ -120,7 +120,7 @@ def test_a_share_is_drawn_of_each_stratum() -> None:
     assert Counter(item.weight for item in items) == {10.0: 50}
     assert parse_amount("10%").per_stratum({"a": 300, "b": 4}) == {"a": 30, "b": 1}, "at least one of a rare stratum"
     assert parse_amount("100%").per_stratum({"a": 300, "b": 4}) == {"a": 300, "b": 4}
-    assert parse_amount("7") == Amount(7)
+    assert parse_amount("7") == DrawSize(7)
     for invalid in ("", "0%", "0.00%", "101%", "-5", "10 percent", "1e3", "10%%", "%"):
         with pytest.raises(ValueError, match="^" + re.escape(invalid)):
             parse_amount(invalid)

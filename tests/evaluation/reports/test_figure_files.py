@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from evaluation.models import Run
 from evaluation.reports import figure_files, queries
-from evaluation.reports.figures import Figures, figures
+from evaluation.reports.figures import ReportFigures, figures
 from evaluation.statistics.intervals import MINIMUM
 from generation.models import Endpoint
 from review.charts.standalone import palette, svg
@@ -34,11 +34,11 @@ def run() -> Run:
     return judged_run(release, "one", "two")
 
 
-def figures_of(run: Run) -> Figures:
+def figures_of(run: Run) -> ReportFigures:
     return figures(queries.report(run), lambda *_asked: "#")
 
 
-def names(shown: Figures) -> list[str]:
+def names(shown: ReportFigures) -> list[str]:
     radars = [chart.name for section in shown.sections for chart in section.radars]
     heats = [chart.name for section in shown.sections for chart in section.heats]
     return [chart.name for chart in shown.bars] + radars + heats

@@ -87,7 +87,7 @@ def expected_counts(model: str, *, hinted: bool, of_level: str = "") -> Counter[
     return Counter(expected_verdict(model, at, hinted=hinted) for at in range(COUNT) if of_level in ("", level(at)))
 
 
-def row(report: reports_queries.Report, endpoint: str, dataset: str, value: str = "") -> reports_queries.Row:
+def row(report: reports_queries.Report, endpoint: str, dataset: str, value: str = "") -> reports_queries.RateRow:
     rows = report.facets["level"] if value else report.overall
     [match] = [row for row in rows if (row.endpoint, row.dataset, row.value) == (endpoint, dataset, value)]
     return match

@@ -294,7 +294,7 @@ def test_a_wrong_address_can_be_corrected_until_the_endpoint_has_answered(source
     generator = endpoint(f"{models}/v2")
     batch = run_batch(source, generator, 1)
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
-    assert {call.error for call in calls(batch)} == {"NotThere"}
+    assert {call.error for call in calls(batch)} == {"NotFound"}
     endpoints_services.change_endpoint(generator, url=models)
     jobs_services.resume(batch.pk)
     batches_services.work_on_batch(batch.pk)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from generation.engine import ledger, provider_batches
 from generation.engine.ledger import LedgerLine
 from generation.llm import request_body
-from generation.llm.types import Attempt, Image, Message, Reply, Request, Text
+from generation.llm.types import Attempt, ImagePart, Message, Reply, Request, TextPart
 from generation.models import ProviderBatch, SentImage
 from tests.engine import calls, drafts, endpoint, simulator, simulator_stats
 
@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 DATA = b"\x89PNG not really"
 URL = "data:image/png;base64," + base64.b64encode(DATA).decode()
 DIGEST_PREFIX = hashlib.sha256(DATA).hexdigest()
-REQUEST = Request((Message("user", (Text("What is on it?"), Image(URL), Image(URL))),), prompt="test/look@1")
+REQUEST = Request(
+    (Message("user", (TextPart("What is on it?"), ImagePart(URL), ImagePart(URL))),), prompt="test/look@1"
+)
 
 
 def attempt(settings: Any) -> Attempt:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from django.core.management.base import CommandError, CommandParser
 
-from evaluation.runs.forms import LaunchForm
+from evaluation.runs.forms import RunForm
 from evaluation.runs.serializers import RunSettingsSerializer
 from evaluation.runs.settings import RunSettings
 from generation.batches.launch import BatchSettings
@@ -101,7 +101,7 @@ def test_every_setting_of_a_run_is_asked_for_on_the_page_and_in_the_api() -> Non
     names = {each.name for each in declared(RunSettings)}
     assert set(RunSettings.__dataclass_fields__) == names, "a field without a declaration appears nowhere"
     assert names <= set(RunSettingsSerializer().fields)
-    assert names - set(LaunchForm().fields) == {
+    assert names - set(RunForm().fields) == {
         "datasets",
         "outcomes",
         "primary_dataset",

@@ -22,7 +22,6 @@ from generation.llm.admission_control import (
 )
 from generation.llm.errors import (
     AuthFailed,
-    Away,
     BadRequest,
     BrokenReply,
     ContentFiltered,
@@ -30,7 +29,8 @@ from generation.llm.errors import (
     LaneOver,
     LLMError,
     NoCredit,
-    NotThere,
+    NotFound,
+    PausedTooLong,
     RateLimited,
     ServerError,
 )
@@ -276,7 +276,7 @@ def test_a_call_that_would_wait_too_long_is_sent_away() -> None:
         gate = gate_with(time)
         await call_once(gate, RateLimited(retry_after=3_600))
         assert gate.is_away
-        with pytest.raises(Away) as caught:
+        with pytest.raises(PausedTooLong) as caught:
             await gate.enter(0)
         assert caught.value.retry_after == 3_600
         assert not caught.value.permanent
@@ -384,7 +384,7 @@ def test_failures_of_calls_sent_before_a_pause_do_not_lengthen_it() -> None:
     run_in_fake_time(work)
 
 
-@pytest.mark.parametrize("kind", [AuthFailed, NoCredit, NotThere])
+@pytest.mark.parametrize("kind", [AuthFailed, NoCredit, NotFound])
 def test_an_endpoint_that_refuses_every_call_goes_down(kind: type[LLMError]) -> None:
     async def work(time: FakeTime) -> None:
         gate = gate_with(time)

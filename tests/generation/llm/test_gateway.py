@@ -21,7 +21,6 @@ from generation.llm.batch_protocol import BatchClient
 from generation.llm.errors import (
     MAX_DETAIL,
     AuthFailed,
-    Away,
     BadRequest,
     BrokenReply,
     BudgetSpent,
@@ -31,6 +30,7 @@ from generation.llm.errors import (
     EndpointDown,
     KeyMissing,
     LLMError,
+    PausedTooLong,
     RateLimited,
     ServerError,
     StillWriting,
@@ -300,7 +300,10 @@ def test_an_unusable_retry_after_leaves_the_back_off(header):
 
 def test_a_very_long_retry_after_goes_back_to_the_caller():
     naps = Naps()
-    with fake_endpoint(Answer("tomorrow", 429, {"Retry-After": "86400"})) as target, pytest.raises(Away) as caught:
+    with (
+        fake_endpoint(Answer("tomorrow", 429, {"Retry-After": "86400"})) as target,
+        pytest.raises(PausedTooLong) as caught,
+    ):
         ask(target.url, sleep=naps)
     assert caught.value.retry_after == 86400
     assert len(target.bodies) == 1
@@ -311,7 +314,7 @@ def test_a_very_long_retry_after_goes_back_to_the_caller():
     "header", ["100000", format_datetime(datetime.now(UTC) + timedelta(days=3))], ids=["s", "date"]
 )
 def test_a_retry_after_is_capped_at_a_day(header):
-    with fake_endpoint(Answer("later", 429, {"Retry-After": header})) as target, pytest.raises(Away) as caught:
+    with fake_endpoint(Answer("later", 429, {"Retry-After": header})) as target, pytest.raises(PausedTooLong) as caught:
         ask(target.url)
     assert caught.value.retry_after == 86_400
 
@@ -448,8 +451,8 @@ def test_a_permanent_error_is_not_retried(status, body, kind):
         (401, error_body("bad key"), "AuthFailed"),
         (402, error_body("Insufficient Balance"), "NoCredit"),
         (403, "forbidden", "AuthFailed"),
-        (404, error_body("no such model", code="model_not_found"), "NotThere"),
-        (410, "gone", "NotThere"),
+        (404, error_body("no such model", code="model_not_found"), "NotFound"),
+        (410, "gone", "NotFound"),
     ],
 )
 def test_an_endpoint_that_refuses_every_request_goes_down(status, body, kind):

@@ -6,13 +6,15 @@ import pytest
 
 from generation.llm import request_body, types
 from generation.llm.simulator.server import make_app, run_in_background
-from generation.llm.types import Image, Message, Request, Text
+from generation.llm.types import ImagePart, Message, Request, TextPart
 from tests.engine import simulator_stats
 from tests.generation.llm.helpers import ask, fake_endpoint, settings_for
 
 PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG not really").decode()
 GIF = "data:image/gif;base64," + base64.b64encode(b"GIF89a").decode()
-REQUEST = Request((Message("user", (Text("What is on it?"), Image(PNG), Text("And here?"), Image(GIF))),))
+REQUEST = Request(
+    (Message("user", (TextPart("What is on it?"), ImagePart(PNG), TextPart("And here?"), ImagePart(GIF))),)
+)
 
 
 @pytest.mark.parametrize(
@@ -30,15 +32,15 @@ REQUEST = Request((Message("user", (Text("What is on it?"), Image(PNG), Text("An
 )
 def test_only_data_urls_of_images_are_allowed(url: str) -> None:
     with pytest.raises(ValueError, match="data URL"):
-        Image(url)
+        ImagePart(url)
 
 
 def test_no_image_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(types, "MAX_IMAGE", 5)
     with pytest.raises(ValueError, match="larger"):
-        Image(GIF)
+        ImagePart(GIF)
     monkeypatch.setattr(types, "MAX_IMAGE", 6)
-    Image(GIF)
+    ImagePart(GIF)
 
 
 def test_images_are_sent_as_parts_in_order() -> None:
@@ -61,8 +63,10 @@ def test_images_are_part_of_the_identity() -> None:
     model_settings = settings_for("http://models.example/v1")
     requests = [
         REQUEST,
-        Request((Message("user", (Text("What is on it?"), Image(GIF), Text("And here?"), Image(PNG))),)),
-        Request((Message("user", (Text("What is on it?"), Text("And here?"))),)),
+        Request(
+            (Message("user", (TextPart("What is on it?"), ImagePart(GIF), TextPart("And here?"), ImagePart(PNG))),)
+        ),
+        Request((Message("user", (TextPart("What is on it?"), TextPart("And here?"))),)),
         Request((Message("user", "What is on it?\nAnd here?"),)),
     ]
     assert len({request_body.identity(model_settings, request) for request in requests}) == 4

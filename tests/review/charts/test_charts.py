@@ -7,7 +7,7 @@ import pytest
 from django.template.loader import render_to_string
 
 from review.charts import bars, daily_bars, heat_map, radar, text_measure
-from review.charts.bars import Amount, Bar
+from review.charts.bars import Bar, BarAmount
 from review.charts.radar import Series
 
 
@@ -106,17 +106,17 @@ UNITS = ("samples", "rubrics")
 
 
 def test_both_counts_share_one_scale_and_charts_can_share_it_too():
-    rows = [Amount("A1", 10, 40, group="A"), Amount("A2", 20, 0, group="A"), Amount("D2", 10, 10)]
+    rows = [BarAmount("A1", 10, 40, group="A"), BarAmount("A2", 20, 0, group="A"), BarAmount("D2", 10, 10)]
     chart = bars.amounts(rows, UNITS)
     assert [mark.width for mark in chart.marks] == [25, 100, 50, 0, 25, 25]
     assert [mark.text for mark in chart.marks] == ["10", "40", "20", "0", "10", "10"]
     assert [mark.heading for mark in chart.marks] == ["A", "", "", "", "", ""]
     assert [mark.sign.hollow for mark in chart.marks] == [False, True] * 3
     assert [mark.width for mark in bars.amounts(rows, UNITS, top=80).marks][:2] == [12.5, 50]
-    assert [mark.width for mark in bars.amounts([Amount("A1", 0, 0)], UNITS).marks] == [0, 0]
+    assert [mark.width for mark in bars.amounts([BarAmount("A1", 0, 0)], UNITS).marks] == [0, 0]
 
 
-SIGNS = [text_measure.Entry("answered", 0), text_measure.Entry("failed", 1)]
+SIGNS = [text_measure.LegendEntry("answered", 0), text_measure.LegendEntry("failed", 1)]
 TWO_DAYS = [(date(2026, 5, 1), (5, 3)), (date(2026, 5, 2), (0, 10))]
 
 
@@ -156,7 +156,7 @@ def test_a_heat_map_keeps_its_gaps_and_its_links():
 CHARTS = {
     "bars": bars.bars([Bar("<b>m</b>", 0.5, 0.4, 0.6, 5, 10, "/go?a=1&b=2"), Bar("none", None, href="/go")]),
     "radar": radar.radar(["a", "b", "<c>"], [Series("m", [0.1, None, 0.3], ["/1", "/2", "/3"])]),
-    "amounts": bars.amounts([Amount("A1", 1, 2, "/go"), Amount("<i>", 3, 4)], UNITS, title="<b>"),
+    "amounts": bars.amounts([BarAmount("A1", 1, 2, "/go"), BarAmount("<i>", 3, 4)], UNITS, title="<b>"),
     "days": daily_bars.days(TWO_DAYS, SIGNS, title="<b>"),
     "heat": heat_map.heat(["<m>"], ["A1"], [[0.3]], [["/go"]]),
 }

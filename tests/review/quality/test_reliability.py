@@ -17,7 +17,7 @@ from review.charts import interval, scatter
 from review.charts import lines as charts_lines
 from review.models import ActiveInterval, Assignment, CalibrationItem, Case, Retraction, Review, User
 from review.quality import activity, reliability
-from review.quality.agreement import Estimate, MissingReason
+from review.quality.agreement import AgreementEstimate, MissingReason
 from review.quality.progress import progress, project
 from review.quality.reliability import AgreementLine, Dot, RaterPair, Share, Week, agreement_table, figures, my_week
 from review.rules.case_spec import answers_to_json, spec_to_json
@@ -505,8 +505,8 @@ def test_a_week_without_a_figure_is_a_gap() -> None:
 
 @pytest.mark.plain
 def test_an_undefined_figure_has_no_mark_and_a_negative_one_is_drawn_at_zero() -> None:
-    assert interval.mark(Estimate(None, why=MissingReason.NOTHING)) is None
-    drawn = interval.mark(Estimate(-0.2, -0.4, 0.5))
+    assert interval.mark(AgreementEstimate(None, why=MissingReason.NOTHING)) is None
+    drawn = interval.mark(AgreementEstimate(-0.2, -0.4, 0.5))
     assert drawn is not None
     assert drawn.x == drawn.low_x == 4
     assert drawn.high_x == interval.MARK / 2
