@@ -3,6 +3,9 @@
 Raw answers and verdicts are stored; all numbers derive from them.
 """
 
+from pathlib import Path
+
+from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
@@ -361,6 +364,14 @@ class ResultsImport(Work):
 
     class Meta:
         constraints = work_constraints("results_import")
+
+    FOLDER = "results"  # of the uploaded files, below MEDIA_ROOT
+
+    @property
+    def file(self) -> Path:
+        """The file to read: an upload lies in this site's own folder, also after a move."""
+        path = Path(self.path)
+        return Path(settings.MEDIA_ROOT) / self.FOLDER / path.name if path.parent.name == self.FOLDER else path
 
     @property
     def reason(self) -> str:

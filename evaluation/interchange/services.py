@@ -18,7 +18,6 @@ from generation.models import Release
 from generation.models.work import Work
 from review.models import User
 
-FOLDER = "results"  # for the uploaded files, below MEDIA_ROOT
 ORPHAN_AGE = 60 * 60  # seconds after which a file without an open import is removed
 IMPORT_TRIES = 3
 OPEN = (Work.Status.QUEUED, Work.Status.RUNNING)
@@ -70,7 +69,7 @@ def _read(row: ResultsImport) -> None:
         if not leased.update(lease_until=timezone.now() + lease(), **counts):
             raise _LeaseLost
 
-    path, ended = Path(row.path), False
+    path, ended = row.file, False
     try:
         check_tries(row, IMPORT_TRIES)
         result = importing.import_results(
@@ -115,10 +114,10 @@ def sweep() -> list[int]:
 
 
 def _remove_orphans() -> None:
-    folder, before = Path(settings.MEDIA_ROOT) / FOLDER, time.time() - ORPHAN_AGE
+    folder, before = Path(settings.MEDIA_ROOT) / ResultsImport.FOLDER, time.time() - ORPHAN_AGE
     old = [path for path in folder.glob("*") if path.stat().st_mtime < before] if folder.is_dir() else []
     if old:
-        open_paths = set(ResultsImport.objects.filter(status__in=OPEN).values_list("path", flat=True))
+        needed = {row.file for row in ResultsImport.objects.filter(status__in=OPEN)}
         for path in old:
-            if str(path.resolve()) not in open_paths:
+            if path not in needed:
                 path.unlink(missing_ok=True)

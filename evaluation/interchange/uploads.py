@@ -26,7 +26,7 @@ def start_import(
 
     Raises the errors of `services.start_import`; the file is then removed.
     """
-    path = store_file(upload, Path(settings.MEDIA_ROOT) / services.FOLDER)
+    path = store_file(upload, Path(settings.MEDIA_ROOT) / ResultsImport.FOLDER)
     try:
         return services.start_import(
             path,

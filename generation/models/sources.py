@@ -1,5 +1,8 @@
 """Imported data sets and their records."""
 
+from pathlib import Path
+
+from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -142,6 +145,11 @@ class Import(Work):
 
     class Meta:
         constraints = work_constraints("import", ImportStatus)
+
+    @property
+    def file(self) -> Path:
+        """The file to read: an upload lies in this site's own folder, also after a move."""
+        return Path(settings.MEDIA_ROOT) / Path(self.path).name if self.uploaded else Path(self.path)
 
 
 class ImportRefusal(models.Model):

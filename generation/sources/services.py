@@ -158,12 +158,12 @@ def cancel_import(import_id: int) -> Import:
     if cancelled:
         acts.record_act(acts.Kind.IMPORT, "cancelled", run.source.name, file=run.file_name)
     if cancelled and run.uploaded:
-        transaction.on_commit(partial(Path(run.path).unlink, missing_ok=True))
+        transaction.on_commit(partial(run.file.unlink, missing_ok=True))
     return run
 
 
 def _read_file(run: Import) -> None:
-    path = Path(run.path)
+    path = run.file
     ImportRefusal.objects.filter(run=run).delete()
     rows = added = refused = differs = listed = 0
     facets: dict[str, Counter[str]] = {}

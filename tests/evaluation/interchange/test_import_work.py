@@ -31,8 +31,8 @@ def release(db: None) -> Release:
 def queued_import(release: Release, tmp_path: Path, settings: Any) -> ResultsImport:
     """An import of three verdicts that no worker has started."""
     settings.MEDIA_ROOT = tmp_path
-    (tmp_path / services.FOLDER).mkdir()
-    path = tmp_path / services.FOLDER / uuid.uuid4().hex
+    (tmp_path / ResultsImport.FOLDER).mkdir()
+    path = tmp_path / ResultsImport.FOLDER / uuid.uuid4().hex
     lines = ({"sample": KEY, "rubric": f"R{n}", "model": "m", "met": True} for n in (1, 2, 3))
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return services.start_import(path, release=release, study="s")

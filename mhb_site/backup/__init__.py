@@ -1,0 +1,1 @@
+"""Backup of a whole site into a folder, and its restoration into either kind of database."""

@@ -1,0 +1,224 @@
+"""The rows of all tables as text that is the same for SQLite and PostgreSQL."""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from decimal import Decimal
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.sessions.models import Session
+from django.db import DatabaseError, connection, models, transaction
+from django.db.models.functions import Cast, Collate
+
+from generation.models import WorkerBeat
+from mhb_site.models import CacheEntry
+
+# A session is a key to an account, a beat is of a process that runs, and the cache may be emptied.
+LEFT_OUT = {Session, WorkerBeat, CacheEntry}
+INSERTED = 500  # rows a statement, at most
+INSERTED_BYTES = 4 * 2**20  # and not many more bytes
+READ = 50  # rows in memory: a text may have a megabyte
+READ_WIDE = 5  # of a table with files
+
+
+class RowError(Exception):
+    """A row that the target database refuses, or that differs after it was restored."""
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Let all reads see the database at one moment, while others write to it."""
+    connection.ensure_connection()
+    if connection.vendor == "sqlite":
+        # The site's own transactions are IMMEDIATE and would stop every writer.
+        mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"  # type: ignore[attr-defined]
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            if connection.vendor != "sqlite":
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+    finally:
+        if connection.vendor == "sqlite":
+            connection.transaction_mode = mode  # type: ignore[attr-defined]
+
+
+class Table:
+    """A table of the site, read and filled by its columns."""
+
+    def __init__(self, model: type[models.Model]) -> None:
+        self.model = model
+        self.name = model._meta.db_table
+        self.fields: list[models.Field[Any, Any]] = list(model._meta.local_concrete_fields)
+        self.columns = [str(field.column) for field in self.fields]
+        pk = model._meta.pk
+        self._pk: models.Field[Any, Any] = pk
+        self.numbered = pk.column if isinstance(pk, models.AutoField) else ""
+
+    def rows(self) -> Iterator[str]:
+        """Every row as one line of JSON, in the order of primary keys."""
+        # Collations differ: text is ordered by its code points.
+        by_text = isinstance(self._pk, models.CharField) and connection.vendor != "sqlite"
+        order = Collate(self._pk.attname, "C") if by_text else "pk"
+        # JSON as it is stored, where a null of JSON is not that of SQL and no number is rounded.
+        columns = [
+            Cast(field.attname, models.TextField()) if isinstance(field, models.JSONField) else field.attname
+            for field in self.fields
+        ]
+        wide = any(isinstance(field, models.BinaryField) for field in self.fields)
+        found = self.model._base_manager.order_by(order).values_list(*columns)
+        for row in found.iterator(chunk_size=READ_WIDE if wide else READ):
+            yield json.dumps(row, default=_as_text, ensure_ascii=False, separators=(",", ":"))
+
+    def insert(self, lines: Iterable[str]) -> int:
+        """Insert rows as they are and count them. Raises RowError for one that does not fit."""
+        count, size, held = 0, 0, list[str]()
+        for line in lines:
+            count, size = count + 1, size + len(line)
+            held.append(line)
+            if len(held) >= INSERTED or size >= INSERTED_BYTES:
+                self._insert(held)
+                size, held = 0, []
+        self._insert(held)
+        return count
+
+    def _insert(self, lines: Sequence[str]) -> None:
+        if not lines:
+            return
+        values = [self._values(line) for line in lines]
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.executemany(self._statement, values)
+        except (DatabaseError, ValueError) as error:
+            if len(lines) == 1:
+                row = f"{self.name}, row {json.loads(lines[0])[self.fields.index(self._pk)]}"
+                raise RowError(f"{row} does not fit into this database: {_first_line(error)}") from error
+            for line in lines:  # which one is it?
+                self._insert([line])
+
+    @cached_property
+    def _statement(self) -> str:
+        quote = connection.ops.quote_name
+        columns = ", ".join(map(quote, self.columns))
+        return f"INSERT INTO {quote(self.name)} ({columns}) VALUES ({', '.join(['%s'] * len(self.columns))})"  # noqa: S608
+
+    def _values(self, line: str) -> list[Any]:
+        return [_stored(field, value) for field, value in zip(self.fields, json.loads(line), strict=True)]
+
+    def compare(self, lines: Iterable[str]) -> None:
+        """Compare the table with the rows that it was filled with.
+
+        Raises RowError at the first difference.
+        """
+        for number, (kept, found) in enumerate(zip_longest(lines, self.rows()), 1):
+            if kept != found and (kept is None or found is None or not self._equal(kept, found)):
+                raise RowError(f"{self.name}: row {number} of the backup differs from the restored one")
+
+    def _equal(self, kept: str, found: str) -> bool:
+        """PostgreSQL stores JSON in an order and with numbers of its own."""
+        pairs = zip(self.fields, json.loads(kept), json.loads(found), strict=True)
+        return all(
+            ours == theirs or (isinstance(field, models.JSONField) and _parsed(ours) == _parsed(theirs))
+            for field, ours, theirs in pairs
+        )
+
+    def last_number(self) -> int:
+        """The highest number that a row of this table ever had: numbers are not used again."""
+        with connection.cursor() as cursor:
+            if connection.vendor == "sqlite":
+                cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = %s", [self.name])
+            else:
+                cursor.execute("SELECT pg_get_serial_sequence(%s, %s)", [f'"{self.name}"', self.numbered])
+                [(sequence,)] = cursor.fetchall()
+                cursor.execute(f"SELECT last_value FROM {sequence} WHERE is_called")  # noqa: S608
+            return next((int(last) for (last,) in cursor.fetchall()), 0)
+
+    def continue_after(self, last: int) -> None:
+        """Number the next row `last` + 1."""
+        with connection.cursor() as cursor:
+            if connection.vendor == "sqlite":
+                cursor.execute("DELETE FROM sqlite_sequence WHERE name = %s", [self.name])
+                cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (%s, %s)", [self.name, last])
+            else:
+                cursor.execute(
+                    "SELECT setval(pg_get_serial_sequence(%s, %s), %s, %s)",
+                    [f'"{self.name}"', self.numbered, max(last, 1), last > 0],
+                )
+
+
+def tables() -> list[Table]:
+    """The tables that a backup contains, those that others refer to first where possible."""
+    found = [model for model in apps.get_models(include_auto_created=True) if model not in LEFT_OUT]
+    return [Table(model) for model in found if model._meta.managed and not model._meta.proxy]
+
+
+def used_table() -> str:
+    """A table in which somebody has stored something, beyond what `migrate` puts there; else ""."""
+    quote, made = connection.ops.quote_name, _made()
+    with connection.cursor() as cursor:
+        names = {*connection.introspection.table_names(cursor)} - made
+        for name in (table.name for table in tables() if table.name in names):
+            cursor.execute(f"SELECT 1 FROM {quote(name)} LIMIT 1")  # noqa: S608 -- it may be of an older version
+            if cursor.fetchone():
+                return name
+    return ""
+
+
+def _made() -> set[str]:
+    """The tables with rows after `migrate`."""
+    names = ("auth.Permission", "review.ChainHead")
+    return {ContentType._meta.db_table, *(apps.get_model(name)._meta.db_table for name in names)}
+
+
+@contextmanager
+def emptied() -> Iterator[None]:
+    """Remove the rows that `migrate` has made, and check all references at the end."""
+    made = sorted(_made())
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            guards = "SELECT name, sql, tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%%_no_delete'"
+            cursor.execute(guards)
+            triggers = [(name, sql) for name, sql, table in cursor.fetchall() if table in made]
+            before = [f'DROP TRIGGER "{name}"' for name, _sql in triggers]
+            after = [sql for _name, sql in triggers]
+        else:
+            before = [f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in made]
+            after = [f"ALTER TABLE {table} ENABLE TRIGGER USER" for table in made]
+        for statement in (*before, *(f"DELETE FROM {table}" for table in made)):  # noqa: S608
+            cursor.execute(statement)
+        connection.check_constraints()
+        for statement in after:
+            cursor.execute(statement)
+    yield
+    connection.check_constraints()
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, date):  # and times, to the microsecond
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    return base64.b64encode(value).decode()
+
+
+def _stored(field: models.Field[Any, Any], value: Any) -> Any:
+    if value is None or isinstance(field, models.JSONField):
+        return value
+    if isinstance(field, models.BinaryField):
+        value = base64.b64decode(value)
+    target: models.Field[Any, Any] = field.target_field if isinstance(field, models.ForeignKey) else field
+    return field.get_db_prep_save(target.to_python(value), connection)
+
+
+def _parsed(text: str | None) -> Any:
+    return None if text is None else json.loads(text, parse_float=Decimal)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

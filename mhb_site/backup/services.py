@@ -1,0 +1,287 @@
+"""Write a backup, and restore it."""
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.signing import Signer
+from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db.migrations.loader import MigrationLoader
+from django.utils import timezone
+
+from generation.images.files import image_path
+from generation.models import Endpoint, StoredImage
+from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, sha256_of
+from mhb_site.backup import rows
+from review.audit import verification
+from review.audit.trail import EVENTS
+from review.models import ChainHead
+
+VERSION = 1  # of the folder's layout
+TABLES, IMAGES, UPLOADS = "tables", "images", "uploads"
+_LAST = "last_backup.json"  # beside the uploads
+_SECRETS = ("metrics_token", "email_url", "sentry_dsn")
+
+
+class BackupError(Exception):
+    """One sentence: why a backup cannot be written or restored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a backup contains. `chain`: where the audit trail ends, SEQUENCE:HASH."""
+
+    tables: int
+    rows: int
+    files: int
+    bytes: int
+    chain: str
+    faults: int = 0  # of the audit trail, which is checked when it is restored
+    secrets: tuple[str, ...] = ()  # names of what is not in it, and not set here
+    missing: tuple[str, ...] = ()  # images without a file
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def last_backup() -> datetime | None:
+    """When the last backup of this site was written, as far as it knows."""
+    try:
+        return datetime.fromisoformat(json.loads((Path(settings.MEDIA_ROOT) / _LAST).read_text())["at"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Backup:
+    """Write the database at one moment, with images and uploads, into an empty folder.
+
+    Until `SHA256SUMS` is there, which comes last, the folder is no backup. Raises BackupError.
+    """
+    _make_folder(folder)
+    began = timezone.now()
+    checksums = Checksums(folder)
+    counts: dict[str, dict[str, int]] = {}
+    with rows.snapshot():
+        applied = _check_migrated()
+        (folder / TABLES).mkdir()
+        for table in rows.tables():
+            path = folder / TABLES / f"{table.name}.jsonl.gz"
+            count = _write_lines(path, table.rows())
+            counts[table.name] = {"rows": count, "last": table.last_number() if table.numbered else 0}
+            checksums.add(path)
+            if count:
+                say(f"{table.name}: {count} rows")
+        head = ChainHead.objects.get(pk=EVENTS)
+        absent = []
+        for sha256 in StoredImage.objects.order_by("sha256").values_list("sha256", flat=True).iterator():
+            for thumbnail in (False, True):
+                path = image_path(sha256, thumbnail=thumbnail)
+                if copied := _copy(path, folder / IMAGES / path.parent.name / path.name):
+                    checksums.add(copied)
+                elif not thumbnail:
+                    absent.append(sha256)
+        secrets = _secret_names()
+    for path in sorted(Path(settings.MEDIA_ROOT).rglob("*")):
+        if path.is_file() and path.name != _LAST:
+            copied = _copy(path, folder / UPLOADS / path.relative_to(settings.MEDIA_ROOT))
+            if copied is not None:
+                checksums.add(copied)
+    chain = f"{head.sequence}:{head.hash}"
+    checksums.write(
+        {
+            "backup": VERSION,
+            "made_at": began.isoformat(),
+            "database": connection.vendor,
+            "commit": settings.COMMIT,
+            "migrations": sorted(map(list, applied)),
+            "tables": counts,
+            "chain": chain,
+            "secrets": secrets,
+            "secret_key": _key_mark(),
+        }
+    )
+    record = {"at": began.isoformat(), "sha256": sha256_of(folder / SUMS)}
+    (Path(settings.MEDIA_ROOT) / _LAST).write_text(json.dumps(record))
+    return Backup(
+        tables=len(counts),
+        rows=sum(table["rows"] for table in counts.values()),
+        files=len(checksums.entries),
+        bytes=sum(entry["bytes"] for entry in checksums.entries),
+        chain=chain,
+        secrets=tuple(secrets),
+        missing=tuple(absent),
+    )
+
+
+def check(folder: Path) -> dict[str, Any]:
+    """The manifest of a backup all of whose files are as they were written. Raises BackupError."""
+    try:
+        about: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        last_line = (folder / SUMS).read_text(encoding="utf-8").splitlines()[-1]
+    except (OSError, ValueError, IndexError):
+        raise BackupError(f"{folder} is not a complete backup: {MANIFEST} or {SUMS} is missing or broken.") from None
+    if about.get("backup") != VERSION:
+        raise BackupError(f"{folder} was not written by this version's `backup`.")
+    if last_line != f"{sha256_of(folder / MANIFEST)}  {MANIFEST}":
+        raise BackupError(f"{MANIFEST} was changed after the backup was written.")
+    for entry in about["files"]:
+        path = folder / entry["path"]
+        if not path.is_file():
+            raise BackupError(f"{entry['path']} is missing from the backup.")
+        if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
+            raise BackupError(f"{entry['path']} was changed after the backup was written.")
+    return about
+
+
+def restore(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Backup:
+    """Fill this unused site with a backup, and compare every row and the audit trail.
+
+    All rows or none: they are committed after the comparison. Raises BackupError.
+    """
+    about = check(folder)
+    _check_schema(about)
+    _check_unused()
+    call_command("migrate", verbosity=0)
+    try:
+        with transaction.atomic(durable=True):
+            _check_unused()
+            _restore_files(folder, about)
+            _restore_rows(folder, about["tables"], say)
+            progress = verification.CheckProgress()
+            faults = sum(1 for _fault in verification.check(progress))
+    except rows.RowError as error:
+        raise BackupError(f"{error}; nothing was restored.") from error
+    except IntegrityError as error:
+        raise BackupError(f"A reference leads nowhere ({str(error).splitlines()[0]}); nothing was restored.") from error
+    absent = list(about["secrets"])
+    if about["secret_key"] == _key_mark():
+        absent.remove("MHB_SECRET_KEY")
+    return Backup(
+        tables=len(about["tables"]),
+        rows=sum(table["rows"] for table in about["tables"].values()),
+        files=len(about["files"]),
+        bytes=sum(entry["bytes"] for entry in about["files"]),
+        chain=f"{progress.sequence}:{progress.hash}",
+        faults=faults,
+        secrets=tuple(name for name in absent if name == "MHB_SECRET_KEY" or not _is_set(name)),
+    )
+
+
+def _check_unused() -> None:
+    if used := rows.used_table():
+        raise BackupError(f"This database is in use ({used} has rows): restore into an empty one.")
+
+
+def _restore_rows(folder: Path, counts: Mapping[str, Mapping[str, int]], say: Callable[[str], None]) -> None:
+    tables = rows.tables()
+    with rows.emptied():
+        for table in tables:
+            path = folder / TABLES / f"{table.name}.jsonl.gz"
+            count = table.insert(_lines(path))
+            if count:
+                say(f"{table.name}: {count} rows")
+    for table in tables:
+        table.compare(_lines(folder / TABLES / f"{table.name}.jsonl.gz"))
+        if table.numbered:
+            table.continue_after(counts[table.name]["last"])
+
+
+def _restore_files(folder: Path, about: Mapping[str, Any]) -> None:
+    targets = {IMAGES: Path(settings.MHB_IMAGES), UPLOADS: Path(settings.MEDIA_ROOT)}
+    for entry in about["files"]:
+        kind, _, name = entry["path"].partition("/")
+        if kind in targets and not _copy(folder / entry["path"], targets[kind] / name):
+            raise BackupError(f"{entry['path']} cannot be read.")
+
+
+def _check_schema(about: Mapping[str, Any]) -> None:
+    theirs, ours = {(app, name) for app, name in about["migrations"]}, _of_the_code()
+    if theirs == ours:
+        return
+    if unknown := sorted(theirs - ours):
+        app, name = unknown[0]
+        raise BackupError(
+            f"The backup was written by a newer version (migration {app}.{name} is unknown here): "
+            f"restore it with the version that wrote it ({about['commit'] or 'commit unknown'}), then upgrade."
+        )
+    app, name = sorted(ours - theirs)[0]
+    raise BackupError(
+        f"The backup was written by an older version (without migration {app}.{name}): "
+        f"restore it with the version that wrote it ({about['commit'] or 'commit unknown'}), then upgrade."
+    )
+
+
+def _of_the_code() -> set[tuple[str, str]]:
+    return set(MigrationLoader(None).disk_migrations)
+
+
+def _check_migrated() -> set[tuple[str, str]]:
+    """The applied migrations, which must be those of the code. Raises BackupError."""
+    try:
+        applied, known = set(MigrationLoader(connection).applied_migrations), _of_the_code()
+    except OperationalError as error:
+        raise BackupError(f"The database cannot be read: {str(error).splitlines()[0]}") from error
+    if missing := known - applied:
+        raise BackupError(f"{len(missing)} migrations have not been applied: run migrate first.")
+    if unknown := sorted(applied - known):
+        raise BackupError(f"The database is of a newer version (migration {'.'.join(unknown[0])} is unknown here).")
+    return applied
+
+
+def _secret_names() -> list[str]:
+    keys = set(Endpoint.objects.exclude(key_env="").values_list("key_env", flat=True))
+    own = [f"MHB_{name.upper()}" for name in _SECRETS if getattr(settings.ENV, name)]
+    return ["MHB_SECRET_KEY", *own, *sorted(keys)]
+
+
+def _is_set(name: str) -> bool:
+    own = name.removeprefix("MHB_").lower()
+    return bool(getattr(settings.ENV, own, "") or os.environ.get(name) or os.environ.get(f"{name}_FILE"))
+
+
+def _key_mark() -> str:
+    """Tells whether another site has the same MHB_SECRET_KEY, without revealing it."""
+    return hashlib.sha256(Signer(salt="mhb_site.backup").signature("key").encode()).hexdigest()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise BackupError(f"{folder} is not empty: name a new folder.")
+    except OSError as error:
+        raise BackupError(f"{folder} cannot be used ({error.strerror}).") from error
+
+
+def _copy(source: Path, target: Path) -> Path | None:
+    """Copy a file; None if it is gone, as an upload that was imported meanwhile."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copyfile(source, target)
+    except FileNotFoundError:
+        return None
+    return target
+
+
+def _write_lines(path: Path, lines: Iterator[str]) -> int:
+    count = 0
+    with gzip.open(path, "wt", compresslevel=5, encoding="utf-8", newline="\n") as file:
+        for line in lines:
+            file.write(line + "\n")
+            count += 1
+    return count
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        for line in file:
+            yield line.removesuffix("\n")
