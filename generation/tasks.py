@@ -29,11 +29,20 @@ def run_freeze(freeze_id: int) -> None:
 
 
 @shared_task
+def check_models(job_id: int) -> None:
+    with suppress(Job.DoesNotExist):
+        if checking.check_models(job_id):
+            waking.wake(work_on_job, job_id)
+
+
+@shared_task
 def work_on_job(job_id: int) -> None:
+    """A lane, which may take minutes: it has a queue of its own (`CELERY_TASK_ROUTES`)."""
     job = Job.objects.filter(pk=job_id).first()
     if job is None:  # a message may outlive its row
         return
-    if not checking.check_models(job_id):
+    if checking.is_unchecked(job):
+        waking.wake(check_models, job_id)
         return
     kind_of(job).work(job_id)
     if services.waits(job_id):  # the lane ended because its time was up

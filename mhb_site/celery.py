@@ -24,21 +24,23 @@ def _start_beats(sender: Any, **_: Any) -> None:
     watchdog.start()
     gc.collect()
     gc.freeze()  # everything loaded so far stays for good, as in wsgi.py
-    threading.Thread(target=_record_beats, args=(str(sender.hostname),), daemon=True).start()
+    queues = sender.app.amqp.queues.consume_from
+    runs = {"runs_lanes": "mhb-lanes" in queues, "runs_tasks": "mhb" in queues}
+    threading.Thread(target=_record_beats, kwargs=runs, daemon=True).start()
 
 
-def _record_beats(name: str) -> None:
+def _record_beats(**runs: bool) -> None:
     from django.db import InterfaceError, OperationalError, connection
 
-    from generation.engine.worker_beats import BEAT, record_beat, remove_beat
+    from generation.engine.worker_beats import BEAT, process_name, record_beat, remove_beat
 
     while True:
         try:
-            record_beat(name)
+            record_beat(process_name(), **runs)
         except (InterfaceError, OperationalError):
             connection.close()  # the database is unavailable: use a new connection next time
         if _stopping.wait(BEAT.total_seconds()):
-            remove_beat(name)
+            remove_beat(process_name())
             return
 
 

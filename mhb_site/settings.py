@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import django_stubs_ext
 from csp.constants import NONE, SELF
 from django.utils.translation import gettext_lazy as _
+from kombu import Queue
 
 from mhb_site import env as _env
 from review.rules.permissions import UserRole
@@ -265,6 +266,10 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker that gives up would need
 # Remote control deletes its queue over a connection that may be lost, which kills the worker.
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TASK_DEFAULT_QUEUE = "mhb"
+# A lane works for minutes. Short tasks must not wait for one, so lanes have workers of their own; a
+# worker that names no queue takes both.
+CELERY_TASK_QUEUES = [Queue("mhb"), Queue("mhb-lanes")]
+CELERY_TASK_ROUTES = {"generation.tasks.work_on_job": {"queue": "mhb-lanes"}}
 if ENV.redis_url:
     # The work is in rows with leases, and the broker only wakes workers. So a long timeout loses
     # nothing and redelivers nothing.

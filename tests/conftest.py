@@ -313,11 +313,15 @@ RunConcurrently = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
 
 @pytest.fixture
-def run_concurrently(transactional_db: None) -> RunConcurrently:
+def run_concurrently(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> RunConcurrently:
     """Run functions at the same time, each in a thread with its own database connection.
+
+    For lanes, each thread is a worker process.
 
     Returns what each function returned or raised, in their order.
     """
+
+    monkeypatch.setattr("generation.engine.worker_lane.process_name", lambda: f"thread:{threading.get_ident()}")
 
     def run(functions: Sequence[Callable[[], Any]]) -> list[Any]:
         start = threading.Barrier(len(functions))

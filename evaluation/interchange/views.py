@@ -80,7 +80,7 @@ def results_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
 def _import_context(pk: int) -> dict[str, Any]:
     row = get_object_or_404(ResultsImport.objects.select_related("release", "run"), pk=pk)
     importing = row.status in (Work.Status.QUEUED, Work.Status.RUNNING)
-    return {"row": row, "importing": importing, "idle": importing and not live_workers().exists()}
+    return {"row": row, "importing": importing, "idle": importing and not live_workers(runs_tasks=True).exists()}
 
 
 @requires(Can.MEASURE)

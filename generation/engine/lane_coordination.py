@@ -129,7 +129,7 @@ def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datet
             .filter(endpoint__in=reports)
             .order_by("endpoint")
         )
-        lanes = list(Lane.objects.filter(until__gt=now).order_by("pk"))
+        lanes = list(Lane.objects.filter(until__gt=now).select_related("job").order_by("pk"))
         if lane.pk not in {other.pk for other in lanes}:
             return None
         orders = {
@@ -173,13 +173,14 @@ def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list
 
     name, endpoint = str(state.endpoint_id), state.endpoint
     wishes = [report.wanted if other.pk == lane.pk else other.holds.get(name, (0, 0))[0] for other in lanes]
-    fair_share = fair_shares(endpoint.concurrency, wishes)[[other.pk for other in lanes].index(lane.pk)]
+    shares = shares_by_rank(endpoint.concurrency, wishes, [other.job.rank for other in lanes])
+    fair_share = shares[[other.pk for other in lanes].index(lane.pk)]
     held = sum(other.holds.get(name, (0, 0))[1] for other in lanes if other.pk != lane.pk)
     blocked = (state.blocked_until - now).total_seconds() if state.blocked_until else 0.0
     return LaneOrders(
         endpoint=endpoint,
         hold=max(0, min(fair_share, endpoint.concurrency - held)),
-        lanes=max(1, sum(wish > 0 for wish in wishes)),
+        lanes=max(1, sum(share > 0 for share in shares)),
         blocked_for=max(0.0, blocked),
         error=state.error,
         detail=state.detail,
@@ -187,6 +188,16 @@ def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list
         down=state.down_since is not None,
         supported=state.supported,
     )
+
+
+def shares_by_rank(total: int, wishes: list[int], ranks: list[int]) -> list[int]:
+    """Distribute `total` slots: lower ranks first, lanes of the same rank fairly."""
+    shares = [0] * len(wishes)
+    for rank in sorted(set(ranks)):
+        alike = [index for index, other in enumerate(ranks) if other == rank]
+        for index, share in zip(alike, fair_shares(total - sum(shares), [wishes[i] for i in alike]), strict=True):
+            shares[index] = share
+    return shares
 
 
 def fair_shares(total: int, wishes: list[int]) -> list[int]:

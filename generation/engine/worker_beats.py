@@ -1,5 +1,7 @@
 """Heartbeats of worker processes and of the sweeper."""
 
+import os
+import socket
 from datetime import timedelta
 
 from django.utils import timezone
@@ -7,11 +9,21 @@ from django.utils import timezone
 from generation.models import WorkerBeat
 
 BEAT = timedelta(seconds=5)
+FORGOTTEN_AFTER = timedelta(hours=1)  # the beat of a process that was killed
 
 
-def record_beat(name: str) -> None:
-    """Record the heartbeat of a worker; called every `BEAT`."""
-    WorkerBeat.objects.update_or_create(name=name, defaults={"seen_at": timezone.now()})
+def process_name() -> str:
+    """The name of this process, as in `Lane.worker`."""
+    return f"{socket.gethostname()}:{os.getpid()}"[:200]
+
+
+def record_beat(name: str, *, runs_lanes: bool = True, runs_tasks: bool = True) -> None:
+    """Record the heartbeat of a process; called every `BEAT`."""
+    now = timezone.now()
+    WorkerBeat.objects.update_or_create(
+        name=name, defaults={"seen_at": now, "runs_lanes": runs_lanes, "runs_tasks": runs_tasks}
+    )
+    WorkerBeat.objects.filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
 
 
 def remove_beat(name: str) -> None:

@@ -4,8 +4,6 @@
 """
 
 import asyncio
-import os
-import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -25,6 +23,7 @@ from generation.engine.group_commit import GroupCommit, run_each, with_database_
 from generation.engine.lane_coordination import LaneEndpoint, exchange
 from generation.engine.lane_ledger import LaneLedger
 from generation.engine.task_queue import MIN_ROWS, PULSE, Claim, lease, renew, requeue
+from generation.engine.worker_beats import process_name
 from generation.errors import JobOver
 from generation.images.files import open_image
 from generation.jobs import life_cycle, queries
@@ -67,8 +66,9 @@ def work_in_lane(job: Job, endpoints: Iterable[Endpoint], take: Take, waits: Cal
 
     The lane ends when nothing is left to take, its time is up or the job stops. `take(lane, count)`
     takes up to `count` rows under `lane.claim` and returns them with the work on each; `waits()`
-    tells whether any row is queued. Returns 0 at once if the job has as many lanes as allowed:
-    workers are woken more often than needed.
+    tells whether any row is queued. Returns 0 at once if the job has as many lanes as allowed, or
+    one in this process: workers are woken more often than needed, and the sweeper's next message
+    may reach another one.
     """
     endpoints = list(endpoints)
     row = None if SHUTTING_DOWN.is_set() else with_database_retries(_open_lane, job, endpoints)
@@ -328,7 +328,8 @@ def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     if fresh.status != Job.Status.RUNNING or fresh.is_resting:
         return None
     Lane.objects.filter(job=job.pk, until__lte=now).delete()
-    if not queries.lanes_wanted(job):
+    worker = process_name()
+    if Lane.objects.filter(job=job.pk, worker=worker).exists() or not queries.lanes_wanted(fresh):
         return None
     EndpointState.objects.bulk_create(
         (EndpointState(endpoint=endpoint) for endpoint in endpoints), ignore_conflicts=True
@@ -336,7 +337,6 @@ def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     # A new job tries endpoints that are down.
     probe_again(endpoints, down_before=now - RETRY_DOWN_AFTER if fresh.calls else now)
     life_cycle.mark(job.pk, now)
-    worker = f"{socket.gethostname()}:{os.getpid()}"[:200]
     return Lane.objects.create(job_id=job.pk, worker=worker, until=now + lease(), started_at=now)
 
 

@@ -19,11 +19,11 @@ from generation.jobs import kinds, life_cycle, queries, services
 from generation.jobs.kinds import JobKind
 from generation.jobs.serializers import (
     AnyJobSerializer,
-    BudgetSerializer,
     FailedCallSerializer,
     FailureQuery,
+    LimitsSerializer,
     job_with_values,
-    requested_budget,
+    requested_limits,
 )
 from generation.models import Call
 from generation.trials import checking
@@ -89,8 +89,13 @@ class JobControls(GenericViewSet[Any]):
 
     @action(detail=True, methods=["post"])
     def budget(self, request: Request, pk: int) -> Response:
-        """Change its budget. If it paused for its budget, it continues. 409 if it is cancelled."""
-        life_cycle.set_budget(pk, **requested_budget(request, self.kind.get(pk)))
+        """Change its budget and pace. If it paused for its budget, it continues.
+
+        409 if it is over.
+        """
+        limits = requested_limits(request, self.kind.get(pk))
+        life_cycle.set_pace(pk, priority=limits["priority"], most_lanes=limits["most_lanes"])
+        life_cycle.set_budget(pk, money=limits["budget_money"], calls=limits["budget_calls"])
         return self._continue(pk)
 
     @action(detail=True, methods=["post"])
@@ -132,7 +137,7 @@ def _views(kind: JobKind[Any]) -> tuple[type[JobControls], type[JobFailures]]:
         pause=changed,
         resume=continued,
         adapt=continued,
-        budget=extend_schema(request=BudgetSerializer, responses={202: answer}),
+        budget=extend_schema(request=LimitsSerializer, responses={202: answer}),
         retry=continued,
     )
     return documented(controls), extend_schema_view(get=extend_schema(parameters=[FailureQuery]))(failures)

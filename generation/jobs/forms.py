@@ -11,7 +11,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from generation.jobs.estimate import Estimate
-from generation.jobs.settings import RECORDS, Budget, Declared, declared
+from generation.jobs.settings import RECORDS, Budget, Declared, JobLimits, declared
 from generation.models import Endpoint
 from generation.models.jobs import Job
 from review.labels import with_label
@@ -93,17 +93,22 @@ class BudgetForm(SettingsForm):
         )
 
     @classmethod
-    def for_job(cls, job: Job) -> Self:
-        """A form to change the budget of a job."""
-        return cls(initial={"budget_money": job.budget_money, "budget_calls": job.budget_calls})
-
-    @classmethod
     def for_estimate(cls, estimate: Estimate, typed: Mapping[str, Any]) -> Self:
         """A form beside an estimate: with the budget typed earlier, else the proposed one."""
         budget = {name: typed.get(name) for name in BUDGET}
         if budget == dict.fromkeys(BUDGET):
             budget = {"budget_money": estimate.budget_money, "budget_calls": estimate.budget_calls}
         return cls(initial=budget)
+
+
+class LimitsForm(BudgetForm):
+    """What may be changed while a job runs: its budget, its priority, its worker processes."""
+
+    settings_class = JobLimits
+
+    @classmethod
+    def for_job(cls, job: Job) -> Self:
+        return cls(initial={each.name: getattr(job, each.name) for each in declared(JobLimits)})
 
 
 class SpendingForm(BudgetForm):

@@ -220,6 +220,23 @@ def set_budget(pk: int, *, money: Decimal | None, calls: int | None) -> Job:
     return job
 
 
+@recording_events()
+def set_pace(pk: int, *, priority: str, most_lanes: int | None) -> Job:
+    """Change a job's priority and number of lanes, effective from the lanes' next pulse.
+
+    Raises JobOver for a job that has ended.
+    """
+    job = lock_job(pk)
+    pace = {"priority": priority, "most_lanes": most_lanes}
+    before = {"priority": job.priority, "most_lanes": job.most_lanes}
+    if pace == before:
+        return job
+    if job.status in OVER:
+        raise errors.JobOver
+    record(job, "pace", changes=acts.changes(before, pace))
+    return _update(job, **pace)
+
+
 def rest(pk: int, until: Any) -> None:
     """Start no lane of a job before `until`, as there is nothing to do until then."""
     Job.objects.filter(pk=pk).update(rests_until=until)

@@ -217,9 +217,9 @@ def lanes_listed() -> Subquery:
     )
 
 
-def live_workers() -> QuerySet[WorkerBeat]:
-    """The workers with a recent heartbeat."""
-    return WorkerBeat.objects.filter(seen_at__gte=_Moment(BEAT_VALID)).exclude(name=WorkerBeat.SWEEPER)
+def live_workers(**runs: bool) -> QuerySet[WorkerBeat]:
+    """The workers with a recent heartbeat. `runs`: `runs_lanes` or `runs_tasks`."""
+    return WorkerBeat.objects.filter(seen_at__gte=_Moment(BEAT_VALID), **runs).exclude(name=WorkerBeat.SWEEPER)
 
 
 def with_live_status(
@@ -250,7 +250,7 @@ def with_live_status(
         **{f"listed_endpoints_{name}": subquery for name, subquery in endpoints.items()},
         errors_listed=errors,
         lanes_listed=lanes_listed(),
-        worker_lives=Exists(live_workers()),
+        worker_lives=Exists(live_workers(runs_lanes=True)),
     )
     return cast("QuerySet[J]", annotated)
 

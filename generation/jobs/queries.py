@@ -107,14 +107,18 @@ def stage_costs(job: Job) -> list[StageCost]:
 def lanes_wanted(job: Job) -> int:
     """How many lanes a job may have in addition to its live ones."""
     live = Lane.objects.filter(job=job.pk, until__gt=timezone.now()).count()
-    return max(0, int(settings.MHB_LANES) - live)
+    return max(0, (job.most_lanes or int(settings.MHB_LANES)) - live)
 
 
 def due(waiting: QuerySet[J]) -> list[int]:
-    """Keys of the waiting jobs that need a worker, each once for every further lane it may have."""
+    """Keys of the waiting jobs that need a worker, each once for every further lane it may have.
+
+    Jobs of higher priority come first.
+    """
     now = timezone.now()
     running = waiting.filter(Q(rests_until__isnull=True) | Q(rests_until__lte=now), status=Job.Status.RUNNING)
-    return [job.pk for job in running for _ in range(lanes_wanted(job))]
+    ranked = sorted(running, key=lambda job: (job.rank, job.pk))
+    return [job.pk for job in ranked for _ in range(lanes_wanted(job))]
 
 
 def failed_calls(job: Job, error: str = "") -> QuerySet[Call]:

@@ -17,7 +17,7 @@ from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import advice
 from generation.jobs.live_status import EndpointLane, EndpointStatus, LiveStatus, Progress
 from generation.jobs.queries import ModelAsked
-from generation.jobs.settings import Budget, Declared, declared
+from generation.jobs.settings import Budget, Declared, JobLimits, declared
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import MAX_ID, NamedRowField, ShortDictField, ShortListField, validated_body
@@ -101,6 +101,8 @@ class JobSerializer(serializers.Serializer[Any]):
 
     budget_money = serializers.DecimalField(max_digits=14, decimal_places=4, allow_null=True)
     budget_calls = serializers.IntegerField(allow_null=True)
+    priority = serializers.ChoiceField(choices=Job.Priority.choices)
+    most_lanes = serializers.IntegerField(allow_null=True)
     fresh = serializers.BooleanField()
     first_only = serializers.BooleanField(help_text="Whether it pauses when its first record has ended.")
     model_checks = serializers.DictField(
@@ -177,21 +179,19 @@ class SettingsSerializer(serializers.Serializer[Any]):
         return {each.api_name: api_field(each) for each in asked} | super().get_fields()
 
 
-class BudgetSerializer(SettingsSerializer):
-    """A budget. A field left out keeps its value; null means no limit."""
+class LimitsSerializer(SettingsSerializer):
+    """A job's limits. A field left out keeps its value; null means no limit."""
 
-    settings_class = Budget
+    settings_class = JobLimits
 
 
-def requested_budget(request: Request, job: Job) -> dict[str, Any]:
-    """The requested budget of a job, as arguments of the services. Raises DRF's ValidationError."""
-    body = validated_body(BudgetSerializer, request)
+def requested_limits(request: Request, job: Job) -> dict[str, Any]:
+    """The limits that a job shall have, by setting. Raises DRF's ValidationError."""
+    body = validated_body(LimitsSerializer, request)
+    body = {name: value for name, value in body.items() if name in request.data}  # without defaults
     if not body:
-        raise serializers.ValidationError(_("Give budget_money, budget_calls, or both."))
-    return {
-        "money": body.get("budget_money", job.budget_money),
-        "calls": body.get("budget_calls", job.budget_calls),
-    }
+        raise serializers.ValidationError(_("Give budget_money, budget_calls, priority or most_lanes."))
+    return {each.name: body.get(each.name, getattr(job, each.name)) for each in declared(JobLimits)}
 
 
 LAUNCH_KEY = OpenApiParameter(

@@ -14,6 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from generation.jobs.life_cycle import MAX_CALLS
+from generation.models.jobs import Job
 
 Text = str | Promise
 RECORDS, MODELS, LIMITS = "records", "models", "limits"
@@ -141,7 +142,32 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchSettings(Budget):
+class JobLimits(Budget):
+    """What may be changed while a job runs."""
+
+    priority: Annotated[
+        str,
+        Setting(
+            _("Priority"),
+            _("Of jobs that ask the same model, those of higher priority are answered first."),
+            section=LIMITS,
+            choices=Job.Priority.choices,
+        ),
+    ] = Job.Priority.NORMAL.value
+    most_lanes: Annotated[
+        int | None,
+        Setting(
+            _("Worker processes"),
+            _("How many may work on it at the same time. Leave empty for the usual number."),
+            section=LIMITS,
+            least=1,
+            most=64,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSettings(JobLimits):
     """What every launch has. None of it is repeated by a launch like an earlier one."""
 
     first_only: Annotated[

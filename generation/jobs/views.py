@@ -16,7 +16,7 @@ from django_htmx.http import trigger_client_event
 
 from generation import tasks
 from generation.jobs import kinds, life_cycle, queries, services
-from generation.jobs.forms import BudgetForm
+from generation.jobs.forms import LimitsForm
 from generation.jobs.kinds import JobKind
 from generation.models import Job
 from generation.trials import checking
@@ -89,7 +89,7 @@ def job_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str,
         "adaptable": job.paused_because == checking.MODEL_CHECK
         and {entry["endpoint"]: remedy for entry in job.model_checks.values() if (remedy := checking.remedy_of(entry))},
         "failing_endpoints": queries.endpoints_behind_pause(job, kind.endpoints(job)),
-        "budget": BudgetForm.for_job(job),
+        "budget": LimitsForm.for_job(job),
         "failures": queries.failed_calls(job)[:CALLS_SHOWN],
         **kind.page_notes(job),
     }
@@ -170,14 +170,15 @@ def adapt(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 @require_POST
 @_for_kind("control")
 def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
-    """Change a job's budget. If it paused for its budget, it continues."""
-    job, form = kind.get(pk), BudgetForm(request.POST)
+    """Change a job's budget and pace. If it paused for its budget, it continues."""
+    job, form = kind.get(pk), LimitsForm(request.POST)
     if not form.is_valid():
         messages.error(request, form.error_text)
         return redirect(kind.address("", pk))
     data = form.cleaned_data
+    life_cycle.set_pace(job.pk, priority=data["priority"] or job.priority, most_lanes=data["most_lanes"])
     life_cycle.set_budget(job.pk, money=data["budget_money"], calls=data["budget_calls"])
-    return _continue(request, kind, pk, _("Budget changed."))
+    return _continue(request, kind, pk, _("Limits changed."))
 
 
 @require_POST

@@ -242,7 +242,7 @@ def _follow(step: StepCommand, kind: JobKind[Any], job: Job) -> None:
         if (percent := kind.progress(job).percent) != shown:
             shown = percent
             step.stderr.write(f"{shown} %")
-        if live_workers().exists():
+        if live_workers(runs_lanes=True).exists():
             time.sleep(POLL)
         else:
             sweep(kind)

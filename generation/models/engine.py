@@ -16,7 +16,8 @@ class Lane(models.Model):
 
     `in_flight`: calls that the lane may have started and that are not in the ledger yet. `holds`:
     endpoint -> [slots wished for, slots held, calls in flight]; the slots that all live lanes hold
-    of an endpoint never exceed its concurrency. `worker`: the worker process, ``host:pid``.
+    of an endpoint never exceed its concurrency. `worker`: the worker process, ``host:pid``, which
+    has at most one lane of a job.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
@@ -25,6 +26,9 @@ class Lane(models.Model):
     in_flight = models.PositiveIntegerField(default=0)
     holds = models.JSONField(default=dict)
     started_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint("job", "worker", name="lane_once_per_process")]
 
 
 class Call(models.Model):
@@ -185,9 +189,15 @@ class ProviderLine(models.Model):
 
 
 class WorkerBeat(models.Model):
-    """The latest heartbeat of a worker process or the sweeper, written every few seconds."""
+    """The latest heartbeat of a worker process or the sweeper, written every few seconds.
+
+    `name`: ``host:pid``, as in `Lane.worker`. `runs_lanes`: it works on jobs. `runs_tasks`: it
+    takes short tasks, such as imports.
+    """
 
     SWEEPER = "sweeper"  # the name of its beat
 
     name = models.CharField(max_length=200, unique=True)
     seen_at = models.DateTimeField()
+    runs_lanes = models.BooleanField(default=True, db_default=True)
+    runs_tasks = models.BooleanField(default=True, db_default=True)

@@ -38,6 +38,9 @@ class Job(models.Model):
 
     `prompt_set`: the exact version of a team's own prompts; null: those of the benchmark's folder.
 
+    `priority`: of jobs that ask the same endpoint, those of higher priority get its slots first.
+    `most_lanes`: how many worker processes may work on it at the same time.
+
     `launch_key`: identifies a launch that is sent twice (`life_cycle.launch_once`); null if the
     client sent none. `launch_digest`: digest of what was launched under that key; empty in rows
     that are older than this field.
@@ -52,6 +55,11 @@ class Job(models.Model):
         FINISHED = "finished", _("finished")
         CANCELLED = "cancelled", _("cancelled")
 
+    class Priority(models.TextChoices):
+        HIGH = "high", _("high: before the others")
+        NORMAL = "normal", _("normal")
+        LOW = "low", _("low: after the others")
+
     seconds_allowed = 60  # of computing for many rows at once (`generation.engine.watchdog`)
     kind = KindField(max_length=40, editable=False)
     status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
@@ -60,6 +68,8 @@ class Job(models.Model):
     rests_until = models.DateTimeField(null=True, blank=True)
     budget_money = models.DecimalField(max_digits=14, decimal_places=4, null=True, blank=True)
     budget_calls = models.PositiveIntegerField(null=True, blank=True)
+    priority = models.CharField(max_length=8, choices=Priority, default=Priority.NORMAL, db_default=Priority.NORMAL)
+    most_lanes = models.PositiveSmallIntegerField(null=True, blank=True)  # null: MHB_LANES
     fresh = models.BooleanField(default=False)  # do not reuse replies that were paid for earlier
     calls = models.PositiveIntegerField(default=0)
     hits = models.PositiveIntegerField(default=0)
@@ -91,6 +101,7 @@ class Job(models.Model):
             models.CheckConstraint(
                 condition=Q(status__in=["running", "paused", "finished", "cancelled"]), name="job_status_known"
             ),
+            models.CheckConstraint(condition=Q(priority__in=["high", "normal", "low"]), name="job_priority_known"),
             models.CheckConstraint(
                 condition=(Q(budget_money__isnull=True) | Q(budget_money__gte=0))
                 & (Q(budget_calls__isnull=True) | Q(budget_calls__gte=0)),
@@ -102,6 +113,11 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def rank(self) -> int:
+        """The place of its priority, from 0 for the highest."""
+        return list(self.Priority.values).index(self.priority)
 
     @property
     def name(self) -> str:

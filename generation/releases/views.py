@@ -72,7 +72,7 @@ def freezes(request: HttpRequest) -> HttpResponse:
 def _freezes() -> dict[str, object]:
     rows = queries.shown_freezes()
     freezing = any(row.status in (Freeze.Status.QUEUED, Freeze.Status.RUNNING) for row in rows)
-    return {"freezes": rows, "freezing": freezing, "idle": freezing and not live_workers().exists()}
+    return {"freezes": rows, "freezing": freezing, "idle": freezing and not live_workers(runs_tasks=True).exists()}
 
 
 def _preview(request: HttpRequest, form: forms.FreezeForm, preview: services.FreezePreview) -> HttpResponse:

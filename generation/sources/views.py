@@ -152,7 +152,11 @@ def source_imports(request: HttpRequest, name: str) -> HttpResponse:
 def _imports(source: Source) -> dict[str, object]:
     imports = list(queries.imports().filter(source=source)[:20])
     importing = any(run.status in (Status.QUEUED, Status.RUNNING) for run in imports)
-    return {"imports": imports, "importing": importing, "idle": importing and not live_workers().exists()}
+    return {
+        "imports": imports,
+        "importing": importing,
+        "idle": importing and not live_workers(runs_tasks=True).exists(),
+    }
 
 
 @require_safe

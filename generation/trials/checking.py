@@ -24,6 +24,11 @@ MAX_TRIALS = 4  # of one endpoint
 AT_ONCE = 4
 
 
+def is_unchecked(job: Job) -> bool:
+    """Whether a model of a running job must be tried before the job is worked on."""
+    return job.status == Job.Status.RUNNING and not job.is_resting and bool(_due(job))
+
+
 def check_models(pk: int) -> bool:
     """Try the models of a running job that were not tried; returns whether it may be worked on now.
 
@@ -32,11 +37,9 @@ def check_models(pk: int) -> bool:
     as the others can go on without it.
     """
     job = Job.objects.get(pk=pk)
-    if job.status != Job.Status.RUNNING or job.is_resting:
+    if not is_unchecked(job):
         return True
     trials = _due(job)
-    if not trials:
-        return True
     now = timezone.now()
     free = Job.objects.filter(Q(checking_until=None) | Q(checking_until__lt=now), pk=pk)
     if not free.update(checking_until=now + HOLD):

@@ -48,15 +48,27 @@ def django(*arguments: str) -> list[str]:
     return [sys.executable, "manage.py", *arguments]
 
 
-def worker() -> list[str]:
-    """The command line of a Celery worker.
+def worker(queues: str = "mhb,mhb-lanes") -> list[str]:
+    """The command line of a Celery worker of these queues.
 
     Threads, because a lane is asyncio and the rest waits for the database. Without gossip: nothing
     here uses it, and a worker with gossip dies when Redis goes away (kombu #582).
     """
     arguments = ["--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"]
     isolation = ["--without-mingle", "--without-gossip"]
-    return [sys.executable, "-m", "celery", "--quiet", "--app", "mhb_site", "worker", *arguments, *isolation]
+    return [
+        sys.executable,
+        "-m",
+        "celery",
+        "--quiet",
+        "--app",
+        "mhb_site",
+        "worker",
+        "-Q",
+        queues,
+        *arguments,
+        *isolation,
+    ]
 
 
 def web(host: str, port: int) -> list[str]:

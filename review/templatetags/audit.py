@@ -19,6 +19,7 @@ VERBS = {
     "resumed": gettext_lazy("resumed"),
     "cancelled": gettext_lazy("cancelled"),
     "budget": gettext_lazy("budget changed"),
+    "pace": gettext_lazy("priority or worker processes changed"),
     "left-out": gettext_lazy("model left out"),
     "added-again": gettext_lazy("model added again"),
     "started": gettext_lazy("started"),

@@ -12,7 +12,7 @@ def test_beats_continue_when_the_database_is_back(monkeypatch: pytest.MonkeyPatc
     calls: list[str] = []
     failures = iter([OperationalError("server closed the connection"), InterfaceError("connection already closed")])
 
-    def record_beat(_name: str) -> None:
+    def record_beat(_name: str, **_runs: bool) -> None:
         if error := next(failures, None):
             raise error
         calls.append("recorded")
@@ -28,5 +28,5 @@ def test_beats_continue_when_the_database_is_back(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("generation.engine.worker_beats.remove_beat", remove_beat)
     monkeypatch.setattr(celery, "_stopping", StopAfterFirstBeat())
     monkeypatch.setattr("django.db.connection.close", lambda: None)
-    celery._record_beats("one@here")
+    celery._record_beats()
     assert calls == ["recorded", "removed"]

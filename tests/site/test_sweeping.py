@@ -187,11 +187,20 @@ def test_the_command_runs_one_sweep(
     assert json.loads(capsys.readouterr().out) == {**empty_report(), "imports": 1}
 
 
+def test_only_lanes_wait_for_lanes() -> None:
+    app.loader.import_default_modules()
+    queues = {name: app.amqp.router.route({}, name)["queue"].name for name in app.tasks}
+    assert queues.pop("generation.tasks.work_on_job") == "mhb-lanes"
+    assert "generation.tasks.run_import" in queues
+    assert set(queues.values()) == {"mhb"}
+
+
 def test_the_worker_knows_every_task() -> None:
     app.loader.import_default_modules()
     ours = {name for name in app.tasks if not name.startswith("celery.")}
     assert ours == {
         "evaluation.tasks.import_results",
+        "generation.tasks.check_models",
         "generation.tasks.run_freeze",
         "generation.tasks.run_import",
         "generation.tasks.work_on_job",

@@ -1,4 +1,7 @@
-"""job pause|resume|adapt|cancel|retry|budget batch:7 [--budget MONEY|none] [--budget-calls N|none]"""
+"""job pause|resume|adapt|cancel|retry|budget|pace batch:7
+
+[--budget MONEY|none] [--budget-calls N|none] [--priority high|normal|low] [--most-lanes N|none]
+"""
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
@@ -43,12 +46,12 @@ def _parse_job(text: str) -> tuple[str, int]:
 
 class Command(StepCommand):
     help = (
-        "Pause, resume or cancel a batch or a run, retry failed rows, change its budget, or 'adapt' endpoints that refuse "
-        "what it sends: no temperature, another name of the limit, no provider batches. Safe to repeat."
+        "Pause, resume or cancel a batch or a run, retry failed rows, change its budget or pace, or 'adapt' endpoints that "
+        "refuse what it sends: no temperature, another name of the limit, no provider batches. Safe to repeat."
     )
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("action", choices=[*ACTIONS, "budget"])
+        parser.add_argument("action", choices=[*ACTIONS, "budget", "pace"])
         parser.add_argument(
             "job", type=_parse_job, metavar="JOB", help=" or ".join(f"{kind.name}:N" for kind in kinds.all_kinds())
         )
@@ -60,6 +63,14 @@ class Command(StepCommand):
         )
         parser.add_argument(
             "--budget-calls", type=_parse_calls, metavar="N", help="with 'budget': a number, or 'none' for no limit"
+        )
+
+        parser.add_argument("--priority", choices=Job.Priority.values, help="with 'pace'")
+        parser.add_argument(
+            "--most-lanes",
+            type=_parse_calls,
+            metavar="N",
+            help="with 'pace': worker processes, or 'none' for the usual",
         )
 
     def step(self, **options: Any) -> dict[str, Any]:
@@ -74,6 +85,12 @@ class Command(StepCommand):
             current = {"money": job.budget_money, "calls": job.budget_calls}
             budget = {name: _new_value(value, current[name]) for name, value in options_given.items()}
             result: object = life_cycle.set_budget(pk, **budget)
+        elif options["action"] == "pace":
+            result = life_cycle.set_pace(
+                pk,
+                priority=options["priority"] or job.priority,
+                most_lanes=_new_value(options["most_lanes"], job.most_lanes),
+            )
         else:
             result = ACTIONS[options["action"]](pk)
         job = kind.get(pk)
@@ -88,10 +105,12 @@ class Command(StepCommand):
             "cost": job.cost,
             "budget": job.budget_money,
             "budget_calls": job.budget_calls,
+            "priority": job.priority,
+            "most_lanes": job.most_lanes,
             "again": result if isinstance(result, int) else 0,
         }
 
 
 def _new_value(value: Any, current: Any) -> Any:
-    """The new value of one budget: an option left out keeps the current value."""
+    """The new value of one limit: an option left out keeps the current value."""
     return current if value is None else None if value == NO_LIMIT else value

@@ -45,12 +45,18 @@ async def strict(request: web.Request) -> web.Response:
     return web.json_response(completion(MET))
 
 
+def work(pk: int) -> None:
+    """What the workers of both queues do."""
+    tasks.check_models(pk)
+    tasks.work_on_job(pk)
+
+
 @pytest.mark.django_db
 def test_a_run_whose_model_refuses_what_it_sends_pauses_before_anything_is_asked(release: Release) -> None:
     with run_in_background(app_of(strict)) as url:
         tested = [endpoint(url, "o-1", temperature=0.7, price_in=1_000), endpoint(url, "other")]
         run = services.launch_run(RunSettings(release, tested, endpoint(url, "judge")))
-        tasks.work_on_job(run.pk)
+        work(run.pk)
         run.refresh_from_db()
         assert (run.status, run.paused_because, run.calls) == (Run.Status.PAUSED, "ModelCheck", 0)
         assert "o-1: It refuses the temperature" in run.paused_detail
@@ -63,11 +69,11 @@ def test_a_run_whose_model_refuses_what_it_sends_pauses_before_anything_is_asked
         }
         assert sum(EndpointDay.objects.values_list("calls", flat=True)) == 3
         jobs_services.resume(run.pk)
-        tasks.work_on_job(run.pk)  # nothing has changed: it is tried again, the others are not
+        work(run.pk)  # nothing has changed: it is tried again, the others are not
         assert tries.count() == 4
         assert Run.objects.get(pk=run.pk).paused_because == "ModelCheck"
         leaving.leave_out(run.pk, tested[0])
-        tasks.work_on_job(run.pk)
+        work(run.pk)
     run.refresh_from_db()
     assert run.status == Run.Status.FINISHED
     assert Response.objects.filter(run=run, status=Status.DONE).count() == 3
@@ -83,12 +89,12 @@ def test_one_click_sends_a_model_what_it_accepts_and_goes_on(
     with run_in_background(app_of(strict)) as url:
         tested = [endpoint(url, "o-1", temperature=0.7), endpoint(url, "other")]
         run = services.launch_run(RunSettings(release, tested, endpoint(url, "judge")))
-        tasks.work_on_job(run.pk)
+        work(run.pk)
         page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
         assert "Adapt endpoints and resume" in page
         assert "default_sampling=true" in page
         client.post(reverse("evaluation:run-adapt", args=[run.pk]))
-        tasks.work_on_job(run.pk)
+        work(run.pk)
     run.refresh_from_db()
     assert (run.status, run.endpoint_settings[str(tested[0].pk)]["default_sampling"]) == (Run.Status.FINISHED, True)
     answer = client.post(reverse("api:run-adapt", args=[run.pk]))
@@ -102,12 +108,12 @@ def test_a_model_without_provider_batches_is_found_out_before_a_batch_is_filled(
     with run_in_background(app_of(strict)) as url:
         tested = endpoint(url, "other", batches=True)
         run = services.launch_run(RunSettings(release, [tested], endpoint(url, "judge"), transport=Run.Transport.BATCH))
-        tasks.work_on_job(run.pk)
+        work(run.pk)
         run.refresh_from_db()
         assert (run.status, run.paused_because) == (Run.Status.PAUSED, "ModelCheck")
         assert "other: It takes no provider batches" in run.paused_detail
         checking.adapt(run.pk)
-        tasks.work_on_job(run.pk)
+        work(run.pk)
     tested.refresh_from_db()
     run.refresh_from_db()
     assert (run.status, tested.batches) == (Run.Status.FINISHED, False)
@@ -128,7 +134,7 @@ def test_the_length_of_a_context_is_learnt_before_the_first_row_and_limits_repli
     app.router.add_get("/v1/models", models)
     with run_in_background(app) as url:
         run = services.launch_run(RunSettings(release, [endpoint(url, "other")], endpoint(url, "judge")))
-        tasks.work_on_job(run.pk)
+        work(run.pk)
     assert dict(Endpoint.objects.values_list("name", "context_found")) == {"other": 3_000, "judge": None}
     assert [limit for limit in limits[2:] if limit < 3_000], "but for the two tries"
     assert 16_384 in limits, "where nothing is known"
@@ -139,11 +145,11 @@ def test_a_run_that_asked_nothing_takes_over_settings_that_were_put_right(releas
     with run_in_background(app_of(strict)) as url:
         tested = endpoint(url, "o-1", temperature=0.7)
         run = services.launch_run(RunSettings(release, [tested], endpoint(url, "judge")))
-        tasks.work_on_job(run.pk)
+        work(run.pk)
         assert Run.objects.get(pk=run.pk).paused_because == "ModelCheck"
         Endpoint.objects.filter(pk=tested.pk).update(temperature=None)
         jobs_services.resume(run.pk)
-        tasks.work_on_job(run.pk)
+        work(run.pk)
     assert Run.objects.get(pk=run.pk).status == Run.Status.FINISHED
 
 
@@ -153,7 +159,7 @@ def test_a_model_that_does_not_answer_the_try_holds_up_no_other(release: Release
         dead = endpoint(url, "dead")
         Endpoint.objects.filter(pk=dead.pk).update(url="http://no-such-host.invalid/v1")
         run = services.launch_run(RunSettings(release, [dead, endpoint(url, "good")], endpoint(url, "judge")))
-        tasks.work_on_job(run.pk)
+        work(run.pk)
     run.refresh_from_db()
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
     assert run.responses.filter(endpoint__name="good", status=Status.DONE).count() == 3
@@ -203,7 +209,7 @@ def test_a_run_with_one_record_first_pauses_when_its_first_sample_is_judged(
     with run_in_background(app_of(strict)) as url:
         tested = [endpoint(url, "other"), endpoint(url, "third")]
         run = services.launch_run(RunSettings(release, tested, endpoint(url, "judge"), first_only=True))
-        tasks.work_on_job(run.pk)
+        work(run.pk)
         run.refresh_from_db()
         assert (run.status, run.paused_because) == (Run.Status.PAUSED, "FirstRecord")
         done = run.responses.filter(status=Status.DONE)
@@ -213,7 +219,7 @@ def test_a_run_with_one_record_first_pauses_when_its_first_sample_is_judged(
         page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
         assert reverse("evaluation:sample", args=[run.pk, done[0].sample.key]) in page
         jobs_services.resume(run.pk)
-        tasks.work_on_job(run.pk)
+        work(run.pk)
     run.refresh_from_db()
     assert (run.status, run.first_only) == (Run.Status.FINISHED, False)
     assert run.responses.filter(status=Status.DONE).count() == 6

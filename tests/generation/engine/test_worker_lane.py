@@ -24,6 +24,8 @@ from generation.engine.group_commit import GroupCommit
 from generation.engine.lane_coordination import LaneReport, exchange
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import PULSE, take
+from generation.engine.worker_beats import process_name
+from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
 from generation.llm.simulator.server import run_in_background
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
@@ -413,6 +415,37 @@ def test_a_job_gets_no_more_lanes_than_allowed(source: Source, models: str, sett
     clock.advance(minutes=2)
     assert services.work_on_batch(batch.pk) == 12
     assert not Lane.objects.exists()
+
+
+def test_a_process_has_one_lane_of_a_job(source: Source, models: str, settings: Any) -> None:
+    settings.MHB_LANES = 2
+    batch = launch_batch(source, endpoint(models))
+    Lane.objects.filter(pk=create_lane(batch).pk).update(worker=process_name())
+    assert services.work_on_batch(batch.pk) == 0, "another process shall take it"
+    assert sweep(BATCHES) == [batch.pk]
+    Lane.objects.update(worker="other:1")
+    assert services.work_on_batch(batch.pk) == 12
+
+
+def test_a_job_may_have_its_own_number_of_lanes(source: Source, models: str, settings: Any) -> None:
+    settings.MHB_LANES = 1
+    batch = launch_batch(source, endpoint(models))
+    life_cycle.set_pace(batch.pk, priority="normal", most_lanes=3)
+    assert sweep(BATCHES) == [batch.pk] * 3
+
+
+def test_jobs_of_higher_priority_come_first(
+    endpoint_and_job: tuple[Endpoint, Batch], source: Source, models: str
+) -> None:
+    row, first = endpoint_and_job
+    urgent = launch_batch(source, endpoint(models, "sim-careful"))
+    life_cycle.set_pace(first.pk, priority="low", most_lanes=None)
+    assert sweep(BATCHES) == [urgent.pk, first.pk]
+    low, high = create_lane(first), create_lane(urgent)
+    pulse(low, row, first, wanted=8, in_flight=8)
+    assert pulse(high, row, urgent, wanted=5).hold == 0, "calls in flight are not taken back"
+    assert pulse(low, row, first, wanted=8, in_flight=0).hold == 3
+    assert pulse(high, row, urgent, wanted=5).hold == 5
 
 
 # ------------------------------------------------------------------------------------- group commit

@@ -105,8 +105,10 @@ def test_a_spent_budget_is_raised_on_the_page(admin: Client, source: Source, mod
     refused: Page = admin.post(url_of(batch, "-budget"), {"budget_calls": "many"}, follow=True)
     assert "Call budget" in " ".join(str(message) for message in refused.context["messages"])
     for _ in range(2):
-        assert admin.post(url_of(batch, "-budget"), {"budget_calls": "6", "budget_money": "1.5"}).status_code == 302
+        limits = {"budget_calls": "6", "budget_money": "1.5", "priority": "high", "most_lanes": "2"}
+        assert admin.post(url_of(batch, "-budget"), limits).status_code == 302
     batch.refresh_from_db()
+    assert (batch.priority, batch.most_lanes) == ("high", 2)
     assert (batch.status, batch.budget_calls, batch.budget_money) == (Status.RUNNING, 6, Decimal("1.5"))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -192,6 +194,10 @@ def test_a_batch_is_controlled_over_the_api(api: Api, adela: User, source: Sourc
     assert (raised["budget_calls"], raised["budget_money"], raised["status"]) == (2, "2.0000", "paused")
     raised = post("budget", {"budget_calls": None}, status=202)
     assert (raised["budget_calls"], raised["status"], raised["advice"]) == (None, "running", "")
+    post("budget", {"priority": "urgent"}, status=400)
+    post("budget", {"most_lanes": 0}, status=400)
+    paced = post("budget", {"priority": "low", "most_lanes": 4}, status=202)
+    assert (paced["priority"], paced["most_lanes"], paced["budget_money"]) == ("low", 4, "2.0000")
     for _ in range(2):
         assert post("cancel")["status"] == "cancelled"
     assert post("budget", {"budget_calls": 9}, status=409)["status"] == 409
@@ -209,6 +215,9 @@ def test_a_batch_is_controlled_from_the_shell(manage: Manage, source: Source, mo
     assert (printed["status"], printed["budget"], printed["budget_calls"]) == ("paused", "3.5000", 2)
     assert "Raise the budget" in printed["advice"]
     assert manage.json("job", "budget", name, "--budget-calls", "none")["status"] == "running"
+    paced = manage.json("job", "pace", name, "--priority", "high", "--most-lanes", 3)
+    assert (paced["priority"], paced["most_lanes"]) == ("high", 3)
+    assert manage.json("job", "pace", name, "--most-lanes", "none")["most_lanes"] is None
     batch.drafts.filter(status=Work.Status.QUEUED).update(status=Work.Status.FAILED, error="TimedOut")
     assert manage.json("job", "retry", name)["again"] == 4
     for _ in range(2):

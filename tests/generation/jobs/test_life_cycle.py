@@ -144,6 +144,16 @@ def test_the_budget_that_a_dead_lane_reserved_is_released(
     assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 6)
 
 
+def test_the_pace_of_a_job_is_changed_while_it_runs(source: Source, models: str) -> None:
+    batch = launch_batch(source, endpoint(models))
+    changed = life_cycle.set_pace(batch.pk, priority="high", most_lanes=2)
+    assert (changed.priority, changed.most_lanes) == ("high", 2)
+    work_until_idle(batch)
+    life_cycle.set_pace(batch.pk, priority="high", most_lanes=2)  # nothing to change
+    with pytest.raises(errors.JobOver):
+        life_cycle.set_pace(batch.pk, priority="low", most_lanes=2)
+
+
 def test_the_budget_holds_across_lanes(tmp_path: Path, run_concurrently: RunConcurrently, settings: Any) -> None:
     settings.MHB_LANES = 4
     source = import_file(conversations_file(tmp_path / "own.jsonl", 40))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generation.engine.lane_coordination import fair_shares
+from generation.engine.lane_coordination import fair_shares, shares_by_rank
 from generation.llm.admission_control import (
     BAD_AFTER,
     BREAK_AFTER,
@@ -462,6 +462,7 @@ def test_examples_of_fair_shares() -> None:
     assert fair_shares(7, [100, 100, 100]) == [3, 2, 2]
     assert fair_shares(2, [5, 5, 5]) == [1, 1, 0]
     assert fair_shares(0, [5]) == [0]
+    assert shares_by_rank(8, [100, 5, 100, 100], [1, 0, 1, 2]) == [2, 5, 1, 0]
 
 
 @given(st.integers(0, 500), st.lists(st.integers(0, 300), max_size=12))
