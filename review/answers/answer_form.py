@@ -21,7 +21,7 @@ from review.answers.controls import (
 from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_for_evidence, blank_citation
 from review.answers.question_display import question_display, required_with, rubric_display
 from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, HARMS, PROBLEM_MESSAGES, VERDICTS, translate
-from review.rules.blocks import Highlight
+from review.rules.blocks import Block, Highlight
 from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
     AddedRubric,
@@ -111,6 +111,7 @@ def fill_form(
     offers: Offers = NO_OFFERS,
     committed: Collection[str] = (),
     *,
+    blocks: Sequence[Block] = (),
     rejected_before: bool = False,
     declares: bool = False,
 ) -> FilledForm:
@@ -120,6 +121,7 @@ def fill_form(
 
     Args:
         committed: keys of the questions that were answered before the traps were revealed.
+        blocks: what the case shows, some of it with a question.
         rejected_before: as in `review.rules.questions.problems`.
         declares: whether this is the secondary's last answer, which declares whether differing
             rubrics change the wording or the meaning.
@@ -128,7 +130,7 @@ def fill_form(
     builder = _ControlBuilder(harms.problems_by_trap(form, trap_levels, problems))
     sources = answers.citations or ((blank_citation(),) if asks_for_evidence(form) else ())
     questions = tuple(
-        _question(builder, number, form, answers.questions.get(question.key, Answer()), committed)
+        _question(builder, number, form, answers.questions.get(question.key, Answer()), committed, blocks)
         for number, question in enumerate(form.questions, 1)
     )
     rubrics = tuple(
@@ -179,7 +181,12 @@ def _accepted_evidence(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ..
 
 
 def _question(
-    builder: _ControlBuilder, number: int, form: Form, answer: Answer, committed: Collection[str]
+    builder: _ControlBuilder,
+    number: int,
+    form: Form,
+    answer: Answer,
+    committed: Collection[str],
+    blocks: Sequence[Block],
 ) -> ControlRow:
     question = form.questions[number - 1]
     name, id_ = f"question.{question.key}", f"question-{number}"
@@ -201,7 +208,7 @@ def _question(
         note=builder.control(f"{name}.note", f"{id_}-note", answer.note),
         committed=question.key in committed,
         asks=translate(question.asks),
-        display=question_display(form, question),
+        display=question_display(form, question, () if question.key in committed else blocks),
     )
 
 

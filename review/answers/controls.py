@@ -196,6 +196,11 @@ class FilledForm:
     problems: tuple[FormProblem, ...]
 
     @property
+    def blocks_inside(self) -> frozenset[int]:
+        """The numbers of the blocks that are shown with a question."""
+        return frozenset(number for row in self.questions for number, _block in row.display.blocks)
+
+    @property
     def has_sources(self) -> bool:
         """Whether any source has been filled in."""
         return any(row.reference.value or row.passage.value for row in self.citations)

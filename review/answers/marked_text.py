@@ -1,6 +1,7 @@
 """Split a text of a case into pieces by its changes, its highlights and the places of its traps."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -141,11 +142,11 @@ def _folded(text: str) -> str:
     return "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
 
 
-def trap_offset(spans: Sequence[Span], descriptions: Iterable[str]) -> int:
-    """Where the words of a trap begin, as an offset in the text after the change.
+def trap_place(spans: Sequence[Span], descriptions: Iterable[str]) -> tuple[int, int]:
+    """Where the words of a trap begin and end, as offsets in the text after the change.
 
     The best guess is an inserted passage that the trap's description quotes; else the inserted
-    sentence with the most words in common with the description; else the first change.
+    sentence with the most words in common with the description; else the first change, as no words.
     """
     texts = list(descriptions)
     inserted: list[tuple[int, str]] = []  # (offset, sentence)
@@ -162,8 +163,12 @@ def trap_offset(spans: Sequence[Span], descriptions: Iterable[str]) -> int:
         for quote in _QUOTED.findall(text)[:MAX_QUOTES]:
             for at, sentence in folded:
                 if (position := sentence.find(_folded(quote))) >= 0:
-                    return at + position
+                    return at + position, at + position + len(quote)
     words = set(_WORD.findall(" ".join(texts).casefold()))
-    overlaps = [(len(words & set(_WORD.findall(sentence.casefold()))), at) for at, sentence in inserted]
-    most = max((overlap for overlap, _at in overlaps), default=0)
-    return next((at for overlap, at in overlaps if overlap == most), first_change or 0)
+    shared = [(words & set(_WORD.findall(text.casefold())), at, at + len(text)) for at, text in inserted]
+    # A word that several sentences share with the description tells less of where the trap is.
+    uses = Counter(word for found, _at, _end in shared for word in found)
+    overlaps = [(sum(1 / uses[word] for word in found), at, end) for found, at, end in shared]
+    most = max((overlap for overlap, _at, _end in overlaps), default=0)
+    without = (first_change or 0, first_change or 0)
+    return next(((at, end) for overlap, at, end in overlaps if most and overlap == most), without)

@@ -3,12 +3,14 @@
 Such a question is a text, optional, conditional, or about one rubric or trap.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
 
 from review.answers.posted_answers import requires_evidence
 from review.labels import CITATION_KINDS, translate
+from review.rules.blocks import Block
 from review.rules.questions import Choice, Form, Question
 
 
@@ -21,6 +23,7 @@ class QuestionDisplay:
         kinds: labels of the kinds of source that its answers accept.
         when: field and value on which the question depends; `condition` says it in words.
         sources: whether sources are entered with this question.
+        blocks: the blocks of the case that are shown with it, each with its number.
     """
 
     about: str = ""
@@ -28,16 +31,18 @@ class QuestionDisplay:
     in_words: bool = False
     several: bool = False
     required: bool = True
+    compared: bool = True
     when: tuple[str, ...] = ()
     condition: str = ""
     sources: bool = False
+    blocks: tuple[tuple[int, Block], ...] = ()
 
 
 DEFAULT_DISPLAY = QuestionDisplay()
 
 
-def question_display(form: Form, question: Question) -> QuestionDisplay:
-    """How a question of `form` is presented."""
+def question_display(form: Form, question: Question, blocks: Sequence[Block] = ()) -> QuestionDisplay:
+    """How a question of `form` is presented in a case with `blocks`."""
     kinds = dict.fromkeys(kind for choice in question.choices for kind in choice.evidence_kinds)
     return QuestionDisplay(
         about=translate(question.about),
@@ -45,9 +50,11 @@ def question_display(form: Form, question: Question) -> QuestionDisplay:
         in_words=question.kind == "text",
         several=question.kind == "choices",
         required=question.required,
+        compared=question.compared,
         when=_field_and_value(question.when),
         condition=_condition(form, question.when),
         sources=question is _question_with_sources(form),
+        blocks=tuple((n, block) for n, block in enumerate(blocks, 1) if block.title in question.shows),
     )
 
 

@@ -153,6 +153,7 @@ def render_case(
             refused_for,
             wording_offers(columns),
             committed,
+            blocks=spec.blocks,
             rejected_before=rejected_before,
             declares=declares,
         ),

@@ -98,6 +98,8 @@ def _question_faults(question: Question, field: str, sample: CaseSpec) -> Iterat
         yield FormFault(f"{field}.per", _("Choose what the question is asked about."))
     elif question.per != "case" and not sample.form.rubrics:
         yield FormFault(f"{field}.per", _("The cases of this benchmark have no rubrics to review."))
+    if len(question.shows) > MAX_CHOICES or any(len(title) > MAX_LABEL for title in question.shows):
+        yield FormFault(f"{field}.shows", _("Choose from the parts of a case."))
     if set(question.stages) - set(STAGES):
         yield FormFault(f"{field}.stages", _("Choose from the stages of a review."))
     if question.kind == "text" and question.choices:

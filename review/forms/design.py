@@ -181,6 +181,7 @@ def describe(design: Design) -> dict[str, str]:
             + ["agreement not required"] * (not question.compared)
             + ([f"when {question.when}"] if question.when else [])
             + ([f"stages {', '.join(question.stages)}"] if question.stages else [])
+            + ([f"shows {', '.join(question.shows)}"] if question.shows else [])
         )
         lines |= {f"{name}.{part}": getattr(question, part) for part in ("label", "asks", "help")}
         for choice in question.choices:

@@ -64,6 +64,7 @@ def design_from_post(data: QueryDict) -> Design:
                 when=text(f"{name}.when"),
                 stages=() if len(stages) == len(STAGES) else stages,
                 per=text(f"{name}.per"),
+                shows=tuple(data.getlist(f"{name}.shows")),
             )
         )
     policy = {name: text(f"policy.{name}") == "on" for name in SETTINGS if text(f"policy.{name}") in ("on", "off")}

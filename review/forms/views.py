@@ -109,6 +109,12 @@ def _editor(
         "kinds": CITATION_KINDS.items(),
         "stages": STAGES,
         "per_rubric": bool(sample.form.rubrics),
+        "titles": list(
+            dict.fromkeys(
+                [block.title for block in sample.blocks]
+                + [title for question in design.questions for title in question.shows]
+            )
+        ),
         "guidelines": [_guideline(request, benchmark, stage) for stage in guidelines.STAGES],
         "lists": lists.list_fields(design, faults),
         "opened_list": lists.parse_button(request.POST.get("do", ""))[1],

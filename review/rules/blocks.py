@@ -63,6 +63,7 @@ class Table:
     """Rows of cells under named columns. The tone 'trap' marks planted, false content.
 
     places: for each row, the turns (from 1) of the case's altered conversation that it refers to.
+        Of a case without a conversation, the bait question is turn 1.
     """
 
     title: str
@@ -318,6 +319,7 @@ class Question:
     stages: the stages at which it is asked; empty: all.
     per: if 'rubric' or 'trap', a case asks it for each of them, under `<key>:<its key>`.
     about: the rubric or trap that it is asked for.
+    shows: titles of the blocks of the case that are shown with the question instead of beside it.
     """
 
     key: str
@@ -333,6 +335,7 @@ class Question:
     stages: tuple[str, ...] = ()
     per: str = "case"
     about: str = ""
+    shows: tuple[str, ...] = ()
 
     def chosen(self, value: str) -> tuple[Choice, ...]:
         """The choices that an answer's value refers to."""

@@ -17,12 +17,12 @@ from django.utils.translation import get_language, gettext
 
 from review.access import visibility
 from review.access.pictures import picture_token
-from review.answers.marked_text import Marks, Piece, pieces, trap_offset
+from review.answers.marked_text import Marks, Piece, TextMark, pieces, trap_place
 from review.answers.side_by_side import citation_line
 from review.charts.scatter import points_chart
 from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, language_label, task_label, translate
 from review.models import Review, User
-from review.rules.blocks import Block, Diff, Images, Picture, Points, Table
+from review.rules.blocks import Block, Diff, Images, Picture, Points, Table, Text
 from review.rules.citations import Citation
 from review.rules.diffing import Span, TurnPair, align_turns
 from review.rules.questions import Form
@@ -89,11 +89,15 @@ def _row_runs(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]])
         before += pair.before is not None
         after += pair.after is not None
         turn_notes = notes.get(after, ()) if pair.after is not None else ()
-        located = (replace(note, at=trap_offset(pair.spans, [text for _c, text in note.lines])) for note in turn_notes)
+        located = (replace(note, at=_place(pair.spans, note)[0]) for note in turn_notes)
         rows.append(DiffRow(pair, before, after, tuple(located)))
     return [
         (same, list(run)) for same, run in groupby(rows, key=lambda row: row.pair.change == "same" and not row.notes)
     ]
+
+
+def _place(spans: Sequence[Span], note: TrapNote) -> tuple[int, int]:
+    return trap_place(spans, [text for _column, text in note.lines])
 
 
 @register.simple_tag(takes_context=True, name="show_block")
@@ -112,6 +116,7 @@ def show_block(
     view: str = "shown",
     marks: Marks | None = None,
     reader: object = None,
+    within: str = "",
 ) -> SafeString:
     """`{% show_block block forloop.counter case.language folded=True %}`: render a block.
 
@@ -122,8 +127,13 @@ def show_block(
     view: the view of a conversation that is open.
     marks: the highlights in the texts of the case.
     reader: the person to whom it is shown.
+    within: the name of the question with which it is shown.
     """
-    block_view = _BlockView(block, number, language, folded, beside, view, tuple(_notes(among).items()))
+    notes = _notes(among)
+    if isinstance(block, Text):  # the traps of a case without a conversation are in its bait question
+        is_bait = block.tone == "question" and not any(isinstance(other, Diff) for other in among)
+        marks = _with_traps(block.text, notes.get(1, ()) if is_bait else (), marks or {}, f"{number}.1")
+    block_view = _BlockView(block, number, language, folded, beside, view, within, tuple(notes.items()))
     if marks or isinstance(block, Images):
         return _render(block_view, marks or {}, _picture_links(block, reader) if isinstance(block, Images) else ())
     return _cached_block(block_view, get_language())
@@ -139,7 +149,19 @@ class _BlockView:
     folded: bool
     beside: str
     view: str
+    within: str
     notes: tuple[tuple[int, tuple[TrapNote, ...]], ...]
+
+
+def _with_traps(text: str, notes: Iterable[TrapNote], marks: Marks, key: str) -> Marks:
+    """The marks of the texts, with those of the words of traps in one of them."""
+    places = [(_place([Span("insert", text)], note), note.number) for note in notes]
+    traps = [
+        TextMark(start, end, gettext("Trap %(n)s") % {"n": number}, style=1, fixed=True)
+        for (start, end), number in places
+        if start < end
+    ]
+    return {**marks, key: [*marks.get(key, ()), *traps]} if traps else marks
 
 
 @lru_cache(maxsize=200)  # about 20 KB each
@@ -159,6 +181,7 @@ def _render(view: _BlockView, marks: Marks, pictures: Sequence[tuple[Picture, st
         "chart": points_chart(block) if isinstance(block, Points) else None,
         "pictures": pictures,
         "folded": view.folded,
+        "within": view.within,
         "language": view.language,
         "beside": view.beside,
         "marks": marks,
@@ -226,6 +249,12 @@ def _piece_html(piece: Piece, card: str, escape: Callable[[str], SafeString]) ->
         )
         text = format_html(element, classes, title, name, text)
     yield text
+
+
+@register.filter
+def cells(table: Table, row: Sequence[str]) -> list[tuple[str, str]]:
+    """`{{ table|cells:row }}`: cells of a row, each with its column; a trap's without its name."""
+    return list(zip(table.columns, row, strict=False))[2 if table.tone == "trap" else 0 :]
 
 
 @register.filter

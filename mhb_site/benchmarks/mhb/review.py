@@ -133,7 +133,7 @@ def _traps(sample: NewSample) -> Table:
         (_("Code"), _("Trap"), _("Location"), _("What is false"), _("Why it is false")),
         tuple((trap["code"], trap["name"], trap["where"], trap["false"], trap["why"]) for trap in traps),
         tone="trap",
-        places=tuple(_places(trap["where"], sample.content) for trap in traps) if sample.task == "dialogue" else (),
+        places=tuple(_places(trap["where"], sample.content) if sample.task == "dialogue" else (1,) for trap in traps),
     )
 
 

@@ -24,7 +24,12 @@ function updateRequired() {
   for (const element of $$("[data-wanted]", form)) {
     const yes = isWanted(element) && (element.name?.startsWith("citation.") ? isFirstOrStarted(element) : true);
     for (const field of element.matches("[data-stop]") ? $$("input", element) : [element]) field.required = yes;
+    if (element.matches(FIELDS)) label(element);
   }
+  const change = $("#change-reason", form);
+  if (change) change.required = isChanged();
+  const blocked = $("[data-blocked]", form);
+  if (blocked) blocked.hidden = !isBlocked();
   for (const harm of $$("[data-harm]", form)) {
     const values = harm.dataset.harm.split(" ").map((name) => $(`[name="${CSS.escape(name)}"]:checked`, form)?.value);
     const isRequired = values.some((value) => !["inadequate", "removed"].includes(value));
@@ -32,6 +37,40 @@ function updateRequired() {
     for (const field of $$("input", harm)) field.required = isRequired;
   }
 }
+
+// An answer that rules out approval, and a confirmed answer that is not what was committed.
+const isBlocked = () => $$("[data-stop] input:checked", form).some((one) => one.dataset.wants?.split(" ").includes("note") || one.value === "inadequate" && one.closest(".rubric"));
+const isChanged = () => $$("[data-stop] input", form).some((one) => one.checked !== one.defaultChecked && !one.closest("[data-uncompared]"));
+
+// What a field without a label of its own says in its place.
+function label(field) {
+  field.dataset.label ??= field.placeholder;
+  const parts = [field.dataset.label, field.required && field.dataset.label && form.dataset.required, field === guarded && form.dataset.enter];
+  field.placeholder = parts.filter(Boolean).join(" · ");
+}
+
+// A field that the page moved to by itself takes letters only after Enter or a click, so that the
+// digit for the next answer does not land in it. A paste is meant for it.
+let guarded = null;
+
+function guard(field) {
+  guarded = field;
+  if (!field) return;
+  field.dataset.guarded = "";
+  label(field);
+  const release = () => {
+    if (guarded === field) guarded = null;
+    delete field.dataset.guarded;
+    label(field);
+    for (const name of ["pointerdown", "paste", "drop", "blur"]) field.removeEventListener(name, release);
+  };
+  for (const name of ["pointerdown", "paste", "drop", "blur"]) field.addEventListener(name, release);
+  field.addEventListener("guard:release", release, { once: true });
+}
+
+form.addEventListener("beforeinput", (event) => {
+  if (event.target === guarded && event.inputType === "insertText") event.preventDefault();
+});
 
 // The first source is required, and all fields of every source that was started.
 function isFirstOrStarted(field) {
@@ -42,7 +81,7 @@ function isFirstOrStarted(field) {
 const checkedOption = (stop) => $("input:checked", stop);
 const isEmpty = (element) =>
   element.matches("[data-stop]")
-    ? $("input", element)?.required && !checkedOption(element)
+    ? ($("input", element)?.required && !checkedOption(element)) || (checkedOption(element)?.matches(".verdict__pick--approve") && isBlocked())
     // CustomError: a malformed reference of a source.
     : element.validity.customError || (element.required && !element.value.trim());
 const stops = () => $$("[data-stop]", form).filter(visible);
@@ -68,6 +107,7 @@ function visit(element) {
   if (stop) lastStop = element;
   const target = stop ? (checkedOption(element) ?? $("input", element)) : element;
   target.focus({ preventScroll: true });
+  guard(stop ? null : target);
   const whole = element.closest(".severity, .source, .question") ?? element;
   // If it does not fit, show its beginning, the question. The text beside the panel does not
   // scroll.
@@ -117,8 +157,16 @@ let lastTyped = -TYPING_WINDOW;
 document.addEventListener(
   "keydown",
   (event) => {
-    if (event.key.length > 1 || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.isComposing || typing(event.target) || !panel.contains(event.target)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const leaving = event.key === "g" || document.documentElement.classList.contains("going"); // to another page
+    if (event.target === guarded && !leaving && (event.key === "Enter" || event.key.length === 1)) {
+      if (event.key === "Enter") guarded.dispatchEvent(new Event("guard:release"));
+      event.preventDefault();
+      event.stopPropagation();
+      return;
+    }
+    if (event.key.length > 1 || event.isComposing || typing(event.target) || !panel.contains(event.target)) return;
+    if (leaving) return;
     const now = performance.now();
     const isSoon = lastChoice && now - lastChoice.at < TYPING_WINDOW;
     const digit = /^[1-9? ]$/.test(event.key);
@@ -187,10 +235,10 @@ document.addEventListener("keydown", (event) => {
 const progress = $("[data-steps]", form);
 
 function updateProgress() {
-  const all = stops().filter((stop) => $("input", stop)?.required);
-  const done = all.filter(checkedOption).length;
+  const isRequired = (one) => (one.matches("[data-stop]") ? $("input", one) : one)?.required;
+  const all = $$(`[data-stop], ${FIELDS}`, form).filter((one) => visible(one) && isRequired(one));
   progress.hidden = all.length === 0;
-  $("[data-answered]", progress).textContent = `${done}/${all.length}`;
+  $("[data-answered]", progress).textContent = `${all.filter((one) => !isEmpty(one)).length}/${all.length}`;
 }
 
 // An error disappears once it is corrected, and the summary with the last one.
@@ -253,7 +301,8 @@ function showErrors(missing) {
   for (const element of missing) {
     const stop = element.matches("[data-stop]");
     const controls = stop ? $$("input", element) : [element];
-    const sentence = stop ? form.dataset.choose : element.validity.customError ? element.validationMessage : form.dataset.fill;
+    const contradicts = stop && checkedOption(element);
+    const sentence = contradicts ? $("[data-blocked]", form).textContent : stop ? form.dataset.choose : element.validity.customError ? element.validationMessage : form.dataset.fill;
     const id = `${controls[0].id}-error`;
     if (!errorOf(element)) {
       const list = document.createElement("ul");
@@ -293,6 +342,7 @@ form.addEventListener(
     showErrors(missing);
     showQuestions();
     visit(missing[0]);
+    missing[0].scrollIntoView({ block: "center" }); // clear of the bar with Submit
   },
   { capture: true },
 );
@@ -305,4 +355,4 @@ form.addEventListener("answered", (event) => advance(event.detail)); // another 
 
 // Focus the panel so that keys act at once, unless an error from the server has or gets the focus.
 if (document.activeElement === document.body && visible(panel)) ($("[autofocus]", form) ?? panel).focus({ preventScroll: true });
-if (form.contains(document.activeElement)) document.activeElement.closest(".question")?.scrollIntoView({ block: "nearest" });
+if (form.contains(document.activeElement)) document.activeElement.scrollIntoView({ block: "center" });

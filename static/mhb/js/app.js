@@ -132,7 +132,7 @@ function listKeys() {
 
 const typing = (target) =>
   target.isContentEditable ||
-  (target.matches?.("input, textarea, select") && !target.matches('[type="radio"], [type="checkbox"], [type="button"], [type="submit"]'));
+  (target.matches?.("input, textarea, select") && !target.matches("[data-guarded]") && !target.matches('[type="radio"], [type="checkbox"], [type="button"], [type="submit"]'));
 
 // The default key for a pressed one: readers may have reassigned or disabled keys.
 const keyMap = JSON.parse(document.body.dataset.keyMap || "{}");

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from review.answers.marked_text import TextMark, pieces, trap_offset
+from review.answers.marked_text import TextMark, pieces, trap_place
 from review.rules.blocks import Dialogue, Diff, Highlight, Turn, highlight_faults, locate_highlight, passage_texts
 from review.rules.diffing import Span, diff_words
 from review.rules.text import character_edges, widened
@@ -119,7 +119,7 @@ def test_a_trap_is_placed_at_the_words_that_it_quotes() -> None:
     spans = diff_words("Take it at night.", "Take it with Neurostatin at night, ten tablets of it.")
     explanations = ["No register knows “Neurostatin”.", "Invented."]
     text = "".join(span.text for span in spans if span.op != "delete")
-    assert text[trap_offset(spans, explanations) :].startswith("Neurostatin")
+    assert text[trap_place(spans, explanations)[0] :].startswith("Neurostatin")
 
 
 def test_a_trap_is_placed_at_the_change_with_most_shared_words_else_at_the_first() -> None:
@@ -129,13 +129,21 @@ def test_a_trap_is_placed_at_the_change_with_most_shared_words_else_at_the_first
         Span("equal", "and "),
         Span("insert", "ten tablets."),
     )
-    assert trap_offset(spans, ["Ten tablets are too many."]) == len("Take Neurostatin and ")
-    assert trap_offset(spans, ["Something else."]) == len("Take ")
+    assert trap_place(spans, ["Ten tablets are too many."])[0] == len("Take Neurostatin and ")
+    assert trap_place(spans, ["Something else."])[0] == len("Take ")
     one_insert = (Span("insert", " Scans hurt, 2.5 times more. A low CRP excludes it. "),)
-    assert trap_offset(one_insert, ["CRP excludes nothing."]) == len(" Scans hurt, 2.5 times more. ")
-    assert trap_offset(one_insert, ["Scans are harmless."]) == 1
-    assert trap_offset((Span("equal", "Take "), Span("delete", "none.")), ["It is."]) == 5
-    assert trap_offset((Span("equal", "Take it."),), []) == 0
+    assert trap_place(one_insert, ["CRP excludes nothing."])[0] == len(" Scans hurt, 2.5 times more. ")
+    assert trap_place(one_insert, ["Scans are harmless."])[0] == 1
+    assert trap_place((Span("equal", "Take "), Span("delete", "none.")), ["It is."])[0] == 5
+    assert trap_place((Span("equal", "Take it."),), [])[0] == 0
+
+
+def test_words_of_a_trap_end_with_its_sentence_and_are_none_where_nothing_is_shared() -> None:
+    question = "It says that the drug is old. By the rule that order is cause, what came first?"
+    spans = (Span("insert", question),)
+    start, end = trap_place(spans, ["The order is taken for the cause of the rest."])
+    assert question[start:end] == "By the rule that order is cause, what came first?"
+    assert trap_place(spans, ["Nothing else."]) == (0, 0)
 
 
 @pytest.mark.parametrize("text", ["👩‍⚕️", "कि", "น้ำ", "دَّ", "🇫🇷", "e\u0301", "\u1112\u1161\u11ab"])

@@ -74,6 +74,10 @@ def test_each_answer_moves_the_focus_to_the_next_open_question(desk: Page, assig
     assert focused(desk) == "rubric.R1"
     desk.keyboard.press("3")
     assert focused(desk) == "rubric.R1.note", "the fault must be described"
+    desk.keyboard.type("12")
+    expect(desk.locator('[name="rubric.R1.note"]')).to_have_value("")
+    assert "press Enter to type" in (desk.locator('[name="rubric.R1.note"]').get_attribute("placeholder") or "")
+    desk.keyboard.press("Enter")
     desk.keyboard.type("It names no drug.")
     desk.keyboard.press("Escape")
     assert focused(desk) == "rubric.R2"
@@ -86,6 +90,8 @@ def test_each_answer_moves_the_focus_to_the_next_open_question(desk: Page, assig
     assert focused(desk) == "reason_code"
     desk.keyboard.press("1")
     assert focused(desk) == "reason"
+    expect(desk.locator("[data-answered]")).to_have_text("9/10")  # the reason counts
+    desk.keyboard.press("Enter")
     desk.keyboard.type("The rubric misses it.")
     with desk.expect_navigation():
         desk.keyboard.press("Control+Enter")
@@ -118,6 +124,7 @@ def test_submit_lists_what_is_missing_and_focuses_the_first(desk: Page, assignme
     expect(problem.locator("li")).to_have_count(7)
     assert focused(desk) == "citation.1.reference"
     assert not sent
+    desk.keyboard.press("Enter")
     desk.keyboard.type("12345")
     expect(problem.locator("li")).to_have_count(6)
     expect(desk.locator("#citation-1-reference-error")).to_have_count(0)
@@ -132,6 +139,26 @@ def test_submit_lists_what_is_missing_and_focuses_the_first(desk: Page, assignme
     with desk.expect_navigation():
         desk.keyboard.press("Control+Enter")
     assert Review.objects.get().verdict == "approve"
+
+
+def test_an_approval_against_an_own_answer_is_refused_before_it_is_sent(desk: Page, assignment: Assignment) -> None:
+    desk.keyboard.press("2")  # not false, which blocks approval
+    desk.keyboard.press("Enter")
+    desk.keyboard.type("It exists.")
+    expect(desk.locator("[data-blocked]")).to_be_visible()
+    desk.locator("#verdict-1").check()
+    desk.keyboard.press("Control+Enter")
+    expect(desk.locator("#verdict-1-error")).to_contain_text("cannot be approved")
+    assert not Review.objects.exists()
+
+
+def test_letters_after_g_lead_to_other_pages(desk: Page, assignment: Assignment) -> None:
+    desk.keyboard.press("1")
+    desk.keyboard.press("Escape")
+    desk.wait_for_timeout(1100)  # so soon after an answer, a letter counts as typing
+    with desk.expect_navigation(url="**/review/mine/"):
+        desk.keyboard.press("g")
+        desk.keyboard.press("m")
 
 
 def test_typing_outside_of_a_field_sets_no_answer(desk: Page, assignment: Assignment) -> None:

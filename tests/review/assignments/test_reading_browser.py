@@ -125,8 +125,8 @@ def test_the_view_and_the_position_survive_a_reload(desk: Page) -> None:
     expect(desk.locator(".diff__fold[open]")).to_have_count(1)
 
 
-def test_two_columns_from_900_pixels(desk: Page) -> None:
-    for width, beside in ((900, True), (899, False)):
+def test_two_columns_from_768_pixels(desk: Page) -> None:
+    for width, beside in ((768, True), (760, False)):
         desk.set_viewport_size({"width": width, "height": 800})
         assert desk.locator(".split__ask").is_visible() is beside
         assert desk.evaluate("document.documentElement.scrollWidth <= innerWidth")

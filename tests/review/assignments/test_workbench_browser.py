@@ -1,6 +1,7 @@
 """The workbench in a real Chromium: layout, ended sessions, side forms, shortcut keys."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,9 @@ from playwright.sync_api import Page, expect
 
 from review.assignments import claims, services
 from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
-from review.rules.blocks import Dialogue, Text, Turn
+from review.rules.blocks import Dialogue, Images, Picture, Table, Text, Turn
 from tests.browser import wait_for_focus
-from tests.review.factories import PASSWORD, approval, claim, open_case
+from tests.review.factories import FULL_FORM, PASSWORD, approval, claim, open_case
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
 
@@ -73,6 +74,53 @@ def test_only_a_text_is_shown_beside_its_question(desk: Page, live_server: Any, 
     assert turns is not None
     assert question is not None
     assert question["x"] == pytest.approx(turns["x"], abs=2)
+
+
+def test_what_is_judged_is_inside_its_question_beside_an_image_that_stays(
+    desk: Page, live_server: Any, ana: User
+) -> None:
+    image = Images("Image", (Picture("0" * 64, "A scan"),))
+    blocks = (
+        image,
+        QUESTION,
+        REPORT,
+        Text("Finding", "The liver is enlarged."),
+        Table("Source", ("From",), (("CT",),)),
+    )
+    question = replace(FULL_FORM.questions[1], shows=("Finding", "Source"))
+    open_case(blocks=blocks, form=replace(FULL_FORM, questions=(question,)))
+    assignment = claim(ana)
+    for width in (768, 1366, 1920):
+        desk.set_viewport_size({"width": width, "height": 768})
+        open_page(desk, live_server.url, "case", assignment)
+        inside = desk.locator(".question", has=desk.locator(".within")).first
+        expect(inside.get_by_text("The liver is enlarged.")).to_be_visible()
+        expect(inside.get_by_text("CT", exact=True)).to_be_visible()
+        expect(desk.locator(".split__text").get_by_text("The liver is enlarged.")).to_have_count(0)
+        desk.evaluate("scrollTo(0, 500)")
+        viewer, asked = desk.locator(".viewer").bounding_box(), inside.bounding_box()
+        assert viewer is not None
+        assert asked is not None
+        assert 0 < viewer["y"] < 120, f"the image stays at {width}"
+        assert viewer["x"] + viewer["width"] <= asked["x"], width
+
+
+def test_the_page_belongs_to_the_case(desk: Page, live_server: Any, ana: User) -> None:
+    open_case(blocks=(REPORT, QUESTION))
+    open_case(2, blocks=(REPORT, QUESTION))
+    for width in (1024, 1366):
+        desk.set_viewport_size({"width": width, "height": 768})
+        desk.goto(live_server.url + reverse("review:workbench"))
+        desk.locator("button[data-key=n], a[data-key=n]").first.click()
+        pane = desk.locator(".split__ask").bounding_box()
+        assert pane is not None
+        assert pane["y"] < 160
+        assert pane["y"] + pane["height"] > 768 - 30
+        desk.evaluate("scrollTo(0, 400)")
+        bar = desk.locator(".casebar").bounding_box()
+        assert bar is not None
+        assert bar["y"] == 0
+        assert bar["height"] < 80
 
 
 def test_an_ended_session_is_announced_and_typed_text_is_restored(desk: Page, live_server: Any, ana: User) -> None:
