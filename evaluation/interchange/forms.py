@@ -61,7 +61,12 @@ class AddModelForm(BudgetForm):
 class CompareForm(forms.Form):
     """The run to compare with."""
 
-    run = forms.ChoiceField(label=_("Compare with"))
+    run = forms.ChoiceField(
+        label=_("Compare with"),
+        error_messages={
+            "invalid_choice": _("Run %(value)s cannot be compared with this one: it is of another benchmark, or gone.")
+        },
+    )
 
     def __init__(self, *args: Any, of: Run, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

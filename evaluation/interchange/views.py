@@ -16,6 +16,7 @@ from evaluation.errors import EvaluationError
 from evaluation.interchange import bundle, comparing, forms, uploads
 from evaluation.models import ResultsImport
 from evaluation.protocol import Rate
+from evaluation.reports.comparison_lines import format_difference, format_interval, format_p, reach_of, scale_of
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs.kind import RUNS
@@ -25,12 +26,14 @@ from generation.jobs.live_status import live_workers
 from generation.models import Release
 from generation.models.work import Work
 from generation.releases import archive
+from review.charts.interval import difference_mark
 from review.charts.text_measure import format_share
 from review.common.decorators import requires, signed_in_account
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 IMPORTS_SHOWN = 10
+MAX_COMPARED = 5  # runs on a page, beside the one they are compared with
 
 
 @requires(Can.MEASURE)
@@ -118,43 +121,53 @@ def run_bundle(request: HttpRequest, pk: int) -> HttpResponseBase:  # noqa: ARG0
 @require_safe
 @requires(Can.READ_RESULTS)
 def compare(request: HttpRequest, pk: int) -> HttpResponse:
-    """Compare a run with another one of its benchmark (`?run=`)."""
+    """Compare a run with others of its benchmark (`?run=`, as often as there are others)."""
     run = RUNS.get(pk)
-    form = forms.CompareForm(request.GET if "run" in request.GET else None, of=run)
-    context: dict[str, Any] = {"run": run, "form": form, "offered": bool(form.choices)}
-    if form.is_valid():
-        comparison = comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run)
-        rows = [_comparison_row(comparison, change) for change in comparison.rows if change.shared]
-        context |= {"comparison": comparison, "rows": rows}
-        context |= RUNS.page_notes(run)
-        context["simulated"] = context["simulated"] or RUNS.page_notes(comparison.first)["simulated"]
+    others = list(dict.fromkeys(request.GET.getlist("run")))[:MAX_COMPARED]
+    bound = [forms.CompareForm({"run": other}, of=run) for other in others]
+    comparisons = [
+        comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run) for form in bound if form.is_valid()
+    ]
+    invalid = next((form for form in bound if form.errors), None)
+    form = invalid or next(iter(bound), None) or forms.CompareForm(of=run)
+    notes = [RUNS.page_notes(each) for each in (run, *(comparison.first for comparison in comparisons))]
+    context: dict[str, Any] = {
+        "run": run,
+        "form": form,
+        "offered": bool(form.choices),
+        "compared": [(comparison, _comparison_rows(comparison)) for comparison in comparisons],
+        **notes[0],
+        "simulated": any(each["simulated"] for each in notes),
+    }
     return render(request, "evaluation/interchange/compare.html", context)
 
 
-def _comparison_row(comparison: comparing.RunComparison, change: comparing.ModelChange) -> dict[str, Any]:
-    """A row of the table: figures as text, and links to the answers behind them."""
+def _comparison_rows(comparison: comparing.RunComparison) -> list[dict[str, Any]]:
+    """The rows of the table: figures as text, a mark on a common scale, links to the answers."""
     rates: dict[str, Rate] = {rate.name: rate for rate in comparison.rates}
-    percent = rates[change.rate].percent
-    difference = change.difference
+    rows = [change for change in comparison.rows if change.shared]
+    reach = reach_of(change.difference for change in rows)
 
-    def signed(value: float | None) -> str:
-        text = format_share(None if value is None else abs(value), percent=percent)
-        return text if value is None or not text else ("−" if value < 0 else "+") + text
+    def link(run: int, model: str, dataset: str) -> str:
+        return f"{reverse('evaluation:judgments', args=[run])}?endpoint={model}&dataset={dataset}"
 
-    def link(run: int, model: str) -> str:
-        return f"{reverse('evaluation:judgments', args=[run])}?endpoint={model}&dataset={change.dataset}"
+    def row(change: comparing.ModelChange) -> dict[str, Any]:
+        difference, rate = change.difference, rates[change.rate]
+        return {
+            "change": change,
+            "name": change.first if change.first == change.second else f"{change.first} → {change.second}",
+            "dataset": _(change.label),
+            "rate": _(rate.label),
+            "first": format_share(difference.rates[1], percent=rate.percent),
+            "second": format_share(difference.rates[0], percent=rate.percent),
+            "first_href": link(comparison.first.pk, change.first, change.dataset),
+            "second_href": link(comparison.second.pk, change.second, change.dataset),
+            "difference": format_difference(difference.difference, rate),
+            "interval": format_interval(difference.low, difference.high, rate),
+            "mark": difference_mark(difference.difference, difference.low, difference.high, reach=reach),
+            "scale": scale_of(reach, rate),
+            "p": format_p(difference.p),
+            "more": change.worse + change.better - len(change.flips),
+        }
 
-    return {
-        "change": change,
-        "name": change.first if change.first == change.second else f"{change.first} → {change.second}",
-        "dataset": _(change.label),
-        "rate": _(rates[change.rate].label),
-        "first": format_share(difference.rates[1], percent=percent),
-        "second": format_share(difference.rates[0], percent=percent),
-        "first_href": link(comparison.first.pk, change.first),
-        "second_href": link(comparison.second.pk, change.second),
-        "difference": signed(difference.difference),
-        "interval": "" if difference.low is None else f"{signed(difference.low)} – {signed(difference.high)}",
-        "p": "" if difference.p is None else "< 0.001" if difference.p < 0.001 else f"{difference.p:.3f}",
-        "more": change.worse + change.better - len(change.flips),
-    }
+    return [row(change) for change in rows]

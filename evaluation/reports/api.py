@@ -17,6 +17,7 @@ from evaluation.answers.search import MAX_LETTERS, MAX_MATCHES
 from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
+from evaluation.reports.answer import Answer as ReportAnswer
 from evaluation.reports.documents import as_markdown
 from evaluation.reports.queries import Oddity
 from evaluation.reports.serializers import (
@@ -70,9 +71,19 @@ class UnreadSerializer(serializers.Serializer[Any]):
     by_error = serializers.DictField(child=serializers.IntegerField())
 
 
+class AnswerSerializer(DataclassSerializer):
+    """The answer of a report in sentences, and how to cite its release (BibTeX)."""
+
+    mirrors = ReportAnswer
+    shows = "citation"
+
+    sentences = serializers.ListField(child=serializers.CharField())
+
+
 class ReportSerializer(JudgesSerializer):
     """All rates of a run so far. `notice` is present if simulated models took part."""
 
+    answer = AnswerSerializer()
     run = serializers.IntegerField()
     release = serializers.CharField()
     release_version = serializers.IntegerField()

@@ -1,6 +1,6 @@
 """Comparisons, ranks and endings as table lines: texts, chart marks and links."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
@@ -42,6 +42,12 @@ class ComparisonLine:
     clusters: int
     role: str
     mark: DifferenceMark | None
+    scale: tuple[str, str]  # the differences at the ends of the plot
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are too few samples for an interval."""
+        return bool(self.clusters) and not self.interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +92,7 @@ def comparison_lines(
 ) -> tuple[ComparisonLine, ...]:
     """The lines of these comparisons. `values`: the names of a breakdown's values."""
     labels = {name: gettext(label) for name, label in report.datasets}
-    ends = [
-        abs(end)
-        for comparison in comparisons
-        for end in (comparison.difference, comparison.low, comparison.high)
-        if end is not None
-    ]
-    reach = max(ends, default=0.0)
+    reach = reach_of(comparisons)
     return tuple(
         ComparisonLine(
             dataset=labels[comparison.dataset],
@@ -115,9 +115,21 @@ def comparison_lines(
             clusters=comparison.clusters,
             role=comparison.role,
             mark=difference_mark(comparison.difference, comparison.low, comparison.high, reach=reach),
+            scale=scale_of(reach, rate),
         )
         for comparison in comparisons
     )
+
+
+def reach_of(comparisons: Iterable[Comparison]) -> float:
+    """The largest distance from zero of these differences and their intervals."""
+    ends = ((each.difference, each.low, each.high) for each in comparisons)
+    return max((abs(end) for each in ends for end in each if end is not None), default=0.0)
+
+
+def scale_of(reach: float, rate: Rate) -> tuple[str, str]:
+    """The ends of a forest plot, in the unit of `format_interval`."""
+    return (f"{-100 * reach:+.0f}", f"{100 * reach:+.0f}") if rate.percent else (f"{-reach:+.2f}", f"{reach:+.2f}")
 
 
 def held_out_lines(report: Report, rate: Rate) -> tuple[HeldOutLine, ...]:
@@ -139,11 +151,11 @@ def held_out_lines(report: Report, rate: Rate) -> tuple[HeldOutLine, ...]:
 
 
 def format_difference(difference: float | None, rate: Rate) -> str:
-    """'+12.0 percentage points', or '+0.120' for rates without percent; '' for None."""
+    """'+12.0 pp' (percentage points), or '+0.120' for rates without percent; '' for None."""
     if difference is None:
         return ""
     return (
-        gettext("%(n)s percentage points") % {"n": f"{round(100 * difference, 1) + 0.0:+.1f}"}
+        gettext("%(n)s pp") % {"n": f"{round(100 * difference, 1) + 0.0:+.1f}"}
         if rate.percent
         else f"{difference:+.3f}"
     )

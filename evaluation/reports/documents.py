@@ -12,6 +12,7 @@ from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import UNDECIDED, Rate
 from evaluation.reports import change_tables, score_lines
+from evaluation.reports.answer import answer
 from evaluation.reports.comparison_lines import (
     HELD_OUT_COLUMNS,
     KIND_LABELS,
@@ -50,6 +51,9 @@ def as_markdown(report: Report) -> str:
         reason = f" ({reason})" if reason else ""
         effect = "the other judges decide without it" if each.role == JUDGE else "its numbers are incomplete"
         lines += [f"> `{each.endpoint.name}` was left out of the run at {at}{reason}: {effect}.", ""]
+    said = answer(report, report.planned_rate)
+    lines += ["## Answer", "", *said.sentences, "", *(f"- {name}: {_cell(value)}" for name, value in said.facts), ""]
+    lines += ["```bibtex", *said.citation.splitlines(), "```", ""]
     lines += [
         f"Run {run.pk}, {_how_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
         f"Release SHA-256 `{run.release.sha256}`.",
@@ -205,13 +209,9 @@ def _label(report: Report, name: str) -> str:
     return next((str(rate.label) for rate in report.protocol.rates if rate.name == name), name)
 
 
-def _primary_rate(report: Report) -> Rate:
-    return next((rate for rate in report.rates if rate.name == report.plan.metric), report.rate)
-
-
 def _paper_table(report: Report) -> list[str]:
     """Models by data sets, as papers print them: the primary metric with its interval."""
-    rate = _primary_rate(report)
+    rate = report.planned_rate
     cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
     lines = [f"## {rate.label}", "", "| Model | " + " | ".join(str(label) for _name, label in report.datasets) + " |"]
     lines.append("|" + "---|" * (1 + len(report.datasets)))
@@ -308,7 +308,7 @@ def _difference(comparison: ModelComparison, rate: Rate) -> tuple[str, str]:
 
 
 def _held_out(report: Report) -> list[str]:
-    rate = _primary_rate(report)
+    rate = report.planned_rate
     rows = held_out_cells(report, rate)
     if not rows:
         return []
@@ -344,7 +344,7 @@ def _tex(text: Any) -> str:
 @override("en")
 def as_latex(report: Report) -> str:
     """The report as LaTeX tables with booktabs: primary metric, comparisons, changes and scores."""
-    run, rate = report.run, _primary_rate(report)
+    run, rate = report.run, report.planned_rate
     cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
     cluster = "source record" if report.numbers.shared_records else "sample"
     notes = [f"95\\% intervals with the {cluster} as cluster. Release {_tex(run.release)}, run {run.pk}."]

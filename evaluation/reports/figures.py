@@ -86,7 +86,7 @@ class Section:
         lines: the table of the drawn rate.
         table: all rates, row by row.
         without: the number of judgments without a value of the facet.
-        too_few: the number of cells with too little data to be drawn.
+        few: the rows whose drawn rate has too little data for an interval; in no other table.
         comparisons: the comparisons of models in the cells.
     """
 
@@ -99,7 +99,8 @@ class Section:
     lines: tuple[RateLine, ...]
     table: tuple[tuple[RateLine, ...], ...]
     without: int
-    too_few: int
+    few: tuple[tuple[RateLine, ...], ...]
+    few_lines: tuple[RateLine, ...]
     comparisons: tuple[ComparisonLine, ...]
 
 
@@ -131,8 +132,7 @@ class ReportFigures:
 
 def rate_named(report: Report, name: str) -> Rate:
     """The rate of this name, or else the planned one."""
-    by_name = {rate.name: rate for rate in report.rates}
-    return by_name.get(name) or by_name.get(report.plan.metric) or report.rate
+    return next((rate for rate in report.rates if rate.name == name), report.planned_rate)
 
 
 def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> ReportFigures:
@@ -256,7 +256,10 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
             )
         )
     nonempty = [row for row in rows if any(row.verdicts.values())]
-    table = _table(report, nonempty, facet, link)
+    position = report.facet_rates.index(rate)
+    all_rows = _table(report, nonempty, facet, link)
+    few = tuple(row for row in all_rows if row[position].too_few)
+    table = [row for row in all_rows if not row[position].too_few]
     heats = report.datasets[-1:] if report.protocol.pooled else report.datasets
     return Section(
         name=facet,
@@ -277,10 +280,11 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
             )
             for dataset, label in heats
         ),
-        lines=_nonempty(row[report.facet_rates.index(rate)] for row in table),
+        lines=_nonempty(row[position] for row in table),
         table=tuple(table),
         without=report.without[facet],
-        too_few=sum(row.rates[rate.name].too_few for row in rows),
+        few=few,
+        few_lines=tuple(row[position] for row in few),
         comparisons=comparison_lines(report, _clearest(report.numbers.cells.get(facet, ())), rate, names),
     )
 

@@ -5,8 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from django.utils.translation import override
+
 from evaluation.judges import summary
 from evaluation.reports import score_lines
+from evaluation.reports.answer import answer
 from evaluation.reports.documents import SIMULATED, as_latex
 from evaluation.reports.documents import as_markdown as as_markdown
 from evaluation.reports.numbers import values
@@ -20,7 +23,10 @@ from review.common import csv_text
 def as_dict(report: Report) -> dict[str, Any]:
     """The report as JSON-serializable values; rates are null if nothing was counted."""
     run = report.run
+    with override("en"):
+        said = answer(report, report.planned_rate)
     return {
+        "answer": {"sentences": list(said.sentences), "citation": said.citation},
         "run": run.pk,
         "release": run.release.name,
         "release_version": run.release.version,

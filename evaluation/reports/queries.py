@@ -117,6 +117,11 @@ class Report:
         return self.rates[0]
 
     @property
+    def planned_rate(self) -> Rate:
+        """The primary rate of the plan, or else the first one."""
+        return next((rate for rate in self.rates if rate.name == self.plan.metric), self.rate)
+
+    @property
     def views(self) -> tuple[FacetView, ...]:
         return self.numbers.views
 

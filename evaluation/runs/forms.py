@@ -4,8 +4,10 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
+from evaluation.models import Run
 from evaluation.protocol import Protocol
 from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.runs import plan, queries
@@ -14,6 +16,8 @@ from evaluation.verdicts.selection import COMBINED
 from generation.jobs.forms import SpendingForm
 from generation.models import Release
 from generation.prompts import queries as prompts_queries
+from generation.recipes.forms import benchmark_choices
+from review.common.lists import ALL, Filters
 
 OUTCOME = "outcome-"  # before the name of an outcome: the field of its rule
 
@@ -25,6 +29,18 @@ class ReleaseField(forms.ModelChoiceField[Release]):
         samples = ngettext("%(n)d sample", "%(n)d samples", obj.samples_count) % {"n": obj.samples_count}
         rubrics = ngettext("%(n)d rubric", "%(n)d rubrics", obj.rubrics_count) % {"n": obj.rubrics_count}
         return f"{obj} ({samples}, {rubrics})"
+
+
+class RunFilters(Filters):
+    """Which runs to list."""
+
+    text = forms.CharField(label=_("Release, study, model or judge"), required=False, widget=forms.SearchInput)
+    benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
+    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *Run.Status.choices])
+
+    def full_clean(self) -> None:
+        self.fields["benchmark"].choices = [ALL, *benchmark_choices()]  # type: ignore[attr-defined]
+        super().full_clean()
 
 
 class RunForm(SpendingForm):

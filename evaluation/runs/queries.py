@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, RunJudge, Vote
+from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
 from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
 from evaluation.runs.settings import MAX_JUDGES, MAX_REPEATS, RunSettings
@@ -33,11 +33,18 @@ TARGET, JUDGE = "target", "judge"
 ROLES = {TARGET: _("Model under test"), JUDGE: _("Judge")}
 
 
-def runs() -> QuerySet[Run]:
-    """All runs, newest first."""
-    return Run.objects.select_related("release", "judge", "created_by", "prompt_set").prefetch_related(
+def runs(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySet[Run]:
+    """All runs, newest first. `text`: part of the name of a release, study, model or judge."""
+    rows = Run.objects.select_related("release", "judge", "created_by", "prompt_set").prefetch_related(
         "endpoints", "further_judges__endpoint"
     )
+    if text:
+        tested = RunEndpoint.objects.filter(run=OuterRef("pk"), endpoint__name__icontains=text)
+        named = Q(release__name__icontains=text) | Q(study__icontains=text) | Q(judge__name__icontains=text)
+        rows = rows.filter(named | Exists(tested))
+    if benchmark:
+        rows = rows.filter(release__benchmark=benchmark)
+    return rows.filter(status=status) if status else rows
 
 
 def prompts_of(run: Run) -> AbstractContextManager[None]:

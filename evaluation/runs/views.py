@@ -21,6 +21,7 @@ from evaluation.models import Run
 from evaluation.protocol import EXCLUDED
 from evaluation.reports import paper_layout
 from evaluation.reports import queries as reports_queries
+from evaluation.reports.answer import answer, headlines
 from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.reports.figures import Link, figures, rate_named
 from evaluation.reports.forms import read_options
@@ -38,7 +39,7 @@ from generation.jobs.queries import with_role_names
 from generation.jobs.views import job_context
 from generation.models import Endpoint, Release
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import keyset_page
+from review.common.lists import list_context
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -49,11 +50,20 @@ BATCHES_SHOWN = 20  # provider batches on a page, the newest ones
 @require_safe
 @requires(Can.READ_RESULTS)
 def runs(request: HttpRequest) -> HttpResponse:
-    """All runs with their progress."""
-    page = keyset_page(queries.runs(), request, size=25, newest_first=True)
-    percents = reports_queries.percents(run for run in page.rows if run.status == RUNNING)
-    rows = [(run, percents.get(run.pk), _simulated(run)) for run in page.rows]
-    context = {"rows": rows, "page": page, "has_releases": Release.objects.exists()}
+    """All runs with their progress and rates; those ticked (`?rows=`) are compared."""
+    chosen = list(dict.fromkeys(row for row in request.GET.getlist("rows") if row.isdecimal() and len(row) < 19))
+    if len(chosen) > 1:
+        newest, *others = sorted(map(int, chosen), reverse=True)
+        return redirect(f"{reverse('evaluation:run-compare', args=[newest])}?{urlencode({'run': others}, doseq=True)}")
+    if "compare" in request.GET:
+        messages.error(request, _("Select two or more runs to compare."))
+    filters = forms.RunFilters(request.GET)
+    context = list_context(request, filters, queries.runs(**filters.active).order_by("-pk"), ("created_at", "cost"))
+    page = context["page"].rows
+    percents = reports_queries.percents(run for run in page if run.status == RUNNING)
+    rates = headlines(page)
+    context["rows"] = [(run, percents.get(run.pk), _simulated(run), rates.get(run.pk, "")) for run in page]
+    context["has_releases"] = Release.objects.exists()
     return render(request, "evaluation/runs/runs.html", context)
 
 
@@ -161,6 +171,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "provider_batches": batches[:BATCHES_SHOWN],
         "more_batches": len(batches) > BATCHES_SHOWN,
         "report": report,
+        "answer": answer(report, shown_rate),
         "rule": _(shown_rate.rule),
         "rate": _(shown_rate.label),
         "rates": [(rate, _(rate.label), _(rate.rule), report.is_planned(rate)) for rate in report.rates],

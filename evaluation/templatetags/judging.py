@@ -26,7 +26,7 @@ def figure(value: float | None) -> str:
 @register.filter
 def points(value: float) -> str:
     """A difference of two rates in percentage points."""
-    return gettext("%(n)s percentage points") % {"n": f"{100 * value:+.1f}"}
+    return gettext("%(n)s pp") % {"n": f"{100 * value:+.1f}"}
 
 
 @register.filter

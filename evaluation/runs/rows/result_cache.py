@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import cache as once
 from hashlib import sha256
@@ -46,6 +46,11 @@ def cached(key: str, compute: Callable[[], T]) -> T:
             cache.set(key, entry, LIFETIME)
     value: T = entry[0]
     return value
+
+
+def known(keys: Iterable[str]) -> dict[str, Any]:
+    """The cached values of these keys; those that are absent are left out."""
+    return {key: entry[0] for key, entry in cache.get_many(list(keys)).items()}
 
 
 def cached_page(key: str, render: Callable[[], str]) -> str:

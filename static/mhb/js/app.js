@@ -3,6 +3,7 @@
 //   data-key="ctrl+enter"  works while typing in its form, too     data-key-label    its name in the `?` dialog
 //   data-key-within        works only while its form has the focus
 //   data-dismiss           removes the nearest .message            data-opens="id"   opens that <dialog>
+//   data-copy="id"         copies the text of that field             data-copied       what the button says then
 //   data-here              the form may be answered with the next page itself: one request, no redirect
 
 const root = document.documentElement;
@@ -68,6 +69,20 @@ document.addEventListener("click", (event) => {
   event.target.closest("[data-dismiss]")?.closest(".message, .problem")?.remove();
   const opener = event.target.closest("[data-opens]");
   if (opener) openDialog(document.getElementById(opener.dataset.opens));
+});
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const field = document.getElementById(button.dataset.copy);
+  field.closest("details")?.setAttribute("open", "");
+  field.select();
+  try {
+    await navigator.clipboard.writeText(field.value);
+  } catch {
+    document.execCommand("copy"); // without HTTPS this is the only clipboard
+  }
+  button.textContent = button.dataset.copied;
 });
 
 // Lists: select all rows of the page, and count the selected ones.

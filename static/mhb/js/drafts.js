@@ -42,20 +42,6 @@ for (const key of keysFrom("mhb-draft:")) {
   if (!(Date.now() - read(key)?.at < KEEP_DAYS * 86_400_000)) storage.removeItem(key);
 }
 
-// Copies the answers of a case that the reader no longer holds.
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy]");
-  if (!button) return;
-  const field = document.getElementById(button.dataset.copy);
-  field.select();
-  try {
-    await navigator.clipboard.writeText(field.value);
-  } catch {
-    document.execCommand("copy"); // without HTTPS this is the only clipboard
-  }
-  button.textContent = button.dataset.copied;
-});
-
 const form = $("[data-answers]");
 if (form) keepCopy(form);
 else showKept($("[data-kept-local]"));

@@ -241,7 +241,7 @@ def test_a_model_that_has_seen_what_is_public_is_found(client: Client, adela: Us
     page = " ".join(client.get(reverse("evaluation:run", args=[run.pk])).content.decode().split())
     assert "public and held-out samples</h2>" in page
     for text in (page, formats.as_markdown(report), documents.as_latex(report)):
-        assert "-60.0 percentage points" in text
+        assert "-60.0 pp" in text
     assert json.loads(formats.as_json(report))["held_out"][0]["endpoint"] == "seen"
     assert len(list(csv.DictReader(io.StringIO(formats.as_csv(report, "held-out"))))) == len(report.numbers.held_out)
     bundle.export_run(run, tmp_path / "bundle")

@@ -1,0 +1,191 @@
+"""What a report says first: the key sentences, and what anyone who quotes them must name."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.utils import formats, timezone
+from django.utils.translation import gettext, ngettext
+
+from evaluation import registry
+from evaluation.metrics import MeasuredRate
+from evaluation.models import Run
+from evaluation.protocol import Rate
+from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
+from evaluation.reports.numbers.comparing import Comparison
+from evaluation.reports.numbers.counting import COMBINED
+from evaluation.reports.queries import Report, report
+from evaluation.runs.queries import judges_of
+from evaluation.runs.rows import result_cache
+from generation.releases.citing import bibtex
+from review.charts.text_measure import format_share
+
+MODELS_NAMED = 4  # with more, the lowest and the highest
+DIFFERENCES_NAMED = 3
+DATASETS_NAMED = 3
+COUNTED_AT_ONCE = 5  # runs of a list
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a report to one rate.
+
+    `sentences`: one on the rates and one on the differences of each data set that counts.
+    `facts`: (name, value) of what a reader needs beside them. `citation`: of the release, BibTeX.
+    """
+
+    sentences: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    citation: str
+
+    @property
+    def text(self) -> str:
+        """Everything but the citation, to copy."""
+        return "\n".join([*self.sentences, "", *(f"{name}: {value}" for name, value in self.facts)])
+
+
+def answer(of: Report, rate: Rate) -> Answer:
+    """The answer of a report to a rate, in the language that is active."""
+    sentences = [sentence for dataset in _datasets(of) for sentence in _sentences(of, rate, dataset)]
+    return Answer(tuple(sentences), tuple(_facts(of)), bibtex(of.run.release))
+
+
+def headlines(runs: Iterable[Run]) -> dict[int, str]:
+    """Run -> its planned rate in a few words: '12.5%', or '12.5%–40.0%' over its models.
+
+    Only of runs that are over; of those whose numbers are not cached, at most `COUNTED_AT_ONCE`.
+    """
+    keys = {run: key for run in runs if (key := _headline_key(run))}
+    ends = result_cache.known(keys.values())
+    missing = [run for run, key in keys.items() if key not in ends]
+    for run in missing[:COUNTED_AT_ONCE]:
+        ends[keys[run]] = cache_headline(run)
+    return {run.pk: _in_words(run, *ends[key]) for run, key in keys.items() if key in ends}
+
+
+def cache_headline(run: Run) -> tuple[str, list[float]]:
+    """The planned rate of a run and the lowest and highest value of it, cached."""
+
+    def count() -> tuple[str, list[float]]:
+        counted = report(run)
+        name, dataset = counted.planned_rate.name, _datasets(counted)[0]
+        values = [row.rates[name].value for row in counted.overall if row.dataset == dataset]
+        known = [value for value in values if value is not None]
+        return name, sorted({min(known), max(known)}) if known else []
+
+    return result_cache.cached(_headline_key(run), count)
+
+
+def _headline_key(run: Run) -> str:
+    return result_cache.key_of(run, "headline", registry.protocol(run.release.benchmark).rates)
+
+
+def _in_words(run: Run, name: str, ends: Sequence[float]) -> str:
+    rate = next(rate for rate in registry.protocol(run.release.benchmark).rates if rate.name == name)
+    shares = "–".join(format_share(end, percent=rate.percent) for end in ends)
+    return f"{shares} {gettext(rate.label)}" if shares else ""
+
+
+def _datasets(of: Report) -> list[str]:
+    """The primary data set of the plan, or all pooled, or the first ones."""
+    names = [name for name, _label in of.datasets]
+    if of.plan.dataset in names:
+        return [of.plan.dataset]
+    return [COMBINED] if COMBINED in names else names[:DATASETS_NAMED]
+
+
+def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
+    rows = [
+        (row.endpoint, measured)
+        for row in of.overall
+        if row.dataset == dataset and (measured := row.rates[rate.name]).value is not None
+    ]
+    labels = dict(of.datasets)
+    words = {"rate": gettext(rate.label), "dataset": gettext(labels[dataset]), "release": str(of.run.release)}
+    if not rows:
+        return [gettext("%(release)s, %(dataset)s: no verdicts on '%(rate)s' yet.") % words]
+    rows.sort(key=lambda row: row[1].value or 0.0)
+    ends = rows if len(rows) <= MODELS_NAMED else [rows[0], rows[-1]]
+    named = gettext("; ").join(_measured(endpoint, measured, rate) for endpoint, measured in ends)
+    if others := len(rows) - len(ends):
+        named += ngettext("; %(n)d model between them", "; %(n)d models between them", others) % {"n": others}
+    first = gettext("%(release)s, %(dataset)s, %(rate)s: %(models)s.") % {**words, "models": named}
+    return [first, *_differences(of, rate, dataset)]
+
+
+def _measured(endpoint: str, measured: MeasuredRate, rate: Rate) -> str:
+    limits = (format_share(limit, percent=rate.percent) for limit in measured.interval or ())
+    values = {
+        "model": endpoint,
+        "rate": format_share(measured.value, percent=rate.percent),
+        "interval": "–".join(limits),
+        "n": measured.clusters,
+    }
+    if not values["interval"]:
+        return gettext("%(model)s %(rate)s (n = %(n)d)") % values
+    return gettext("%(model)s %(rate)s (95%% CI %(interval)s, n = %(n)d)") % values
+
+
+def _differences(of: Report, rate: Rate, dataset: str) -> list[str]:
+    """The largest differences on a data set, of those with an interval."""
+    pairs = [each for each in of.numbers.comparisons if (each.rate, each.dataset) == (rate.name, dataset)]
+    known = [(each, each.difference) for each in pairs if each.difference is not None and each.low is not None]
+    if pairs and not known:
+        return [gettext("Too few samples for intervals, and to say which model differs from which.")]
+    known.sort(key=lambda pair: -abs(pair[1]))
+    sentences = [_difference(each, rate) for each, _difference_of in known[:DIFFERENCES_NAMED]]
+    if rest := len(pairs) - len(sentences):
+        text = ngettext("%(n)d more pair is in the table.", "%(n)d more pairs are in the table.", rest)
+        sentences.append(text % {"n": rest})
+    return [" ".join(sentences)] if sentences else []
+
+
+def _difference(each: Comparison, rate: Rate) -> str:
+    values = {
+        "first": each.first,
+        "second": each.second,
+        "difference": format_difference(each.difference, rate),
+        "interval": format_interval(each.low, each.high, rate),
+        "p": format_p(each.p_adjusted) or "–",
+    }
+    said = gettext("%(first)s minus %(second)s: %(difference)s (95%% CI %(interval)s, adjusted p %(p)s).") % values
+    if each.p_adjusted is not None and each.p_adjusted >= 0.05:
+        said += " " + gettext("This does not show which of the two is higher.")
+    return said
+
+
+def _facts(of: Report) -> list[tuple[str, str]]:
+    run = of.run
+    judges = ", ".join(f"{judge.name} ({judge.model})" for judge in judges_of(run))
+    if not judges:
+        judges = (
+            gettext("not stated") if run.origin == Run.Origin.IMPORTED else gettext("none: code reads the responses")
+        )
+    state = str(run.get_status_display())
+    if not of.finished:
+        state = gettext("%(state)s; unfinished items count as not judged") % {"state": state}
+    out = [each.endpoint.name for each in of.left_out]
+    facts = [
+        (gettext("Models"), ", ".join(of.endpoints)),
+        (gettext("Judge"), judges),
+        (gettext("Data"), _data(of)),
+        (gettext("Dates"), _dates(run)),
+        (gettext("State"), state),
+    ]
+    if out:
+        facts.append((gettext("Left out"), ", ".join(out)))
+    if of.simulated:
+        facts.append((gettext("Notice"), gettext("Simulated models: not evidence")))
+    return facts
+
+
+def _data(of: Report) -> str:
+    release = of.run.release
+    names = ", ".join(gettext(label) for name, label in of.datasets if name != COMBINED)
+    samples = ngettext("%(n)d sample", "%(n)d samples", release.samples_count) % {"n": release.samples_count}
+    return f"{release} ({samples}; {names}; SHA-256 {release.sha256[:12]}…)"
+
+
+def _dates(run: Run) -> str:
+    moments = [run.created_at, run.finished_at]
+    days = [formats.date_format(timezone.localtime(at), "DATE_FORMAT") for at in moments if at]
+    return " – ".join(dict.fromkeys(days))

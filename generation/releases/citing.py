@@ -1,0 +1,24 @@
+"""How a release is cited."""
+
+from generation.models import Release
+from generation.recipes import registry
+
+
+def bibtex(release: Release) -> str:
+    """The BibTeX entry of a release; its note has the checksum, by which anyone can check it."""
+    known = release.benchmark in registry.names()
+    benchmark = str(registry.recipe(release.benchmark).label) if known else release.benchmark
+    fields = {
+        "title": f"{{{_plain(release.name)}, version {release.version}}}",
+        "year": str(release.created_at.year),
+        "version": str(release.version),
+        "howpublished": f"Data set of {_plain(benchmark)}, {release.samples_count} samples",
+        "note": f"SHA-256 {release.sha256}",
+    }
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
+    return "\n".join([f"@misc{{{release.name}-v{release.version},", *lines, "}"])
+
+
+def _plain(text: str) -> str:
+    """Text in which BibTeX and LaTeX read no command."""
+    return "".join(f"\\{character}" if character in "&%$#_{}" else character for character in text)

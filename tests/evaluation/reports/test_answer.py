@@ -1,0 +1,84 @@
+"""A report begins with its answer; the list of runs and comparisons say the same."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from evaluation.models import Run
+from evaluation.reports import queries
+from evaluation.reports.answer import answer, headlines
+from evaluation.runs.rows import result_cache
+from generation.models import Release
+from tests.engine import bare_release
+from tests.evaluation.test_metrics import run_with_verdicts
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def release() -> Release:
+    return bare_release(*[("dialogue", [["A1"]])] * 30)
+
+
+def finished(release: Release) -> Run:
+    """A run in which one model fails 3 of 30 samples, and the other 18."""
+    run = run_with_verdicts(
+        release,
+        careful=lambda position, _rubric: "not_met" if position < 3 else "met",
+        reckless=lambda position, _rubric: "not_met" if position < 18 else "met",
+    )
+    Run.objects.filter(pk=run.pk).update(finished_at=timezone.now(), rubrics_total=60)
+    run.refresh_from_db()
+    return run
+
+
+def test_the_answer_comes_first_with_intervals_and_the_release(release: Release, admin_client: Client) -> None:
+    run = finished(release)
+    report = queries.report(run)
+    said = answer(report, report.planned_rate)
+    rates, difference = said.sentences
+    measured = {row.endpoint: row.rates[report.planned_rate.name] for row in report.overall}
+    low, high = measured["careful"].interval or (0.0, 0.0)
+    assert f"careful 10.0% (95% CI {low:.1%}–{high:.1%}, n = 30); reckless 60.0%" in rates
+    assert difference.startswith("careful minus reckless: -50.0 pp (95% CI ")
+    assert said.citation.startswith(f"@misc{{{release.name}-v{release.version},")
+    assert release.sha256 in said.citation
+    page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+    assert page.index(rates) < page.index("<table")
+    for ending in ("json", "md"):
+        assert rates in admin_client.get(f"/evaluation/runs/{run.pk}/report.{ending}").content.decode()
+
+
+def test_too_few_samples_are_said_once(admin_client: Client) -> None:
+    run = run_with_verdicts(bare_release(("dialogue", [["A1"]])), one=lambda *_: "met", two=lambda *_: "not_met")
+    report = queries.report(run)
+    rates, difference = answer(report, report.planned_rate).sentences
+    assert "one 0.0% (n = 1); two 100.0% (n = 1)" in rates
+    assert difference.startswith("Too few samples")
+    page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+    assert "1 pair has too few samples for an interval" in page
+
+
+def test_the_list_of_runs_has_rates_and_compares_those_ticked(release: Release, admin_client: Client) -> None:
+    runs = [finished(release) for _ in range(3)]
+    keys = [run.pk for run in runs]
+    listed = admin_client.get(reverse("evaluation:runs")).content.decode()
+    assert listed.count("10.0%–60.0% ") == 3
+    assert set(headlines(runs)) == set(keys)
+    assert admin_client.get(reverse("evaluation:runs"), {"text": "no such model"}).content.count(b'name="rows"') == 0
+    ticked = admin_client.get(reverse("evaluation:runs"), {"rows": keys, "compare": "1"})
+    page = admin_client.get(ticked["Location"]).content.decode()
+    for other in keys[:2]:
+        assert f"Run {keys[2]} compared with run {other}" in page
+    assert 'class="forest"' in page
+    one = admin_client.get(reverse("evaluation:runs"), {"rows": keys[:1], "compare": "1"}).content.decode()
+    assert "Select two or more runs to compare." in one
+
+
+def test_a_list_counts_few_runs_at_once(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evaluation.reports.answer.COUNTED_AT_ONCE", 1)
+    monkeypatch.setattr(result_cache, "VERSION", -1)
+    runs = [finished(release) for _ in range(2)]
+    assert len(headlines(runs)) == 1
+    assert len(headlines(runs)) == 2, "the others are counted when the list is read again"
