@@ -105,7 +105,7 @@ def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
         return [gettext("%(release)s, %(dataset)s: no verdicts on '%(rate)s' yet.") % words]
     rows.sort(key=lambda row: row[1].value or 0.0)
     ends = rows if len(rows) <= MODELS_NAMED else [rows[0], rows[-1]]
-    named = gettext("; ").join(_measured(endpoint, measured, rate) for endpoint, measured in ends)
+    named = "; ".join(_measured(endpoint, measured, rate) for endpoint, measured in ends)
     if others := len(rows) - len(ends):
         named += ngettext("; %(n)d model between them", "; %(n)d models between them", others) % {"n": others}
     first = gettext("%(release)s, %(dataset)s, %(rate)s: %(models)s.") % {**words, "models": named}
@@ -121,7 +121,7 @@ def _measured(endpoint: str, measured: MeasuredRate, rate: Rate) -> str:
         "n": measured.clusters,
     }
     if not values["interval"]:
-        return gettext("%(model)s %(rate)s (n = %(n)d)") % values
+        return f"{endpoint} {values['rate']} (n = {measured.clusters})"
     return gettext("%(model)s %(rate)s (95%% CI %(interval)s, n = %(n)d)") % values
 
 

@@ -16,7 +16,6 @@ from evaluation.verdicts.selection import COMBINED
 from generation.jobs.forms import SpendingForm
 from generation.models import Release
 from generation.prompts import queries as prompts_queries
-from generation.recipes.forms import benchmark_choices
 from review.common.lists import ALL, Filters
 
 OUTCOME = "outcome-"  # before the name of an outcome: the field of its rule
@@ -39,7 +38,9 @@ class RunFilters(Filters):
     status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *Run.Status.choices])
 
     def full_clean(self) -> None:
-        self.fields["benchmark"].choices = [ALL, *benchmark_choices()]  # type: ignore[attr-defined]
+        names = Release.objects.order_by("benchmark").values_list("benchmark", flat=True).distinct()
+        labelled = [(name, gettext(registry.protocol(name).label)) for name in names]
+        self.fields["benchmark"].choices = [ALL, *labelled]  # type: ignore[attr-defined]
         super().full_clean()
 
 

@@ -1,18 +1,15 @@
 """How a release is cited."""
 
 from generation.models import Release
-from generation.recipes import registry
 
 
 def bibtex(release: Release) -> str:
     """The BibTeX entry of a release; its note has the checksum, by which anyone can check it."""
-    known = release.benchmark in registry.names()
-    benchmark = str(registry.recipe(release.benchmark).label) if known else release.benchmark
     fields = {
         "title": f"{{{_plain(release.name)}, version {release.version}}}",
         "year": str(release.created_at.year),
         "version": str(release.version),
-        "howpublished": f"Data set of {_plain(benchmark)}, {release.samples_count} samples",
+        "howpublished": f"Benchmark {_plain(release.benchmark)}, {release.samples_count} samples",
         "note": f"SHA-256 {release.sha256}",
     }
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]

@@ -261,7 +261,7 @@ def test_every_number_leads_to_the_judgments_that_it_counts(admin: Client, relea
     run = with_facets(judged_run(release, "one", "two"))
     page = admin.get(reverse("evaluation:run", args=[run.pk]))
     shown = page.context["figures"]
-    lines = [*shown.lines, *(line for section in shown.sections for line in section.lines)]
+    lines = [*shown.lines, *(line for section in shown.sections for line in (*section.lines, *section.few_lines))]
     assert len(lines) > 20
     for line in lines:
         assert judgment_count(run, line.counted_href) == line.denominator, line

@@ -169,10 +169,10 @@ def test_two_runs_are_compared_on_a_page(admin: Client, release: Release, models
     assert f"Run {first.pk} · bare v1 · a" in admin.get(page).content.decode()
     html = admin.get(page, {"run": first.pk}).content.decode()
     assert f"Run {second.pk} compared with run {first.pk}" in html
-    assert "+50.0%" in html
+    assert "+50.0 pp" in html
     assert "0 / 2" in html
     assert "1 / 2" in html
-    assert "select a valid choice" in admin.get(page, {"run": "999"}).content.decode().casefold()
+    assert "cannot be compared" in admin.get(page, {"run": "999"}).content.decode().casefold()
     comparison = admin.get(reverse("api:run-compare", args=[first.pk, second.pk])).json()
     assert comparison["rows"][0]["difference"] == 0.5
     assert admin.get(reverse("api:run-compare", args=[first.pk, 999])).status_code == 404

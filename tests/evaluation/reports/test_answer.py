@@ -67,12 +67,12 @@ def test_the_list_of_runs_has_rates_and_compares_those_ticked(release: Release, 
     assert listed.count("10.0%–60.0% ") == 3
     assert set(headlines(runs)) == set(keys)
     assert admin_client.get(reverse("evaluation:runs"), {"text": "no such model"}).content.count(b'name="rows"') == 0
-    ticked = admin_client.get(reverse("evaluation:runs"), {"rows": keys, "compare": "1"})
+    ticked = admin_client.get(reverse("evaluation:runs"), {"rows": list(map(str, keys)), "compare": ["1"]})
     page = admin_client.get(ticked["Location"]).content.decode()
     for other in keys[:2]:
         assert f"Run {keys[2]} compared with run {other}" in page
     assert 'class="forest"' in page
-    one = admin_client.get(reverse("evaluation:runs"), {"rows": keys[:1], "compare": "1"}).content.decode()
+    one = admin_client.get(reverse("evaluation:runs"), {"rows": [str(keys[0])], "compare": ["1"]}).content.decode()
     assert "Select two or more runs to compare." in one
 
 

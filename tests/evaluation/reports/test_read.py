@@ -392,7 +392,7 @@ def test_every_number_of_every_rate_links_to_the_judgments_it_counts(
     page: Page = admin.get(reverse("evaluation:run", args=[run.pk]))
     links = {href for href, _text in Links(text_of(page)).pairs}
     figures = page.context["figures"]
-    rows = [*figures.table, *(row for section in figures.sections for row in section.table)]
+    rows = [*figures.table, *(row for section in figures.sections for row in (*section.few, *section.table))]
     assert len(rows) == 4 + 8
     for f1, accuracy, response_rate in rows:
         for line in (f1, accuracy, response_rate):
