@@ -11,7 +11,7 @@ from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
-from evaluation.reports.numbers.comparing import Comparison
+from evaluation.reports.numbers.comparing import ModelComparison
 from evaluation.reports.numbers.counting import COMBINED
 from evaluation.reports.queries import Report, report
 from evaluation.runs.queries import judges_of
@@ -139,7 +139,7 @@ def _differences(of: Report, rate: Rate, dataset: str) -> list[str]:
     return [" ".join(sentences)] if sentences else []
 
 
-def _difference(each: Comparison, rate: Rate) -> str:
+def _difference(each: ModelComparison, rate: Rate) -> str:
     values = {
         "first": each.first,
         "second": each.second,

@@ -121,7 +121,7 @@ def comparison_lines(
     )
 
 
-def reach_of(comparisons: Iterable[Comparison]) -> float:
+def reach_of(comparisons: Iterable[ModelComparison]) -> float:
     """The largest distance from zero of these differences and their intervals."""
     ends = ((each.difference, each.low, each.high) for each in comparisons)
     return max((abs(end) for each in ends for end in each if end is not None), default=0.0)
