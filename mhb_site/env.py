@@ -93,6 +93,8 @@ class Env(BaseSettings):
     https: bool | None = None  # required in production
     trusted_proxies: str = ""  # number of proxies in front, or their addresses
     database_pool: int = 16
+    database_pooler: bool = False  # the URL leads to a pooler that lends connections by transaction
+    statement_seconds: int = 60  # limit of a statement in the web processes; 0: none
     lease_seconds: int = 60  # until work is taken from a worker that does not renew its lease
     # Per job; default: 1 embedded, 2 in production.
     lanes: Annotated[int, Field(ge=1, le=64)] | None = None
@@ -310,10 +312,15 @@ class Env(BaseSettings):
                 # Attempts to reconnect back off, and after a long outage the next one would be far
                 # away. With this limit, the next request tries again.
                 "pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20, "reconnect_timeout": 5},
+            }
+            if self.database_pooler:
+                # A cursor on the server would belong to a connection that is lent to others, and a
+                # pooler such as PgBouncer refuses the startup parameter `options`.
+                settings["DISABLE_SERVER_SIDE_CURSORS"] = True
+            else:
                 # With outdated statistics, PostgreSQL considers a claim expensive and compiles it,
                 # for half a second.
-                "options": f"-c jit=off {url_options.get('options', '')}".strip(),
-            }
+                settings["OPTIONS"]["options"] = f"-c jit=off {url_options.get('options', '')}".strip()
             return settings
         return {
             "ENGINE": "mhb_site.sqlite",

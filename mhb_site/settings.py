@@ -290,6 +290,7 @@ MHB_BENCHMARKS = "mhb_site.benchmarks"  # each folder of this package is a bench
 MHB_LEASE_SECONDS = ENV.lease_seconds
 MHB_LANES = ENV.lanes if ENV.lanes is not None else 1 if ENV.embedded else 2
 MHB_LANE_SECONDS = ENV.lane_seconds
+MHB_STATEMENT_SECONDS = ENV.statement_seconds
 MHB_BATCH_POLL_SECONDS = ENV.batch_poll_seconds
 MHB_CURRENCY = ENV.currency
 MHB_MAX_REPLY_BYTES = ENV.max_reply_bytes

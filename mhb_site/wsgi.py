@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
 handler = get_wsgi_application()
+# Before the first connection. Workers have no limit: what takes long belongs there.
+if settings.MHB_STATEMENT_SECONDS and "options" in settings.DATABASES["default"]["OPTIONS"]:
+    settings.DATABASES["default"]["OPTIONS"]["options"] += f" -c statement_timeout={settings.MHB_STATEMENT_SECONDS}s"
 # After the apps are loaded.
 handler.request_class = import_string("mhb_site.web.requests.Utf8WSGIRequest")
 # Otherwise the first request of each worker would wait a second until all views are imported.

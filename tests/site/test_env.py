@@ -61,6 +61,11 @@ def test_production_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment.secret() == KEY
     assert (environment.database()["HOST"], environment.database()["NAME"]) == ("db.example", "mhb")
     assert environment.database()["CONN_HEALTH_CHECKS"], "the pool hands out no connection that died with a restart"
+    assert "-c jit=off" in environment.database()["OPTIONS"]["options"]  # type: ignore[index]
+    monkeypatch.setenv("MHB_DATABASE_POOLER", "true")
+    behind_a_pooler = env.read_environment().database()
+    assert behind_a_pooler["DISABLE_SERVER_SIDE_CURSORS"]
+    assert "options" not in behind_a_pooler["OPTIONS"], "PgBouncer refuses it"  # type: ignore[operator]
     assert environment.allowed_hosts == ["mhb.example", "www.mhb.example"]
     assert environment.https
 
