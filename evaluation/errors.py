@@ -11,6 +11,10 @@ class UnknownRun(EvaluationError, status=404):
     """There is no run with this number."""
 
 
+class StillCounting(EvaluationError, status=503):
+    """A worker is counting the verdicts of this run. Try again in a few seconds."""
+
+
 class NoEndpoints(EvaluationError, status=422):
     """A run needs at least one endpoint to test."""
 

@@ -9,6 +9,7 @@ from celery import shared_task
 
 from evaluation.interchange import services
 from evaluation.models import ResultsImport
+from evaluation.reports.tasks import count_report as count_report
 
 
 @shared_task

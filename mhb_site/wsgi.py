@@ -1,7 +1,7 @@
 """WSGI entry point."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
 handler = get_wsgi_application()
 # Before the first connection. Workers have no limit: what takes long belongs there.
-if settings.MHB_STATEMENT_SECONDS and "options" in settings.DATABASES["default"]["OPTIONS"]:
-    settings.DATABASES["default"]["OPTIONS"]["options"] += f" -c statement_timeout={settings.MHB_STATEMENT_SECONDS}s"
+connecting: dict[str, Any] = cast("dict[str, Any]", settings.DATABASES["default"]["OPTIONS"])
+if settings.MHB_STATEMENT_SECONDS and "options" in connecting:
+    connecting["options"] += f" -c statement_timeout={settings.MHB_STATEMENT_SECONDS}s"
 # After the apps are loaded.
 handler.request_class = import_string("mhb_site.web.requests.Utf8WSGIRequest")
 # Otherwise the first request of each worker would wait a second until all views are imported.

@@ -18,6 +18,7 @@ from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports import figure_files
 from evaluation.reports import queries as reports_queries
+from evaluation.reports import services as reports_services
 from evaluation.reports.views import figure_response
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
@@ -186,7 +187,7 @@ def _changes_shown(request: HttpRequest, report: reports_queries.Report) -> tupl
 @requires(Can.READ_RESULTS)
 def flow_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponse:
     """A chart of the changes page for the selected metric and model, as SVG or its data as CSV."""
-    report = reports_queries.report(RUNS.get(pk))
+    report = reports_services.shown_report(RUNS.get(pk))
     _rates, rate, model = _changes_shown(request, report)
     chart = next((chart for chart in changed_answers.flows(report, rate, model) if chart.name == name), None)
     if chart is None:
@@ -200,7 +201,7 @@ def flow_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResp
 def changes(request: HttpRequest, pk: int) -> HttpResponse:
     """The answers fixed and broken by asking in another variant, by data set and model."""
     run = RUNS.get(pk)
-    report = reports_queries.report(run)
+    report = reports_services.shown_report(run)
     rates, rate, model = _changes_shown(request, report)
     several = len(report.endpoints) > 1
     labels = {rate.name: _(rate.label) for rate in report.rates}
@@ -239,7 +240,7 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
 def changed(request: HttpRequest, pk: int) -> HttpResponse:
     """The samples behind a stream of a chart, and the answers to the selected one by parts."""
     run = RUNS.get(pk)
-    report = reports_queries.report(run)
+    report = reports_services.shown_report(run)
     query = {name: request.GET.get(name, "") for name in ("first", "second", "rate", "model", "move")}
     pks = changed_answers.samples_with_move(run, report, query)
     pk_given = request.GET.get("selected", "")

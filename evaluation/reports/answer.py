@@ -13,7 +13,8 @@ from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
 from evaluation.reports.numbers.comparing import ModelComparison
 from evaluation.reports.numbers.counting import COMBINED
-from evaluation.reports.queries import Report, report
+from evaluation.reports.numbers.report_numbers import Options
+from evaluation.reports.queries import Report, report, waiting_key
 from evaluation.runs.queries import judges_of
 from evaluation.runs.rows import result_cache
 from generation.releases.citing import bibtex
@@ -52,11 +53,12 @@ def answer(of: Report, rate: Rate) -> Answer:
 def headlines(runs: Iterable[Run]) -> dict[int, str]:
     """Run -> its planned rate in a few words: '12.5%', or '12.5%–40.0%' over its models.
 
-    Only of runs that are over; of those whose numbers are not cached, at most `COUNTED_AT_ONCE`.
+    Only of runs that are over; of those whose numbers are not cached, at most `COUNTED_AT_ONCE`,
+    and no large ones, which are left to a worker.
     """
     keys = {run: key for run in runs if (key := _headline_key(run))}
     ends = result_cache.known(keys.values())
-    missing = [run for run, key in keys.items() if key not in ends]
+    missing = [run for run, key in keys.items() if key not in ends and not waiting_key(run, Options())]
     for run in missing[:COUNTED_AT_ONCE]:
         ends[keys[run]] = cache_headline(run)
     return {run.pk: _in_words(run, *ends[key]) for run, key in keys.items() if key in ends}

@@ -16,7 +16,7 @@ from evaluation.answers import queries as answers_queries
 from evaluation.answers.search import MAX_LETTERS, MAX_MATCHES
 from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
-from evaluation.reports import formats, queries
+from evaluation.reports import formats, queries, services
 from evaluation.reports.answer import Answer as ReportAnswer
 from evaluation.reports.documents import as_markdown
 from evaluation.reports.queries import Oddity
@@ -220,7 +220,7 @@ class ReportViewSet(GenericViewSet[Run]):
         options = queries.parse_options(
             registry.protocol(run.release.benchmark), **validated_query(ReportQuery, request)
         )
-        return queries.report(run, options)
+        return services.shown_report(run, options)
 
     @extend_schema(parameters=[ResponseQuery], responses=ResponseSerializer(many=True))
     @action(detail=True, serializer_class=ResponseSerializer, pagination_class=OldestFirst)

@@ -1,7 +1,7 @@
 """The report of a run, and the judgments behind every number."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,7 +20,7 @@ from evaluation.reports.numbers.counting import RateRow as RateRow
 from evaluation.reports.numbers.report_numbers import Options, ReportNumbers, count
 from evaluation.runs.plan import outcomes_of, plan_of
 from evaluation.runs.queries import LeftOut, data_sets_of, is_simulated, left_out
-from evaluation.runs.rows import result_cache
+from evaluation.runs.rows import cache_warming, result_cache
 from evaluation.runs.rows.verdicts import read_scores, verdict_table
 from evaluation.runs.selection import selecting_models
 from evaluation.verdicts.plans import Plan
@@ -159,16 +159,47 @@ class Report:
         return contrasts_of(self.protocol, self.rates, self.overall, self.endpoints)
 
 
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What the numbers of a run depend on, beside its verdicts."""
+
+    protocol: Protocol
+    endpoints: tuple[str, ...]
+    datasets: tuple[DataSet, ...]
+    labels: Mapping[str, str]
+    plan: Plan
+    unranked: tuple[str, ...]
+    options: Options
+    key: str  # of the numbers in the cache; '' if they are not cached: the run is not over
+
+
+def _basis(run: Run, options: Options) -> _Basis:
+    protocol = registry.protocol(run.release.benchmark)
+    endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
+    datasets = tuple(data_sets_of(run))
+    labels = {term.code: term.label for term in queries.terms(run.release.benchmark)}
+    plan = plan_of(run, protocol, endpoints)
+    unranked = () if options.all_ranked else tuple(selecting_models(run))
+    parts: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
+    parts += [protocol.facets, unranked, options.common, sorted(options.weights.items())]
+    key = result_cache.key_of(run, "report", *parts)
+    return _Basis(protocol, endpoints, datasets, labels, plan, unranked, options, key)
+
+
+def waiting_key(run: Run, options: Options) -> str:
+    """The cache key of a large run's numbers if nobody has counted them since it ended; else ''."""
+    if run.rubrics_total < cache_warming.LARGE_RUN or not result_cache.is_over(run):
+        return ""
+    key = _basis(run, options).key
+    return "" if result_cache.is_cached(key) else key
+
+
 def report(run: Run, options: Options | None = None) -> Report:
     """The report of a run, from a fixed number of queries."""
     options = options or Options()
-    protocol = registry.protocol(run.release.benchmark)
-    endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
-    datasets = data_sets_of(run)
-    labels = {term.code: term.label for term in queries.terms(run.release.benchmark)}
+    basis = _basis(run, options)
+    protocol, plan, endpoints, datasets = basis.protocol, basis.plan, basis.endpoints, basis.datasets
     pooled = ((COMBINED, gettext_noop("Combined")),) if protocol.pooled and len(datasets) > 1 else ()
-    plan = plan_of(run, protocol, endpoints)
-    key, numbers = report_numbers(run, protocol, plan, datasets, endpoints, labels, options)
     return Report(
         run=run,
         protocol=protocol,
@@ -176,8 +207,8 @@ def report(run: Run, options: Options | None = None) -> Report:
         options=options,
         datasets=(*((dataset.name, dataset.label) for dataset in datasets), *pooled),
         endpoints=endpoints,
-        numbers=numbers,
-        numbers_key=key,
+        numbers=result_cache.cached(basis.key, lambda: _numbers(run, basis)),
+        numbers_key=basis.key,
         simulated=is_simulated(run),
         finished=run.status == Run.Status.FINISHED,
         cost=run.cost,
@@ -195,31 +226,11 @@ def oddity_of(outcome: str, detail: str, like_reasoning: bool) -> str | None:
     return "" if like_reasoning else None
 
 
-def report_numbers(
-    run: Run,
-    protocol: Protocol,
-    plan: Plan,
-    datasets: Sequence[DataSet],
-    endpoints: Sequence[str],
-    labels: Mapping[str, str],
-    options: Options,
-) -> tuple[str, ReportNumbers]:
-    """The numbers of a run with their key in the cache, '' if they are not cached.
-
-    They are cached if the run is finished, until their basis changes.
-    """
-    unranked = () if options.all_ranked else selecting_models(run)
-    basis: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
-    basis += [protocol.facets, unranked]
-    key = result_cache.key_of(run, "report", *basis, options.common, sorted(options.weights.items()))
-
-    def count_all() -> ReportNumbers:
-        table = verdict_table(run, datasets, plan.outcomes)
-        if protocol.scores:
-            table = scoring.with_scores(table, protocol.scores, read_scores(run))
-        return count(table, protocol, plan, labels, options, unranked)
-
-    return key, result_cache.cached(key, count_all)
+def _numbers(run: Run, basis: _Basis) -> ReportNumbers:
+    table = verdict_table(run, basis.datasets, basis.plan.outcomes)
+    if basis.protocol.scores:
+        table = scoring.with_scores(table, basis.protocol.scores, read_scores(run))
+    return count(table, basis.protocol, basis.plan, basis.labels, basis.options, basis.unranked)
 
 
 def unread(run: Run) -> Unread:

@@ -3,7 +3,7 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from evaluation.reports import figure_files, formats, forms, paper_layout, queries
+from evaluation.reports import figure_files, formats, forms, paper_layout, queries, services
 from evaluation.reports.figures import figures
 from evaluation.runs.kind import RUNS
 from review.common import csv_text
@@ -19,7 +19,7 @@ def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
     options, problem = forms.read_options(request.GET, run)
     if problem:
         return HttpResponse(problem, status=422, content_type="text/plain; charset=utf-8")
-    report = queries.report(run, options)
+    report = services.shown_report(run, options)
     write, content_type = formats.FORMATS[ending]
     name = f"{run.release.name}-v{run.release.version}-run-{run.pk}"
     content = write(report)
@@ -36,7 +36,7 @@ def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
 @requires(Can.READ_RESULTS)
 def figure_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponse:
     """One chart of the report page for the rate `?rate=`: as SVG, or its numbers as CSV."""
-    report = queries.report(RUNS.get(pk))
+    report = services.shown_report(RUNS.get(pk))
     all_figures = figures(report, lambda *_selection: "", rate=request.GET.get("rate", ""))
     in_paper = paper_layout.views(paper_layout.paper_tables(report))
     named = figure_files.chart_named(all_figures, name, in_paper)

@@ -14,13 +14,14 @@ from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from evaluation.errors import EvaluationError
+from evaluation.errors import EvaluationError, StillCounting
 from evaluation.interchange import power
 from evaluation.judges import summary
 from evaluation.models import Run
 from evaluation.protocol import EXCLUDED
 from evaluation.reports import paper_layout
 from evaluation.reports import queries as reports_queries
+from evaluation.reports import services as reports_services
 from evaluation.reports.answer import answer, headlines
 from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.reports.figures import Link, figures, rate_named
@@ -155,7 +156,11 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     """The report of a run, with results so far while it is in progress."""
     watched_run = RUNS.get_with_status(pk)
     options, problem = read_options(request.GET, watched_run)
-    report = reports_queries.report(watched_run, options)
+    try:
+        report = reports_services.shown_report(watched_run, options)
+    except StillCounting as counting:
+        context = {**job_context(RUNS, watched_run, request), "run": watched_run, "message": counting.message}
+        return render(request, "evaluation/runs/counting.html", context)
     sort, rate_name = request.GET.get("sort", ""), request.GET.get("rate", "")
     shown_rate = rate_named(report, rate_name)
     option_values = {

@@ -58,7 +58,10 @@ class ErrorsMiddleware:
             return None
         template = "site/_problem.html" if getattr(request, "htmx", False) else "site/problem.html"
         context = {"error": exception, "message": exception.message, "detail": exception.detail}
-        return render(request, template, context, status=exception.status)
+        page = render(request, template, context, status=exception.status)
+        if exception.status == 503:
+            page["Retry-After"] = str(RETRY_AFTER)
+        return page
 
 
 def is_busy(error: BaseException | None) -> bool:
@@ -105,7 +108,7 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
         if isinstance(exc, FormFaulty):
             faults = [{"field": fault.field, "code": "form", "detail": fault.sentence} for fault in exc.faults]
             body |= _first("problems", faults)
-        headers = {"Retry-After": str(RETRY_AFTER)} if isinstance(exc, DatabaseBusy) else None
+        headers = {"Retry-After": str(RETRY_AFTER)} if exc.status == 503 else None
         return Response(body, status=exc.status, content_type=PROBLEM, headers=headers)
     if isinstance(exc, InvalidModel):
         exc = ValidationError(get_error_detail(exc))

@@ -11,7 +11,7 @@ from kombu.exceptions import OperationalError
 log = logging.getLogger(__name__)
 
 
-def wake(task: "Task[..., Any]", *args: int) -> None:
+def wake(task: "Task[..., Any]", *args: Any) -> None:
     """Send a task; if the broker is down, only log it, as the sweeper will find the row."""
     try:
         task.delay(*args)

@@ -199,6 +199,7 @@ def test_the_worker_knows_every_task() -> None:
     app.loader.import_default_modules()
     ours = {name for name in app.tasks if not name.startswith("celery.")}
     assert ours == {
+        "evaluation.reports.tasks.count_report",
         "evaluation.tasks.import_results",
         "generation.tasks.check_models",
         "generation.tasks.run_freeze",

@@ -37,6 +37,11 @@ def key_of(run: Run, name: str, *basis: Any) -> str:
     return f"{name}:" + sha256(json.dumps(parts, sort_keys=True, default=_plain).encode()).hexdigest()
 
 
+def is_cached(key: str) -> bool:
+    """Whether a value of `key` is cached."""
+    return cache.has_key(key)
+
+
 def cached(key: str, compute: Callable[[], T]) -> T:
     """The cached value of `key`, computed and cached if absent; without a key, only computed."""
     entry = cache.get(key) if key else None

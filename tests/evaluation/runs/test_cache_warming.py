@@ -1,6 +1,7 @@
 """A worker counts a large run as soon as it has finished, so that no reader waits for it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -9,9 +10,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from evaluation.models import Run
-from evaluation.reports import queries
+from evaluation.reports import queries, tasks
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import cache_warming
+from generation.engine.worker_beats import record_beat
 from tests.engine import bare_release
 from tests.evaluation.test_metrics import run_with_verdicts
 
@@ -41,6 +43,31 @@ def test_the_first_reader_of_a_large_run_finds_it_counted(run: Run, admin_client
     assert RUNS.due() == []
     assert verdict_reads(lambda: admin_client.get(f"/evaluation/runs/{run.pk}/report.json")) == 0
     assert verdict_reads(lambda: admin_client.get(f"/evaluation/runs/{run.pk}/")) == 0
+
+
+def test_a_web_process_leaves_a_large_run_to_a_worker(
+    run: Run, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, dict[str, Any]]] = []
+    monkeypatch.setattr(tasks.count_report, "delay", lambda *args: asked.append(args))
+    page, file = f"/evaluation/runs/{run.pk}/?common=1", f"/evaluation/runs/{run.pk}/report.json?common=1"
+    record_beat("here:1")
+    assert verdict_reads(lambda: admin_client.get(page)) == 0
+    text = admin_client.get(page).content.decode()
+    assert "A worker is counting" in text
+    assert 'data-live="2"' in text
+    refused = admin_client.get(file)
+    assert (refused.status_code, bool(refused["Retry-After"])) == (503, True)
+    api = admin_client.get(f"/api/v1/runs/{run.pk}/report/?common=1")
+    assert (api.status_code, api.json()["type"]) == (503, "urn:mhb:still-counting")
+    assert asked == [(run.pk, {"common": True, "weights": {}, "all_ranked": False})], "once, not by every reader"
+    tasks.count_report(*asked[0])
+    assert "A worker is counting" not in admin_client.get(page).content.decode()
+    assert admin_client.get(file).status_code == 200
+
+
+def test_without_a_worker_a_large_run_is_counted_for_its_reader(run: Run, admin_client: Client) -> None:
+    assert admin_client.get(f"/evaluation/runs/{run.pk}/report.json").status_code == 200
 
 
 def test_a_run_with_new_rows_is_counted_again(run: Run) -> None:

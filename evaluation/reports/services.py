@@ -1,0 +1,29 @@
+"""Reports that people wait for."""
+
+from dataclasses import asdict
+
+from django.core.cache import cache
+
+from evaluation.errors import StillCounting
+from evaluation.models import Run
+from evaluation.reports import queries, tasks
+from evaluation.reports.numbers.report_numbers import Options
+from generation.jobs.live_status import live_workers
+from review.common.waking import wake
+
+COUNTING = 60  # seconds until another worker is asked, as the first may have been lost
+
+
+def shown_report(run: Run, options: Options | None = None) -> queries.Report:
+    """The report of a run for a page, a download or the API.
+
+    Raises StillCounting, and asks a worker, if the numbers of a large run take seconds: a web
+    process would answer nobody else meanwhile. Without a worker they are counted here.
+    """
+    options = options or Options()
+    key = queries.waiting_key(run, options)
+    if key and live_workers(runs_tasks=True).exists():
+        if cache.add(f"counting:{key}", True, COUNTING):
+            wake(tasks.count_report, run.pk, asdict(options))
+        raise StillCounting
+    return queries.report(run, options)

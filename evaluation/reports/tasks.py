@@ -1,0 +1,16 @@
+"""Counts reports on a worker."""
+
+from contextlib import suppress
+from typing import Any
+
+from celery import shared_task
+
+from evaluation.models import Run
+from evaluation.reports import queries
+from evaluation.reports.numbers.report_numbers import Options
+
+
+@shared_task
+def count_report(run_id: int, options: dict[str, Any]) -> None:
+    with suppress(Run.DoesNotExist):  # a message may outlive its row
+        queries.report(Run.objects.select_related("release", "judge").get(pk=run_id), Options(**options))
