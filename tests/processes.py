@@ -25,7 +25,7 @@ from bench import servers
 from mhb_site.server import children
 from review.models.public_ids import AssignmentId
 from tests import databases
-from tests.fork_server import ForkServer, fork_server
+from tests.fork_server import ForkServer
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
@@ -203,7 +203,7 @@ def running_site(kind: str, folder: Path) -> Iterator[Site]:
 
 @contextmanager
 def _site(environment: dict[str, str], database_url: str) -> Iterator[Site]:
-    with fork_server(environment) as server:
+    with ForkServer(environment) as server:
         site_children = ForkedChildren(server)
         site = Site(environment, site_children, servers.free_port(), servers.free_port(), database_url)
         stopped = threading.Event()
