@@ -14,53 +14,29 @@ Without `--pass`, pytest runs all tests on the database of the settings.
   compute: they run in one more process, beside all others.
 """
 
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from django.test import TestCase, TransactionTestCase
 
 SQLITE, POSTGRESQL, PROCESSES, BROWSER = "sqlite", "postgresql", "processes", "browser"
-SQLITE_MARKS = {"plain", "sqlite_only"}
-DATABASE_FIXTURES = {
-    "db",
-    "transactional_db",
-    "django_db_reset_sequences",
-    "django_db_serialized_rollback",
-    "live_server",
-}
-TRANSACTIONAL_FIXTURES = {"transactional_db", "django_db_reset_sequences", "live_server"}
+SEPARATE = {BROWSER, PROCESSES}  # passes of few tests, found by their mark
+TRANSACTIONAL = {"transactional_db", "live_server"}  # fixtures
 
 
-def passes(marks: Collection[str], *, database: bool, transactional: bool) -> frozenset[str]:
-    """Return the passes of a test with these marks: always at least one."""
-    if "browser" in marks:
-        return frozenset({BROWSER})
-    if "processes" in marks:
-        return frozenset({PROCESSES})
-    if SQLITE_MARKS & set(marks) or not database:
-        return frozenset({SQLITE})
-    if transactional or "both" in marks:
-        return frozenset({SQLITE, POSTGRESQL})
-    return frozenset({POSTGRESQL})
+def passes_of(item: pytest.Item) -> set[str]:
+    """The passes of a collected test: always at least one.
 
-
-def passes_of(item: pytest.Item) -> frozenset[str]:
-    """Return the passes of a collected test.
-
-    A test uses the database through a fixture, the mark `django_db` or a test case class:
-    pytest-django refuses access to all others.
+    A test uses the database through a fixture or the mark `django_db`: pytest-django refuses access
+    to all others.
     """
-    fixtures = set(getattr(item, "fixturenames", ()))
-    test_class = getattr(item, "cls", None) or object
-    mark = item.get_closest_marker("django_db")
-    return passes(
-        {mark.name for mark in item.iter_markers()},
-        database=mark is not None or bool(fixtures & DATABASE_FIXTURES) or issubclass(test_class, TransactionTestCase),
-        transactional=bool(fixtures & TRANSACTIONAL_FIXTURES)
-        or (mark is not None and bool(mark.kwargs.get("transaction") or mark.args[:1] == (True,)))
-        or (issubclass(test_class, TransactionTestCase) and not issubclass(test_class, TestCase)),
-    )
+    marks = {mark.name for mark in item.iter_markers()}
+    if marks & SEPARATE:
+        return {BROWSER} if BROWSER in marks else {PROCESSES}
+    fixtures, mark = set(getattr(item, "fixturenames", ())), item.get_closest_marker("django_db")
+    if marks & {"plain", "sqlite_only"} or (mark is None and not fixtures & {"db", *TRANSACTIONAL}):
+        return {SQLITE}
+    both = "both" in marks or fixtures & TRANSACTIONAL or (mark is not None and mark.kwargs.get("transaction"))
+    return {SQLITE, POSTGRESQL} if both else {POSTGRESQL}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,21 +49,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def mentions_mark(file: Path, mark: str) -> bool:
-    """Whether the text of a test file mentions this mark.
-
-    Reading it is cheaper than importing it.
-    """
+    """Whether the text of a test file mentions this mark: cheaper than to import it."""
     return f"pytest.mark.{mark}" in file.read_text(encoding="utf-8")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """In the passes `browser` and `processes`, skip the files without such tests: few have any."""
+    """In the passes of few tests, skip the files without any."""
     selected = config.getoption("test_pass")
-    if (
-        selected in {BROWSER, PROCESSES}
-        and collection_path.name.startswith("test_")
-        and collection_path.suffix == ".py"
-    ):
+    if selected in SEPARATE and collection_path.match("test_*.py"):
         return not mentions_mark(collection_path, selected) or None
     return None
 
@@ -99,14 +68,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Raises UsageError for a mark that `pytest_ignore_collect` could not find in the test's own file.
     """
     for item in items:
-        for mark in {BROWSER, PROCESSES} & {mark.name for mark in item.iter_markers()}:
+        for mark in SEPARATE & {mark.name for mark in item.iter_markers()}:
             if not mentions_mark(item.path, mark):
                 raise pytest.UsageError(
                     f"{item.nodeid}: write pytest.mark.{mark} in this file, or its pass does not find it."
                 )
-    selected = config.getoption("test_pass")
-    if selected is None:
-        return
-    kept = [item for item in items if selected in passes_of(item)]
-    config.hook.pytest_deselected(items=[item for item in items if selected not in passes_of(item)])
-    items[:] = kept
+    if selected := config.getoption("test_pass"):
+        config.hook.pytest_deselected(items=[item for item in items if selected not in passes_of(item)])
+        items[:] = [item for item in items if selected in passes_of(item)]

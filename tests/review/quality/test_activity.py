@@ -98,6 +98,7 @@ def test_time_on_a_released_case_is_kept(ana: User, assignment: Assignment, cloc
 MESSAGES = st.lists(st.lists(st.tuples(st.integers(-10, 80), st.integers(-10, 80)), max_size=3), min_size=1, max_size=4)
 
 
+@pytest.mark.django_db
 class AnyOrder(TestCase):
     """A property over messages, each a list of (start, end) in minutes after the claim."""
 
