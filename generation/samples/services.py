@@ -70,7 +70,7 @@ def make_versions(
     for (row, new), sample in zip(rows, samples, strict=True):
         before = previous.get(sample.pk)
         spec = registry.case_spec(batch.benchmark, new, sample.key, row.version)
-        specs.append(spec.with_history(asked_for=tuple(before.reasons) if before else (), simulated=simulated))
+        specs.append(replace(spec, asked_for=tuple(before.reasons) if before else (), simulated=simulated))
     cases = cases_services.open_cases(specs)
     for (row, _new), case in zip(rows, cases, strict=True):
         if row.sample is None:

@@ -10,7 +10,7 @@ from django.utils.crypto import constant_time_compare
 
 from review.access.visibility import case_shown_to
 from review.models import Assignment, Case, User
-from review.rules.blocks import Block, Images
+from review.rules.blocks import Images
 from review.rules.permissions import Can, allowed
 
 _SIGNER = Signer(salt="review.pictures")
@@ -52,10 +52,6 @@ def _is_in_own_case(user: User, sha256: str) -> bool:
     assignments = Assignment.objects.filter(physician=user).select_related("case")
     cases = Case.objects.filter(assignments__physician=user).annotate(text=Cast("spec", TextField()))
     candidates = cases.filter(text__contains=sha256).values("pk")
-    return any(
-        _shows(case_shown_to(user, assignment).blocks, sha256) for assignment in assignments.filter(case__in=candidates)
-    )
-
-
-def _shows(blocks: tuple[Block, ...], sha256: str) -> bool:
-    return any(picture.sha256 == sha256 for block in blocks if isinstance(block, Images) for picture in block.pictures)
+    shown = [case_shown_to(user, assignment).blocks for assignment in assignments.filter(case__in=candidates)]
+    images = [block for blocks in shown for block in blocks if isinstance(block, Images)]
+    return any(picture.sha256 == sha256 for block in images for picture in block.pictures)

@@ -23,11 +23,6 @@ def counted_reviews() -> QuerySet[Review]:
     return Review.objects.filter(retraction__isnull=True)
 
 
-def has_simulated_reviews() -> bool:
-    """Whether a simulated physician wrote any review that counts."""
-    return counted_reviews().filter(physician__simulated=True).exists()
-
-
 def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opinion]:
     """The reviews of a case as input to the state machine, in order of submission.
 
@@ -100,10 +95,6 @@ def holder_on_record(assignment: Assignment) -> int | None:
 def requires_first_look(case: Case) -> bool:
     """Whether physicians judge the text of this case before its traps are revealed to them."""
     return _policy_flag(case, "reveal_first_look")
-
-
-def _adjudicates_blind(case: Case) -> bool:
-    return _policy_flag(case, "adjudicators_blind")
 
 
 def _policy_flag(case: Case, name: str) -> bool:
@@ -179,7 +170,9 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
         return Review.objects.none()  # the user has no review here that counts yet
     if role is Role.SECONDARY and own.phase == Phase.CONFIRM:
         readable |= Q(role=Role.PRIMARY)
-    if role.stage is State.ADJUDICATION and (own.phase == Phase.DISCUSS or not _adjudicates_blind(case)):
+    if role.stage is State.ADJUDICATION and (
+        own.phase == Phase.DISCUSS or not _policy_flag(case, "adjudicators_blind")
+    ):
         readable |= Q(role__in=[Role.PRIMARY, Role.SECONDARY])
         if own.phase == Phase.DISCUSS:
             readable |= Q(phase=Phase.COMMIT)

@@ -21,7 +21,8 @@ def common_answers(form: Form, reviews: Sequence[Answers]) -> Answers:
     rubrics = {}
     for key, finding in first.rubrics.items():
         other_findings = [other.rubrics.get(key, RubricAnswer()) for other in others]
-        if all(_same_finding(finding, other) for other in other_findings):
+        found = {(each.value, each.wording.strip()) for each in (finding, *other_findings)}
+        if len(found) == 1:
             same_harm = all(other.severity == finding.severity for other in other_findings)
             rubrics[key] = finding if same_harm else replace(finding, severity="")
     return Answers(
@@ -30,10 +31,6 @@ def common_answers(form: Form, reviews: Sequence[Answers]) -> Answers:
         citations=tuple(dict.fromkeys(citation for review in reviews for citation in review.citations)),
         added=first.added if all(other.added == first.added for other in others) else (),
     )
-
-
-def _same_finding(one: RubricAnswer, other: RubricAnswer) -> bool:
-    return (one.value, one.wording.strip()) == (other.value, other.wording.strip())
 
 
 def fill_in(answers: Answers, common: Answers) -> Answers:

@@ -17,7 +17,7 @@ from django.http import HttpRequest
 
 from review import errors
 from review.models import Assignment, User
-from review.rules.state_machine import Policy, Role, State
+from review.rules.state_machine import Policy, State
 
 
 class Meaning(StrEnum):
@@ -33,11 +33,6 @@ MEANINGS = {
     State.SECONDARY: Meaning.VERIFICATION,
     State.ADJUDICATION: Meaning.ADJUDICATION,
 }
-
-
-def signature_meaning(role: Role) -> Meaning:
-    """The meaning of a signature in this role."""
-    return MEANINGS[role.stage]
 
 
 def signing_name(physician: User) -> str:

@@ -47,10 +47,11 @@ def retract(physician: User, review_id: int) -> Assignment:
     Retraction.objects.create(review=review, at=timezone.now())
     now = position(case.frozen.policy, visibility.opinions(case))
     turns = {(turn.role, turn.phase) for turn in now.openings}
+    committed = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
     for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
         if assignment.pk == review.assignment_id:
             own = assignment
-        elif (assignment.role, assignment.phase) not in turns and not _committed(assignment):
+        elif (assignment.role, assignment.phase) not in turns and assignment.pk not in committed:
             _delete_unheld(assignment)
     if own.phase != review.phase:  # the author's own next phase is open: the other's answer was shown
         raise errors.NotUndoable
@@ -64,10 +65,6 @@ def retract(physician: User, review_id: int) -> Assignment:
         case.save(update_fields=["state", "ground", "closed_at"])
         record(case, Event.Kind.MOVED, physician, before=before, after=now.state, ground="")
     return own
-
-
-def _committed(assignment: Assignment) -> bool:
-    return visibility.counted_reviews().filter(assignment=assignment).exists()
 
 
 def _delete_unheld(assignment: Assignment) -> None:

@@ -201,7 +201,7 @@ def _submit(physician: User, loaded: Assignment, token: uuid.UUID, answers: Answ
         inadequate=own_opinion.inadequate,
         submitted_at=timezone.now(),
         signed_as=signatures.signing_name(physician),
-        meaning=signatures.signature_meaning(role),
+        meaning=signatures.MEANINGS[role.stage],
         guideline=guidelines.guideline(case.benchmark, role.stage) if guided else None,
         attempt=progress.attempts[role, phase] + 1,
     )

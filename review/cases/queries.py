@@ -1,6 +1,5 @@
 """Queries on cases: lists for admins, the history of a case, and its settled outcome."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +8,7 @@ from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from review.access.visibility import counted_reviews
-from review.models import Case, Event, Review
+from review.models import Case, Event
 from review.rules import consolidation
 from review.rules.case_spec import UNDETERMINED, answers_from_json
 from review.rules.citations import Citation
@@ -152,7 +151,8 @@ def settled_case(case: Case) -> SettledCase:
     be fixed.
     """
     reviews = list(counted_reviews().filter(case=case).order_by("id"))
-    last = _last_of_each_role(reviews)
+    last = {Role(review.role): review for review in reviews}
+    last = {role: last[role] for role in Role if role in last}  # in the order of the workflow
     spec, by_role = case.frozen, {role: answers_from_json(review.answers) for role, review in last.items()}
     adjudicators = [answers for role, answers in by_role.items() if role in ADJUDICATORS]
     first_two = [answers for role, answers in by_role.items() if role not in ADJUDICATORS]
@@ -175,9 +175,3 @@ def settled_case(case: Case) -> SettledCase:
         and (any(r.inadequate for r in last.values()) or consolidation.is_reducible(spec.form, rejections)),
         answers={f"{review.role}/{review.phase}": review.answers for review in reviews},
     )
-
-
-def _last_of_each_role(reviews: Iterable[Review]) -> dict[Role, Review]:
-    """The last review of each role that has any, in the order of the workflow."""
-    last = {Role(review.role): review for review in reviews}
-    return {role: last[role] for role in Role if role in last}

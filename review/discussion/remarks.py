@@ -20,7 +20,8 @@ from review.rules.state_machine import State
 def discussed_case(author: User, case_id: int) -> Case:
     """The case, if `author` takes part in it. Raises NotAssigned."""
     case = Case.objects.filter(pk=case_id).first()
-    if case is None or not _takes_part(author, case):
+    takes_part = allowed(author, Can.OVERSEE) or Assignment.objects.filter(case=case_id, physician=author).exists()
+    if case is None or not takes_part:
         raise errors.NotAssigned
     return case
 
@@ -79,10 +80,6 @@ def _mentioned_users(remark: Remark) -> list[User]:
     names = "|".join(re.escape(name) for name in sorted(by_name, key=len, reverse=True))
     mentions = re.findall(rf"(?<![A-Za-z0-9_@])@({names})(?![.+@-]*[A-Za-z0-9_])", normalize_username(remark.text))
     return [by_name[name] for name in dict.fromkeys(mentions)]
-
-
-def _takes_part(user: User, case: Case) -> bool:
-    return allowed(user, Can.OVERSEE) or Assignment.objects.filter(case=case, physician=user).exists()
 
 
 def _anchor(author: User, case: Case, quote: str, passage: str) -> dict[str, object]:

@@ -16,6 +16,7 @@ from review.common.decorators import signed_in_account
 from review.common.serializers import ModelRowSerializer
 from review.forms import queries, services
 from review.forms.design import Design, design_from_json, design_to_json, unknown_names
+from review.labels import translate
 from review.models import ReviewForm
 from review.rules.permissions import Can
 
@@ -101,7 +102,7 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
                     "benchmark": benchmark,
                     "version": row.version if row else 0,
                     "design": design_to_json(queries.design_of(benchmark, row)),
-                    "locked": queries.localized_lock_reasons(benchmark),
+                    "locked": {key: translate(reason) for key, reason in queries.locked(benchmark).items()},
                 }
             )
         return Response(FormInForceSerializer(content, many=True).data)

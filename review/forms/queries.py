@@ -35,11 +35,6 @@ def locked(benchmark: str) -> Mapping[str, str]:
     return reasons
 
 
-def localized_lock_reasons(benchmark: str) -> dict[str, str]:
-    """`locked` with the reasons in the reader's language."""
-    return {key: translate(reason) for key, reason in locked(benchmark).items()}
-
-
 def form_in_force(benchmark: str) -> ReviewForm | None:
     """The version in force; None if none was ever published, so that the folder's form applies."""
     return ReviewForm.objects.filter(benchmark=benchmark).order_by("-version").first()

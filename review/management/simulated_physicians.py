@@ -22,7 +22,7 @@ from review.rewordings import services as rewordings_services
 from review.rules import consolidation
 from review.rules.blocks import passages
 from review.rules.case_spec import answers_from_json
-from review.rules.questions import Answer, Answers, Choice, Citation, Form, Question, Reason, RubricAnswer
+from review.rules.questions import Answer, Answers, Choice, Citation, Form, Question, RubricAnswer
 from review.rules.state_machine import ADJUDICATORS, Declaration, Phase, Role, State, Verdict
 
 SIGNED = "(Simulated physician)"
@@ -200,7 +200,8 @@ def _answers(
     doubt = min(2 * dissent, 0.5) if held.role in ADJUDICATORS else dissent
     other = Verdict.APPROVE if deserves is Verdict.REJECT else Verdict.REJECT
     answers = _new_answers(form, other if chance.random() < doubt else deserves, chance)
-    return _maybe_reworded(form, answers, chance) if held.role == Role.PRIMARY else answers
+    approves = held.role == Role.PRIMARY and form.rubrics and answers.verdict != Verdict.REJECT
+    return _with_rewording(form, answers, chance) if approves and chance.random() < CORRECTION else answers
 
 
 def _judgment(case: Case, form: Form, chance: random.Random, error: float) -> Answers:
@@ -296,9 +297,12 @@ def _new_answers(form: Form, verdict: Verdict, chance: random.Random) -> Answers
 def _with_details(case: Case, answers: Answers, chance: random.Random) -> Answers:
     """`answers`, with evidence, levels of harm and a reason code added where they are missing."""
     form = case.frozen.form
-    chosen = _chosen(form, answers)
-    kinds = _required_kinds(chosen)
-    reasons = _likely_reasons(form.reasons, chance)
+    given = [(q, answers.questions[q.key]) for q in form.questions if q.key in answers.questions]
+    chosen = [choice for q, answer in given for choice in q.choices if choice.value == answer.value]
+    # One kind of source for each answer that names kinds; mostly reasons that can be fixed.
+    kinds = dict.fromkeys(choice.evidence_kinds[0] for choice in chosen if choice.evidence_kinds) or ["guideline"]
+    reducible = chance.random() < REDUCIBLE
+    reasons = [reason for reason in form.reasons if reason.reducible is reducible] or form.reasons
     rubrics = {
         key: replace(finding, severity=finding.severity or _harm_level(case, key, chance))
         if form.severities and finding.value in ("adequate", "corrected")
@@ -337,22 +341,6 @@ def _further_citations(case: Case, read_on: str) -> Iterator[Citation]:
         yield Citation("case", "Simulated place", "", text.strip()[:60].strip(), read_on)
 
 
-def _likely_reasons(reasons: Sequence[Reason], chance: random.Random) -> list[Reason]:
-    """The reasons to choose from: mostly those that the next version can fix."""
-    reducible = chance.random() < REDUCIBLE
-    return [reason for reason in reasons if reason.reducible is reducible] or list(reasons)
-
-
-def _chosen(form: Form, answers: Answers) -> list[Choice]:
-    given = [(q, answers.questions[q.key]) for q in form.questions if q.key in answers.questions]
-    return [choice for question, answer in given for choice in question.choices if choice.value == answer.value]
-
-
-def _required_kinds(chosen: Sequence[Choice]) -> list[str]:
-    """One kind of source for each answer that names kinds; a guideline if none does."""
-    return list(dict.fromkeys(choice.evidence_kinds[0] for choice in chosen if choice.evidence_kinds)) or ["guideline"]
-
-
 def _favourable_answer(question: Question, chance: random.Random) -> Answer:
     """An answer that speaks for approval, if the question has one."""
 
@@ -376,13 +364,6 @@ def _default_value(question: Question) -> str:
 
 def _blocks(question: Question, answer: Answer) -> bool:
     return any(choice.blocks for choice in question.choices if choice.value == answer.value)
-
-
-def _maybe_reworded(form: Form, answers: Answers, chance: random.Random) -> Answers:
-    """Sometimes reword one rubric of an approval."""
-    if not form.rubrics or answers.verdict == Verdict.REJECT or chance.random() >= CORRECTION:
-        return answers
-    return _with_rewording(form, answers, chance)
 
 
 def _with_rewording(form: Form, answers: Answers, chance: random.Random) -> Answers:

@@ -29,7 +29,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
         "table": reliability.agreement_table(**filters),
         "asked": filters,
         "pairs": list(reliability.RaterPair),
-        "simulated_reviewers": visibility.has_simulated_reviews(),
+        "simulated_reviewers": visibility.counted_reviews().filter(physician__simulated=True).exists(),
     }
     return render(request, "review/quality/agreement.html", context)
 

@@ -53,10 +53,6 @@ class CaseSpec:
         wordings = self.form.wordings.get(language)
         return replace(self, form=_localize_form(self.form, wordings)) if wordings else self
 
-    def with_history(self, *, asked_for: tuple[str, ...], simulated: bool) -> "CaseSpec":
-        """The case with the facts that only the producing engine knows."""
-        return replace(self, asked_for=asked_for, simulated=simulated)
-
 
 def _localize_form(form: Form, wordings: Mapping[str, str]) -> Form:
     levels = (
