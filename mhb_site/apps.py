@@ -9,8 +9,10 @@ class SiteConfig(AppConfig):
     def ready(self) -> None:
         from mhb_site import checks  # noqa: F401 -- registers them
         from mhb_site.observability import hooks
+        from mhb_site.sign_in import sso
 
         hooks.connect()
+        sso.check_installed()
 
 
 class BackOfficeConfig(admin.AdminConfig):

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from generation.llm.http.access import Access, parse_host, parse_keys
+from mhb_site.sign_in.providers import read_providers
 
 ROOT = Path(__file__).resolve().parent.parent
 MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
@@ -128,6 +129,7 @@ class Env(BaseSettings):
     metrics_token: str = ""  # who sends it reads /metrics; empty: there are none
     sentry_dsn: str = ""  # needs the extra `observe`; empty: errors are only logged
     otel: bool = False  # traces by OTEL_EXPORTER_OTLP_ENDPOINT; needs the extra `observe`
+    sso_file: str = ""  # JSON with providers of identities (docs/operations.md); empty: passwords only
     port: Annotated[int, Field(ge=1, le=65535)] = 8000  # of the web process
     endpoint_keys: CommaList = []  # NAME or NAME=HOST: variables that endpoints may use for keys
     endpoint_hosts: CommaList = []  # allowed hosts of endpoints; empty: all that `Access` allows
@@ -211,6 +213,12 @@ class Env(BaseSettings):
         if value and not value.startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("must begin with redis:// (leave it empty to use the embedded file broker)")
         return value if not value or value.startswith("unix://") else with_quoted_password(value)
+
+    @field_validator("sso_file")
+    @classmethod
+    def _check_sso_file(cls, value: str) -> str:
+        read_providers(value)
+        return value
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from kombu import Queue
 
 from mhb_site import env as _env
+from mhb_site.sign_in.providers import read_providers
 from review.rules.permissions import UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
 
@@ -20,6 +21,8 @@ django_stubs_ext.monkeypatch()  # makes ModelForm[Model] work at run time
 ENV = _env.read_environment()
 BASE_DIR = _env.ROOT
 COMMIT = ENV.commit
+
+MHB_PROVIDERS = read_providers(ENV.sso_file)  # of identities
 
 DEBUG = ENV.debug
 SECRET_KEY = ENV.secret()
@@ -41,6 +44,9 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    *(["allauth.socialaccount.providers.saml"] if any(each.protocol == "saml" for each in MHB_PROVIDERS) else []),
     "axes",
     "csp",
     "django_htmx",
@@ -130,6 +136,14 @@ ACCOUNT_RATE_LIMITS = {"login_failed": None}
 ACCOUNT_FORMS = {
     "login": "mhb_site.sign_in.forms.SignInForm",
     "reauthenticate": "mhb_site.sign_in.forms.ConfirmPasswordForm",
+}
+SOCIALACCOUNT_ADAPTER = "mhb_site.sign_in.sso.ProviderAdapter"
+SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
+# A link, not a form: the policy below forbids forms that lead to another site.
+SOCIALACCOUNT_LOGIN_ON_GET = True
+SOCIALACCOUNT_PROVIDERS = {
+    protocol: {"APPS": [each.app for each in MHB_PROVIDERS if each.protocol == protocol]}
+    for protocol in ("openid_connect", "saml")
 }
 MFA_ADAPTER = "mhb_site.sign_in.adapters.SecondFactorAdapter"
 MFA_FORMS = {

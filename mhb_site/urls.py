@@ -10,7 +10,7 @@ from django.urls import include, path
 from evaluation.releases import views as releases_views
 from generation.images import views as images_views
 from mhb_site import views
-from mhb_site.sign_in import first_password, tokens
+from mhb_site.sign_in import first_password, sso, tokens
 from mhb_site.web import kept_forms
 from review.people.accounts import record_factor_changes
 
@@ -29,6 +29,7 @@ urlpatterns = [
     path("", views.home, name="home"),
     path("accounts/password/reset/<path:rest>", views.gone),
     path("accounts/password/reset/", views.gone),
+    path("accounts/password/set/", views.gone),
     path("accounts/email/", views.gone),
     path("accounts/confirm-email/<path:rest>", views.gone),
     path("accounts/confirm-email/", views.gone),
@@ -38,6 +39,7 @@ urlpatterns = [
     path("accounts/invitation/", first_password.first_password, name="first-password"),
     path("accounts/second-factor/", include(_SECOND_FACTOR_CHANGES)),
     path("accounts/second-factor/", include("allauth.mfa.urls")),
+    path("accounts/sso/", include(sso.provider_urls())),
     path("accounts/", include("allauth.account.urls")),
     path("i18n/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),

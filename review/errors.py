@@ -49,6 +49,10 @@ class NotAllowed(ReviewError, status=403):
     """Your role does not allow this."""
 
 
+class ProviderRefused(ReviewError, status=403):
+    """You signed in elsewhere, but that gives you no access here. Ask the administrator of this site."""
+
+
 class NotSimulated(ReviewError, status=403):
     """This account belongs to a person. Simulated physicians can only use accounts created for them."""
 

@@ -181,12 +181,13 @@ class Site:
 
 
 @contextmanager
-def running_site(kind: str, folder: Path) -> Iterator[Site]:
+def running_site(kind: str, folder: Path, **more: str) -> Iterator[Site]:
     """Provide a migrated site, 'embedded' or 'production', with no process started yet.
 
-    Raises servers.Missing where its services are not installed.
+    `more` is its environment. Raises servers.Missing where its services are not installed.
     """
-    environment = {"MHB_DATA_DIR": str(folder), "MHB_STATIC_ROOT": str(folder / "static"), "MHB_LEASE_SECONDS": "5"}
+    environment = {**more, "MHB_DATA_DIR": str(folder), "MHB_STATIC_ROOT": str(folder / "static")}
+    environment["MHB_LEASE_SECONDS"] = "5"
     if kind == "embedded":
         # Empty URLs, so that an embedded site does not inherit those of the PostgreSQL pass.
         shutil.copy(databases.migrated_sqlite(), folder / "mhb.sqlite3")

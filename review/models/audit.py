@@ -134,6 +134,11 @@ class PersonEvent(Chained):
         FREEZE = "freeze", _("freezing of a release started")
         ERRATUM = "erratum", _("sample reported, withdrawn or kept")
         SIGNED_IN = "signed-in", _("signed in")
+        LINKED = "linked", _("linked to a sign-in provider")
+        READ = "read", _("case read")
+        ANONYMISED = "anonymised", _("person anonymised")
+        COPIED = "copied", _("own data exported")
+        SESSION = "session", _("session ended")
         TOKEN = "token", _("API token created or revoked")
 
     person = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="account_events")

@@ -160,17 +160,25 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> U
 
 
 @recording_events()
-def set_role(person_id: int, role: UserRole, *, actor: User) -> User:
+def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **because: str) -> User:
     """Change an account's role and end its sessions and API tokens, which were for other rights."""
     require(actor, Can.OVERSEE)
-    if person_id == actor.pk:
+    if person_id == _pk_of(actor):
         raise NotAllowed(_("You cannot change your own role."))
     user = _lock_user(person_id)
     _require_access_to(user, actor)
     if user.role != role:
         before, user.role = user.role, role
         user.save(update_fields=["role"])
-        record_person(user, PersonEvent.Kind.ROLE, actor, before=before, role=str(role), **_end_access(user))
+        record_person(
+            user,
+            PersonEvent.Kind.ROLE,
+            _account_of(actor),
+            before=before,
+            role=str(role),
+            **because,
+            **end_access(user),
+        )
     return user
 
 
@@ -184,7 +192,7 @@ def set_admin_access(person_id: int, *, staff: bool, superuser: bool, actor: Use
     if (user.is_staff, user.is_superuser) != (staff, superuser):
         user.is_staff, user.is_superuser = staff, superuser
         user.save(update_fields=["is_staff", "is_superuser"])
-        record_person(user, PersonEvent.Kind.KEEPER, actor, staff=staff, superuser=superuser, **_end_access(user))
+        record_person(user, PersonEvent.Kind.KEEPER, actor, staff=staff, superuser=superuser, **end_access(user))
     return user
 
 
@@ -205,7 +213,7 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
 
 
 @recording_events()
-def set_active(person_id: int, active: bool, *, actor: User) -> User:
+def set_active(person_id: int, active: bool, *, actor: User | Operator, **because: str) -> User:
     """Close or reopen an account.
 
     Its work remains; a held case is free again when its lease expires.
@@ -213,7 +221,7 @@ def set_active(person_id: int, active: bool, *, actor: User) -> User:
     Closing ends all sessions and API tokens for good.
     """
     require(actor, Can.OVERSEE)
-    if person_id == actor.pk:
+    if person_id == _pk_of(actor):
         raise NotAllowed(_("You cannot close your own account."))
     user = _lock_user(person_id)
     _require_access_to(user, actor)
@@ -221,9 +229,9 @@ def set_active(person_id: int, active: bool, *, actor: User) -> User:
         user.is_active = active
         user.save(update_fields=["is_active"])
         if active:
-            record_person(user, PersonEvent.Kind.OPENED, actor)
+            record_person(user, PersonEvent.Kind.OPENED, _account_of(actor), **because)
         else:
-            record_person(user, PersonEvent.Kind.CLOSED, actor, **_end_access(user))
+            record_person(user, PersonEvent.Kind.CLOSED, _account_of(actor), **because, **end_access(user))
     return user
 
 
@@ -235,7 +243,7 @@ def set_password(person_id: int, password: str, *, actor: User | Operator) -> Us
     _require_access_to(user, actor)
     user.set_password(password)
     user.save(update_fields=["password"])
-    record_person(user, PersonEvent.Kind.PASSWORD, _account_of(actor), **_end_access(user))
+    record_person(user, PersonEvent.Kind.PASSWORD, _account_of(actor), **end_access(user))
     return user
 
 
@@ -279,7 +287,7 @@ def record_factor_changes(view: Callable[..., HttpResponseBase]) -> Callable[...
             if (after := list(rows.all())) != before:
                 ended: dict[str, int] = {}
                 if any(kind == Authenticator.Type.TOTP for _pk, kind in {*after} - {*before}):
-                    ended = _end_access(user)
+                    ended = end_access(user)
                     update_session_auth_hash(request, user)  # this session goes on
                 record_person(user, PersonEvent.Kind.OWN_FACTOR, user, factors=factors_of([user])[user.pk], **ended)
         return response
@@ -303,7 +311,7 @@ def account_trail(person: User) -> QuerySet[PersonEvent]:
     return PersonEvent.objects.filter(person=person).select_related("actor").order_by("-id")
 
 
-def _end_access(user: User) -> dict[str, int]:
+def end_access(user: User) -> dict[str, int]:
     """End an account's sessions, API tokens and invitation; returns data for the event."""
     User.objects.filter(pk=user.pk).update(sessions_ended=F("sessions_ended") + 1, invited_at=None)
     user.refresh_from_db(fields=["sessions_ended", "invited_at"])
@@ -334,6 +342,10 @@ def _invite(user: User, actor: User | Operator) -> User:
 
 def _account_of(actor: User | Operator) -> User | None:
     return actor if isinstance(actor, User) else None
+
+
+def _pk_of(actor: User | Operator) -> int | None:
+    return actor.pk if isinstance(actor, User) else None
 
 
 def _lock_user(person_id: int) -> User:

@@ -57,6 +57,7 @@ PUBLIC = {
     "public/releases/<slug:name>/<int:version>/": "200 405",
 }
 GONE = {
+    "accounts/password/set/",
     "accounts/email/",
     "accounts/confirm-email/",
     "accounts/confirm-email/<path:rest>",
@@ -79,7 +80,6 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "accounts/signup/":                                     ("302 302 302 302", "302 302 302 302"),
     "accounts/reauthenticate/":                             ("200 200 200 200", "200 200 200 200"),
     "accounts/password/change/":                            ("200 200 200 200", "302 302 302 302"),
-    "accounts/password/set/":                               ("302 302 302 302", "302 302 302 302"),
     "accounts/login/code/confirm/":                         ("302 302 302 302", "302 302 302 302"),
     "kept/":                                                ("302 302 302 302", "302 302 302 302"),
     "accounts/tokens/":                                     ("302 302 302 302", "302 302 302 302"),
@@ -402,7 +402,7 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
 # These accept a POST and change no row of ours: they only show something, or change the session.
 WITHOUT_EFFECT = {
     "", "health/", "styleguide/", "i18n/setlang/", "accounts/login/", "accounts/logout/", "accounts/signup/",
-    "accounts/reauthenticate/", "accounts/password/set/", "accounts/login/code/confirm/",
+    "accounts/reauthenticate/", "accounts/login/code/confirm/",
     "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
     "accounts/second-factor/totp/activate/", "accounts/second-factor/recovery-codes/generate/",
     "accounts/tokens/", "accounts/tokens/revoke/",

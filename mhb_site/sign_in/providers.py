@@ -1,0 +1,99 @@
+"""Providers of identities (OpenID Connect, SAML), as the file of `MHB_SSO_FILE` declares them."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from review.rules.permissions import UserRole
+
+
+class Provider(BaseModel):
+    """One provider. `settings` are allauth's own for its protocol."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    protocol: Literal["openid_connect", "saml"]
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,49}$")  # part of addresses
+    name: str = Field(min_length=1, max_length=40)  # on the button
+    client_id: str = ""
+    client_secret: str = Field("", repr=False)
+    settings: dict[str, Any] = Field(repr=False)
+    groups: str = "groups"  # the claim or attribute that lists a person's groups
+    roles: dict[str, UserRole] = {}  # group -> role here, the most important first
+    role: UserRole | None = None  # of new people in none of these groups; without one they are refused
+    link_by_email: bool = False  # a first sign-in takes over the account with the same address
+    second_factor: bool = False  # the provider asks for a second factor itself
+
+    @model_validator(mode="after")
+    def _check(self) -> "Provider":
+        if not (self.roles or self.role):
+            raise ValueError("needs 'roles' (group: role) or 'role'")
+        if self.protocol == "openid_connect" and not (self.client_id and self.settings.get("server_url")):
+            raise ValueError("needs 'client_id' and settings.server_url")
+        if self.protocol == "saml" and not isinstance(self.settings.get("idp"), dict):
+            raise ValueError("needs settings.idp")
+        return self
+
+    @property
+    def app(self) -> dict[str, Any]:
+        """An entry of allauth's `SOCIALACCOUNT_PROVIDERS[protocol]["APPS"]`."""
+        # allauth looks providers of SAML up by their client id.
+        client = self.client_id if self.protocol == "openid_connect" else self.id
+        settings = {"oauth_pkce_enabled": True, **self.settings}
+        return {
+            "provider_id": self.id,
+            "name": self.name,
+            "client_id": client,
+            "secret": self.client_secret,
+            "settings": settings,
+        }
+
+    def role_of(self, groups: Sequence[str]) -> UserRole | None:
+        """The role that these groups give; None if none of them does."""
+        return next((role for group, role in self.roles.items() if group in groups), None)
+
+    def groups_in(self, claims: Mapping[str, Any]) -> list[str]:
+        """A person's groups in what the provider told: a list, or one name."""
+        for part in (claims.get("userinfo"), claims.get("id_token"), claims):
+            if isinstance(part, Mapping) and (value := part.get(self.groups)):
+                return [value] if isinstance(value, str) else [group for group in value if isinstance(group, str)]
+        return []
+
+
+def read_providers(path: str) -> list[Provider]:
+    """Read the file; a text `$NAME` in it is the variable NAME.
+
+    Raises ValueError, without values.
+    """
+    if not path:
+        return []
+    try:
+        entries = _with_variables(json.loads(Path(path).read_text("utf-8")))
+        providers = TypeAdapter(list[Provider]).validate_python(entries)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror})") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+    except ValidationError as error:
+        mistake = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, mistake["loc"]))
+        raise ValueError(f"{path}, {place or 'the whole'}: {mistake['msg'].removeprefix('Value error, ')}") from None
+    if len({provider.id for provider in providers}) < len(providers):
+        raise ValueError(f"{path}: two providers have the same id")
+    return providers
+
+
+def _with_variables(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_variables(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_with_variables(part) for part in value]
+    if isinstance(value, str) and value.startswith("$"):
+        if value[1:] not in os.environ:
+            raise ValueError(f"the variable {value[1:]} is not set")
+        return os.environ[value[1:]]
+    return value

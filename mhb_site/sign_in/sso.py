@@ -1,0 +1,112 @@
+"""Sign-in through a provider of identities: allauth's adapter, and the addresses it needs."""
+
+import logging
+from importlib.util import find_spec
+from typing import Any
+
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialApp, SocialLogin
+from allauth.socialaccount.providers.base import AuthProcess
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
+from django.shortcuts import render
+from django.urls import URLPattern, URLResolver, include, path, reverse
+from django.utils.http import urlencode
+
+from mhb_site.sign_in.providers import Provider
+from review.audit.trail import recording_events
+from review.errors import ProviderRefused
+from review.models import User
+from review.people.providers import Provided, admit
+
+log = logging.getLogger(__name__)
+MODULES = {protocol: f"allauth.socialaccount.providers.{protocol}" for protocol in ("openid_connect", "saml")}
+
+
+def check_installed() -> None:
+    """Raise ImproperlyConfigured if a provider needs a package that is not installed."""
+    if any(provider.protocol == "saml" for provider in settings.MHB_PROVIDERS) and not find_spec("onelogin"):
+        raise ImproperlyConfigured("MHB_SSO_FILE names a SAML provider, which needs the extra 'saml'.")
+
+
+def provider_urls() -> list[URLPattern | URLResolver]:
+    """The addresses of the protocols in use; none without a provider."""
+    used = {provider.protocol for provider in settings.MHB_PROVIDERS}
+    return [path("", include(f"{MODULES[protocol]}.urls")) for protocol in sorted(used)]
+
+
+def buttons(next_url: str = "") -> list[tuple[str, str]]:
+    """(name, address) of each provider, for the sign-in page."""
+    query = f"?{urlencode({'next': next_url})}" if next_url else ""
+    return [(provider.name, _login_url(provider) + query) for provider in settings.MHB_PROVIDERS]
+
+
+def _login_url(provider: Provider) -> str:
+    names = {"openid_connect": "provider_id", "saml": "organization_slug"}
+    return reverse(f"{provider.protocol}_login", kwargs={names[provider.protocol]: provider.id})
+
+
+class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
+    """Finds or makes the account of whoever a provider sends; keeps no claim and no token."""
+
+    def list_apps(self, request: HttpRequest, **filters: Any) -> list[SocialApp]:
+        """Those of the settings: secrets have no place in rows."""
+        return [app for app in super().list_apps(request, **filters) if app.pk is None]
+
+    def populate_user(self, request: HttpRequest, sociallogin: SocialLogin, data: Any) -> Any:
+        sociallogin.claims, sociallogin.account.extra_data = sociallogin.account.extra_data, {}
+        return super().populate_user(request, sociallogin, data)
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        account = sociallogin.account
+        provider = next(each for each in settings.MHB_PROVIDERS if each.id == account.provider)
+        user = None
+        try:
+            # An account that is signed in cannot be given a second way in.
+            if sociallogin.state.get("process") == AuthProcess.LOGIN:
+                with recording_events():
+                    user = self._admit(provider, sociallogin)
+                    if user is not None:
+                        account.user = user
+                        account.save()
+        except ProviderRefused as error:
+            raise ImmediateHttpResponse(_refusal(request, error)) from None
+        if user is None:
+            raise ImmediateHttpResponse(_refusal(request, ProviderRefused()))
+        sociallogin.user = user
+
+    def on_authentication_error(self, request: HttpRequest, provider: Any, error: Any = None, **more: Any) -> None:
+        log.warning("sign-in through %s failed: %s %s", provider.app.provider_id, error, more.get("exception") or "")
+        raise ImmediateHttpResponse(_refusal(request, ProviderRefused()))
+
+    @staticmethod
+    def _admit(provider: Provider, sociallogin: SocialLogin) -> User | None:
+        account, said = sociallogin.account, sociallogin.user
+        known = User.objects.filter(pk=account.user_id).first() if account.pk else None
+        claims = sociallogin.claims
+        unverified = any(
+            isinstance(part, dict) and part.get("email_verified") is False
+            for part in (claims.get("userinfo"), claims.get("id_token"))
+        )
+        email = "" if unverified or said is None else said.email
+        person = Provided(
+            provider=provider.id,
+            username=(said.username or email or account.uid)[:150],
+            name=said.get_full_name(),
+            email=email,
+            role=provider.role_of(provider.groups_in(claims)),
+        )
+        return admit(
+            person,
+            known,
+            decides=bool(provider.roles),
+            default=provider.role,
+            link_by_email=provider.link_by_email,
+        )
+
+
+def _refusal(request: HttpRequest, error: ProviderRefused) -> Any:
+    context = {"error": error, "message": error.message, "detail": error.detail}
+    return render(request, "site/problem.html", context, status=error.status)

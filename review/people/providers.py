@@ -1,0 +1,90 @@
+"""Accounts of people who sign in through a provider of identities, which may decide their role."""
+
+import re
+from dataclasses import dataclass
+
+from django.core.exceptions import ValidationError
+from django.db.models import Q
+
+from review.audit.trail import record_person, recording_events
+from review.errors import ProviderRefused
+from review.models import PersonEvent, User
+from review.people import accounts
+from review.rules.permissions import OPERATOR, UserRole
+
+Kind = PersonEvent.Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Provided:
+    """What a provider says of a person. `email` is empty unless the provider has verified it."""
+
+    provider: str
+    username: str
+    name: str
+    email: str
+    role: UserRole | None  # that its groups give; None: none
+
+
+def admit(
+    person: Provided, known: User | None, *, decides: bool, default: UserRole | None, link_by_email: bool
+) -> User | None:
+    """The account with which `person` signs in: known, linked by its address, or new.
+
+    Its role becomes what the provider says. None if no group gives a role (any more): an account
+    that it had is closed, and opened again when a group returns. Raises ProviderRefused.
+
+    Args:
+        decides: whether groups decide on roles; else existing accounts keep theirs.
+        default: the role of a new account that no group gives a role.
+    """
+    with recording_events():
+        user = known or (_account_to_link(person) if link_by_email else None)
+        if user is None:
+            return _new_account(person, person.role or default)
+        if known is None:
+            # A password would be a way in that no group closes.
+            user.set_unusable_password()
+            user.save(update_fields=["password"])
+            record_person(user, Kind.LINKED, None, provider=person.provider, **accounts.end_access(user))
+        role = (person.role or default) if decides else UserRole(user.role)
+        if role is None:
+            if user.is_active:
+                accounts.set_active(user.pk, False, actor=OPERATOR, provider=person.provider)
+            return None
+        if not user.is_active:
+            if not _was_closed_by(person.provider, user):
+                raise ProviderRefused
+            accounts.set_active(user.pk, True, actor=OPERATOR, provider=person.provider)
+        return accounts.set_role(user.pk, role, actor=OPERATOR, provider=person.provider)
+
+
+def _account_to_link(person: Provided) -> User | None:
+    """The one account with this address, unless it has more rights than groups can give."""
+    if not person.email:
+        return None
+    found = list(User.objects.filter(email__iexact=person.email).order_by("pk")[:2])
+    if len(found) != 1 or found[0].simulated or found[0].is_staff or found[0].is_superuser:
+        return None
+    return found[0]
+
+
+def _new_account(person: Provided, role: UserRole | None) -> User | None:
+    if role is None:
+        return None
+    username = re.sub(r"[^\w.@+-]", "", person.username)
+    if User.objects.filter(username=username).exists():  # somebody else's
+        username = f"{username}-{person.provider}"
+    try:
+        user = accounts.check_new(username=username, name=person.name or username, role=str(role), email=person.email)
+    except ValidationError as error:
+        raise ProviderRefused(" ".join(error.messages)) from None
+    accounts.add_person(user, None, actor=OPERATOR)
+    record_person(user, Kind.LINKED, None, provider=person.provider)
+    return user
+
+
+def _was_closed_by(provider: str, user: User) -> bool:
+    last = PersonEvent.objects.filter(Q(kind=Kind.CLOSED) | Q(kind=Kind.OPENED), person=user).order_by("-sequence")
+    data = last.values_list("data", flat=True).first()
+    return data is not None and data.get("provider") == provider

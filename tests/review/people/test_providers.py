@@ -1,0 +1,119 @@
+"""Accounts of people who sign in through a provider of identities."""
+
+import json
+from pathlib import Path
+
+import pytest
+from knox.models import AuthToken
+
+from mhb_site.sign_in.providers import Provider, read_providers
+from review.audit import verification
+from review.errors import ProviderRefused
+from review.models import PersonEvent, User
+from review.people import accounts
+from review.people.providers import Provided, admit
+from review.rules.permissions import UserRole
+from tests.review.factories import PASSWORD, account
+
+
+def sign_in(role: UserRole | None, known: User | None = None, *, link: bool = False, **more: str) -> User | None:
+    values = {"provider": "hospital", "username": "nia", "name": "Nia Obi", "email": "nia@hospital.example", **more}
+    return admit(Provided(**values, role=role), known, decides=True, default=None, link_by_email=link)  # type: ignore[arg-type]
+
+
+@pytest.mark.django_db
+def test_an_account_that_an_admin_closed_stays_closed(adela: User) -> None:
+    nia = sign_in(UserRole.PHYSICIAN)
+    assert nia is not None
+    assert sign_in(None, nia) is None
+    nia.refresh_from_db()
+    assert not nia.is_active
+    assert sign_in(UserRole.RESEARCHER, nia) == nia  # a group returned
+    accounts.set_active(nia.pk, False, actor=adela)
+    nia.refresh_from_db()
+    with pytest.raises(ProviderRefused):
+        sign_in(UserRole.RESEARCHER, nia)
+    assert list(verification.check(verification.CheckProgress())) == []
+
+
+@pytest.mark.django_db
+def test_linking_an_account_ends_its_password_and_tokens() -> None:
+    nia = account("nia", email="nia@hospital.example")
+    AuthToken.objects.create(nia)
+    with pytest.raises(ProviderRefused):  # the address is another account's
+        sign_in(UserRole.PHYSICIAN)
+    assert sign_in(UserRole.RESEARCHER, link=True) == nia
+    nia.refresh_from_db()
+    assert (nia.role, nia.check_password(PASSWORD), AuthToken.objects.count()) == ("researcher", False, 0)
+    kinds = PersonEvent.objects.filter(person=nia).order_by("sequence").values_list("kind", flat=True)
+    assert list(kinds)[-2:] == ["linked", "role"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("field", ["is_staff", "is_superuser", "simulated"])
+def test_no_provider_takes_over_an_account_with_more_rights(field: str) -> None:
+    account("keeper", UserRole.ADMIN, email="nia@hospital.example", **{field: True})
+    with pytest.raises(ProviderRefused):
+        sign_in(UserRole.ADMIN, link=True)
+
+
+@pytest.mark.django_db
+def test_somebody_elses_username_is_not_taken_over() -> None:
+    other = account("nia")
+    nia = sign_in(UserRole.PHYSICIAN)
+    assert nia is not None
+    assert (nia.username, nia == other) == ("nia-hospital", False)
+
+
+HOSPITAL = {"protocol": "openid_connect", "id": "hospital", "name": "Hospital", "client_id": "mhb"}
+
+
+def provider_file(folder: Path, *entries: dict[str, object]) -> str:
+    (folder / "sso.json").write_text(json.dumps(entries))
+    return str(folder / "sso.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "0: needs 'roles'"),
+        ({"roles": {"a": "chief"}}, "0.roles.a"),
+        ({"role": "admin", "rol": "admin"}, "0.rol: Extra inputs"),
+        ({"role": "admin", "client_secret": "$NO_SUCH_VARIABLE"}, "NO_SUCH_VARIABLE is not set"),
+        ({"role": "admin", "settings": {}}, "settings.server_url"),
+        ({"role": "admin", "protocol": "saml"}, "settings.idp"),
+    ],
+)
+def test_a_wrong_file_is_refused_without_its_values(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    entry = {**HOSPITAL, "client_secret": "do-not-show", "settings": {"server_url": "https://idp.example"}, **change}
+    with pytest.raises(ValueError) as refused:
+        read_providers(provider_file(tmp_path, entry))
+    assert said in str(refused.value)
+    assert "do-not-show" not in str(refused.value)
+
+
+def test_secrets_come_from_variables_and_roles_from_the_first_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_MHB", "quiet")
+    roles = {"chiefs": "admin", "staff": "physician"}
+    settings = {"server_url": "https://idp.example"}
+    entry = {**HOSPITAL, "client_secret": "$SECRET_OF_MHB", "settings": settings, "roles": roles}
+    [provider] = read_providers(provider_file(tmp_path, entry))
+    assert provider.app["secret"] == "quiet"
+    assert "quiet" not in repr(provider)
+    assert provider.role_of(["staff", "chiefs"]) == UserRole.ADMIN
+    assert provider.role_of(["visitors"]) is None
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"userinfo": {"groups": ["staff"]}},
+        {"userinfo": {"sub": "1"}, "id_token": {"groups": "staff"}},
+        {"groups": ["staff", 3]},
+    ],
+)
+def test_groups_are_read_from_what_either_protocol_sends(claims: dict[str, object]) -> None:
+    provider = Provider.model_validate({**HOSPITAL, "role": "physician", "settings": {"server_url": "x"}})
+    assert provider.groups_in(claims) == ["staff"]
