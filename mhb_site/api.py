@@ -49,6 +49,7 @@ from review.calibration import api as calibration_api
 from review.cases import api as cases_api
 from review.common.api import BearerTokenAuthentication, HasRight, validated_body
 from review.common.decorators import requires
+from review.common.second_factor import has_factor
 from review.discussion import api as discussion_api
 from review.forms import api as forms_api
 from review.models import PersonEvent, User
@@ -101,7 +102,7 @@ class Token(APIView):
         user = authenticate(request._request, username=body["username"], password=body["password"])
         if not isinstance(user, User):
             raise AuthenticationFailed(_("The username or password is incorrect."))
-        if signatures.has_second_factor(user):
+        if has_factor(user):  # with a passkey alone, a recovery code
             with signatures.count_refusals(request._request, user, AuthenticationFailed()):
                 if not signatures.use_code(user, body["code"], recovery=True):
                     raise AuthenticationFailed(_("The code of your second factor is missing or incorrect."))

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from generation.llm.http.access import Access, parse_host, parse_keys
 from mhb_site.sign_in.providers import read_providers
+from review.rules.permissions import UserRole
 
 ROOT = Path(__file__).resolve().parent.parent
 MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
@@ -129,6 +130,10 @@ class Env(BaseSettings):
     metrics_token: str = ""  # who sends it reads /metrics; empty: there are none
     sentry_dsn: str = ""  # needs the extra `observe`; empty: errors are only logged
     otel: bool = False  # traces by OTEL_EXPORTER_OTLP_ENDPOINT; needs the extra `observe`
+    # How long sign-ins, and texts of calls in jobs that are over, are kept; 0: for good.
+    keep_sign_ins_days: Annotated[int, Field(ge=0)] = 365
+    keep_call_texts_days: Annotated[int, Field(ge=0)] = 0
+    second_factor_roles: CommaList = []  # roles that must have a second factor
     sso_file: str = ""  # JSON with providers of identities (docs/operations.md); empty: passwords only
     port: Annotated[int, Field(ge=1, le=65535)] = 8000  # of the web process
     endpoint_keys: CommaList = []  # NAME or NAME=HOST: variables that endpoints may use for keys
@@ -136,7 +141,9 @@ class Env(BaseSettings):
     own_addresses: CommaList = []  # HOST:PORT of our own services besides database and broker
 
     _split_lists = field_validator(
-        "allowed_hosts", "trusted_origins", "endpoint_keys", "endpoint_hosts", "own_addresses", mode="before"
+        *("allowed_hosts", "trusted_origins", "endpoint_keys", "endpoint_hosts", "own_addresses"),
+        "second_factor_roles",
+        mode="before",
     )(_comma_list)
 
     @field_validator("endpoint_keys")
@@ -213,6 +220,13 @@ class Env(BaseSettings):
         if value and not value.startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("must begin with redis:// (leave it empty to use the embedded file broker)")
         return value if not value or value.startswith("unix://") else with_quoted_password(value)
+
+    @field_validator("second_factor_roles")
+    @classmethod
+    def _check_second_factor_roles(cls, value: list[str]) -> list[str]:
+        if unknown := [role for role in value if role not in list(UserRole)]:
+            raise ValueError(f"{unknown[0]!r} is not a role (roles: {', '.join(UserRole)})")
+        return value
 
     @field_validator("sso_file")
     @classmethod

@@ -44,6 +44,7 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.usersessions",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     *(["allauth.socialaccount.providers.saml"] if any(each.protocol == "saml" for each in MHB_PROVIDERS) else []),
@@ -70,6 +71,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "mhb_site.web.kept_forms.KeptFormsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "mhb_site.sign_in.required_factor.RequiredFactorMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -151,7 +153,11 @@ MFA_FORMS = {
     "authenticate": "mhb_site.sign_in.adapters.SignInCodeForm",
     "reauthenticate": "mhb_site.sign_in.adapters.ConfirmCodeForm",
 }
-MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MHB_KEEP_SIGN_INS_DAYS = ENV.keep_sign_ins_days
+MHB_KEEP_CALL_TEXTS_DAYS = ENV.keep_call_texts_days
+MHB_SECOND_FACTOR_ROLES = ENV.second_factor_roles
 MFA_TOTP_ISSUER = "MHB"
 MFA_TOTP_TOLERANCE = 1  # in steps of 30 seconds: a phone's clock may be off
 AXES_HANDLER = "mhb_site.sign_in.limits.SignInLimits"

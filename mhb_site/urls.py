@@ -3,6 +3,7 @@
 from allauth.account.decorators import secure_admin_login
 from allauth.mfa.recovery_codes.views import generate_recovery_codes
 from allauth.mfa.totp.views import activate_totp, deactivate_totp
+from allauth.mfa.webauthn.views import add_webauthn, remove_webauthn
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
 from django.urls import include, path
@@ -10,7 +11,7 @@ from django.urls import include, path
 from evaluation.releases import views as releases_views
 from generation.images import views as images_views
 from mhb_site import views
-from mhb_site.sign_in import first_password, sso, tokens
+from mhb_site.sign_in import first_password, own_data, sessions, sso, tokens
 from mhb_site.web import kept_forms
 from review.people.accounts import record_factor_changes
 
@@ -20,6 +21,8 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 _SECOND_FACTOR_CHANGES = [  # allauth's pages, wrapped so that changes record an event
     path("totp/activate/", record_factor_changes(activate_totp), name="mfa_activate_totp"),
     path("totp/deactivate/", record_factor_changes(deactivate_totp), name="mfa_deactivate_totp"),
+    path("webauthn/add/", record_factor_changes(add_webauthn), name="mfa_add_webauthn"),
+    path("webauthn/keys/<int:pk>/remove/", record_factor_changes(remove_webauthn), name="mfa_remove_webauthn"),
     path(
         "recovery-codes/generate/", record_factor_changes(generate_recovery_codes), name="mfa_generate_recovery_codes"
     ),
@@ -33,6 +36,8 @@ urlpatterns = [
     path("accounts/email/", views.gone),
     path("accounts/confirm-email/<path:rest>", views.gone),
     path("accounts/confirm-email/", views.gone),
+    path("accounts/own-data/", own_data.own_data, name="own-data"),
+    path("accounts/sessions/", sessions.sessions, name="sessions"),
     path("accounts/tokens/", tokens.tokens, name="tokens"),
     path("accounts/tokens/revoke/", tokens.revoke_token, name="token-revoke"),
     path("accounts/invitation/<int:person_id>/<str:token>/", first_password.invitation, name="invitation"),

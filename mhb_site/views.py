@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 
 from review.charts import bars, heat_map, radar
-from review.rules.permissions import Can, allowed
+from review.rules.permissions import Can, allowed, may_read
 
 
 @login_required
@@ -18,7 +18,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """Redirect to the start page of the reader's role."""
     if allowed(request.user, Can.REVIEW):
         return redirect("review:workbench")
-    return redirect("review:overview" if allowed(request.user, Can.OVERSEE) else "evaluation:runs")
+    return redirect("review:overview" if may_read(request.user, Can.OVERSEE) else "evaluation:runs")
 
 
 def gone(request: HttpRequest, rest: str = "") -> HttpResponse:  # noqa: ARG001
@@ -50,7 +50,7 @@ class _Example(forms.Form):
 
 def styleguide(request: HttpRequest) -> HttpResponse:
     """All page components with fixed sample data. For admins, and for everyone if DEBUG is on."""
-    if not (settings.DEBUG or allowed(request.user, Can.OVERSEE)):
+    if not (settings.DEBUG or may_read(request.user, Can.OVERSEE)):
         raise Http404
     if "message" in request.GET:
         messages.success(request, _("Release 'spring' is frozen."))

@@ -49,6 +49,10 @@ class NotAllowed(ReviewError, status=403):
     """Your role does not allow this."""
 
 
+class SecondFactorMissing(ReviewError, status=403):
+    """Your role needs a second factor. Set one up under “Second factor” in the account menu."""
+
+
 class ProviderRefused(ReviewError, status=403):
     """You signed in elsewhere, but that gives you no access here. Ask the administrator of this site."""
 

@@ -21,6 +21,7 @@ USER_ROLES: dict[str, Promise] = {
     UserRole.PHYSICIAN: _("Physician"),
     UserRole.RESEARCHER: _("Researcher"),
     UserRole.ADMIN: _("Admin"),
+    UserRole.AUDITOR: _("Auditor"),
 }
 # For physicians, who should judge the content and not its author.
 ANONYMOUS_ROLES: dict[str, Promise] = {

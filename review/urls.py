@@ -72,6 +72,7 @@ urlpatterns = [
     path("people/<int:person_id>/pause/", people_views.person_pause, name="person-pause"),
     path("people/<int:person_id>/calibration/", people_views.person_calibration, name="person-calibration"),
     path("people/<int:person_id>/active/", people_views.person_active, name="person-active"),
+    path("people/<int:person_id>/anonymise/", people_views.person_anonymise, name="person-anonymise"),
     path("people/<int:person_id>/password/", people_views.person_password, name="person-password"),
     path("people/<int:person_id>/invitation/", people_views.person_invitation, name="person-invitation"),
     path("people/<int:person_id>/second-factor/", people_views.person_second_factor, name="person-second-factor"),

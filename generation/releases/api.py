@@ -37,7 +37,7 @@ from review.common.api import (
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
-from review.rules.permissions import Can, allowed, require
+from review.rules.permissions import Can, may_read, require
 
 
 class CountSerializer(serializers.Serializer[Any]):
@@ -252,7 +252,7 @@ def _release(name: str, version: int) -> Release:
 
 def _require_split(request: Request, split: str) -> None:
     if split != ReleasedSample.Split.PUBLIC:
-        require(request.user, Can.PRODUCE)
+        require(request.user, Can.PRODUCE, reading=True)
 
 
 class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
@@ -293,7 +293,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     def samples(self, request: Request, name: str, version: int) -> Response:
         """The samples of a release, in its order; held-out samples are for admins only."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
-        held_out = allowed(request.user, Can.PRODUCE)
+        held_out = may_read(request.user, Can.PRODUCE)
         rows = queries.released_samples(_release(name, version), with_held_out=held_out)
         return paginated_response(self, rows.prefetch_related(rubrics))
 

@@ -23,7 +23,7 @@ from generation.samples import errata
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
-from review.rules.permissions import Can, allowed, require
+from review.rules.permissions import Can, may_read, require
 
 
 @requires(Can.READ_RESULTS)
@@ -121,7 +121,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
 def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The samples of a release: a list, and the selected one."""
     release = _release(name, version)
-    rows = queries.released_samples(release, with_held_out=allowed(request.user, Can.PRODUCE))
+    rows = queries.released_samples(release, with_held_out=may_read(request.user, Can.PRODUCE))
     page = keyset_page(rows.defer("exported"), request, size=25)
     selected = request.GET.get("selected", "")
     chosen = rows.filter(pk=int(selected)).first() if selected.isdecimal() and len(selected) < 19 else None
@@ -170,7 +170,7 @@ def _split(request: HttpRequest) -> str:
     """The requested split; the held-out one is for admins only."""
     if request.GET.get("split") != ReleasedSample.Split.HELD_OUT:
         return ReleasedSample.Split.PUBLIC
-    require(request.user, Can.PRODUCE)
+    require(request.user, Can.PRODUCE, reading=True)
     return ReleasedSample.Split.HELD_OUT
 
 

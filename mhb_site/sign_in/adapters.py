@@ -41,7 +41,7 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         return super().post_login(request, user, **options)
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        return client_address(request) or ""
+        return client_address(request) or "0.0.0.0"  # noqa: S104 -- sessions are stored with one
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]

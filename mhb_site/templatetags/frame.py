@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from review.labels import CASE_STATES, USER_ROLES, benchmark_label, with_label
-from review.rules.permissions import Can, allowed
+from review.rules.permissions import Can, may_read
 
 register = template.Library()
 
@@ -108,7 +108,7 @@ def groups_for(user: object, path: str) -> list[tuple[NavigationGroup, list[Link
     hrefs: dict[str, str] = {}
     for group in RAIL:
         for place in group.places:
-            if allowed(user, place.can):
+            if may_read(user, place.can):
                 try:
                     hrefs[place.name] = reverse(place.name)
                 except NoReverseMatch:

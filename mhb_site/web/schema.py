@@ -6,7 +6,7 @@ from drf_spectacular.contrib.knox_auth_token import KnoxTokenScheme
 from drf_spectacular.openapi import AutoSchema
 
 from review.common.api import required_right
-from review.rules.permissions import GRANTS
+from review.rules.permissions import GRANTS, Can
 
 
 class BearerScheme(KnoxTokenScheme):  # type: ignore[no-untyped-call]
@@ -24,7 +24,10 @@ class Schema(AutoSchema):
         can = required_right(self.view, self.method)
         if can is None:
             return description
-        roles = " or ".join(role.value for role, grants in GRANTS.items() if can in grants)
+        reads = self.method == "GET" and can is not Can.REVIEW
+        roles = " or ".join(
+            role.value for role, grants in GRANTS.items() if can in grants or (reads and Can.AUDIT in grants)
+        )
         return f"{description}\n\nFor: {roles} (`{can}`)."
 
 

@@ -11,7 +11,7 @@ from django.utils.crypto import constant_time_compare
 from review.access.visibility import case_shown_to
 from review.models import Assignment, Case, User
 from review.rules.blocks import Images
-from review.rules.permissions import Can, allowed
+from review.rules.permissions import Can, may_read
 
 _SIGNER = Signer(salt="review.pictures")
 
@@ -34,7 +34,7 @@ def may_see_picture(user: User, sha256: str, token: str = "") -> bool:
     Users who oversee cases, make samples or read results may see every image. Others need a token
     from a page that showed them the image, or a case of their own that contains it.
     """
-    if any(allowed(user, can) for can in (Can.OVERSEE, Can.PRODUCE, Can.READ_RESULTS)):
+    if any(may_read(user, can) for can in (Can.OVERSEE, Can.PRODUCE, Can.READ_RESULTS)):
         return True
     return _is_signed(user, sha256, token) or _is_in_own_case(user, sha256)
 

@@ -12,7 +12,7 @@ from review import errors
 from review.models import Assignment, Case, Event, FirstLook, Review, RewordingOutcome, User
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.consolidation import answers_decision, comparable_rubrics
-from review.rules.permissions import Can, allowed
+from review.rules.permissions import Can, may_read
 from review.rules.state_machine import Consent, Declaration, Opinion, Phase, Role, State, Verdict, position
 
 Hold = Assignment.Hold
@@ -112,7 +112,7 @@ def first_look_of(assignment: Assignment, physician: User) -> FirstLook | None:
 
 def is_revealed(user: User, assignment: Assignment) -> bool:
     """Whether `user` may see what the case hides until the first look is committed."""
-    if allowed(user, Can.OVERSEE) or not requires_first_look(assignment.case):
+    if may_read(user, Can.OVERSEE) or not requires_first_look(assignment.case):
         return True
     return first_look_of(assignment, user) is not None
 
@@ -151,7 +151,7 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
 
     Pass `own` if the user's assignment in the case is already loaded.
     """
-    if allowed(user, Can.OVERSEE):
+    if may_read(user, Can.OVERSEE):
         return _reviews_of(case)
     if own is None or own.case_id != case.pk or own.physician_id != user.pk:
         own = assignment_in(case, user)
@@ -219,7 +219,7 @@ def outcome_shown_to(reader: User, review: Review) -> str:
     repeat) closes with this one answer, so its state would set it apart from real work.
     """
     case = review.case
-    if allowed(reader, Can.OVERSEE):
+    if may_read(reader, Can.OVERSEE):
         return case.state
     return case.state if State(case.state).final and case.kind == Case.Kind.WORK else ""
 

@@ -50,7 +50,7 @@ def open_tasks(benchmark: str, *, actor: object) -> Iterator[Task]:
     Without cases whose policy has physicians judge before they see the traps: a tool would show
     these at once.
     """
-    require(actor, Can.OVERSEE)
+    require(actor, Can.OVERSEE, reading=True)
     for case in queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator():
         if not visibility.requires_first_look(case):
             yield from tasks(case.pk, case.frozen)

@@ -11,6 +11,7 @@ from review.answers.marked_text import marks
 from review.answers.side_by_side import anonymous_columns, compare
 from review.assignments import claims, queries
 from review.assignments.forms import DeclineForm, ProblemForm
+from review.audit.trail import record_read
 from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
 from review.common.paging import offset_page
 from review.models import Assignment, Declined
@@ -35,6 +36,7 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
     """One of the physician's reviews, next to the other reviews that they may read."""
     me = signed_in_account(request)
     review = visibility.own_review(me, review_id)
+    record_read(me, review.case)
     spec = review.case.localized_spec
     columns = anonymous_columns(me, visibility.reviews_shown_to(me, review.case))
     context = {

@@ -74,6 +74,12 @@ def record_person(person: User | None, kind: PersonEvent.Kind, actor: User | Non
     _add(PersonEvent(person=person, kind=kind, actor=actor, at=timezone.now(), data=data))
 
 
+@recording_events()
+def record_read(reader: User, case: Case) -> None:
+    """Record that somebody opened a case. Its claim already says so of whoever reviews it."""
+    record_person(None, PersonEvent.Kind.READ, reader, case=case.pk)
+
+
 def _add(event: Event | PersonEvent) -> None:
     events = _pending.get()
     if events is None:

@@ -15,6 +15,7 @@ from rest_framework.viewsets import GenericViewSet
 from review.access import visibility
 from review.assignments import annotation_formats, annotations, claims
 from review.assignments.annotation_formats import RefusedAnnotation
+from review.audit.trail import record_read
 from review.cases import queries, services
 from review.cases.forms import LANGUAGE_CODE
 from review.common.api import NewestFirst, validated_body, validated_query
@@ -249,7 +250,9 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @extend_schema(responses=WholeCaseSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:
         """A case with its reviews and its full history."""
-        return Response(WholeCaseSerializer(_whole(signed_in_account(request), self.get_object())).data)
+        reader, case = signed_in_account(request), self.get_object()
+        record_read(reader, case)
+        return Response(WholeCaseSerializer(_whole(reader, case)).data)
 
     @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
     @action(detail=True, methods=["post"])

@@ -18,6 +18,7 @@ from review.access import visibility
 from review.answers.marked_text import marks
 from review.answers.side_by_side import ReviewColumn, compare, named_columns
 from review.assignments import annotation_formats, annotations, claims
+from review.audit.trail import record_read
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
 from review.cases.attention import attention
@@ -122,7 +123,9 @@ def task_file(request: HttpRequest, tool: str, file: str) -> HttpResponse:
 @require_GET
 def history(request: HttpRequest, case_id: int) -> HttpResponse:
     """One case with its reviews and its whole history."""
-    return _history(request, get_object_or_404(Case, pk=case_id))
+    case = get_object_or_404(Case, pk=case_id)
+    record_read(signed_in_account(request), case)
+    return _history(request, case)
 
 
 def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | PriorityForm | None = None) -> HttpResponse:

@@ -19,10 +19,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import DictField, ListField, Serializer, SlugRelatedField, ValidationError
 
+from review.common.second_factor import is_missing
 from review.common.serializers import refuse_unknown_fields
-from review.errors import NotAllowed
+from review.errors import NotAllowed, SecondFactorMissing
 from review.rules import json_nesting, limits
-from review.rules.permissions import Can, allowed
+from review.rules.permissions import Can, may_request
 from review.rules.text import has_more_values, is_storable
 
 if TYPE_CHECKING:  # DRF's settings name classes of this module: importing its views here would be circular
@@ -50,7 +51,7 @@ class HasRight(BasePermission):
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         can = required_right(view, request.method or "")
-        return can is not None and allowed(request.user, can)
+        return can is not None and may_request(request.user, can, request.method)
 
 
 class BearerTokenAuthentication(TokenAuthentication):  # type: ignore[misc]
@@ -59,7 +60,10 @@ class BearerTokenAuthentication(TokenAuthentication):  # type: ignore[misc]
     def authenticate_credentials(self, token: bytes) -> Any:
         if not token.isalnum() and not token.replace(b"_", b"").isalnum():
             raise AuthenticationFailed(_("Invalid token."))
-        return super().authenticate_credentials(token)
+        user, auth = super().authenticate_credentials(token)
+        if is_missing(user):
+            raise SecondFactorMissing
+        return user, auth
 
 
 class SingleFormatNegotiation(DefaultContentNegotiation):

@@ -12,14 +12,14 @@ from django.http.response import HttpResponseBase
 
 from review.errors import NotAllowed
 from review.models import User
-from review.rules.permissions import Can, require
+from review.rules.permissions import Can, may_request
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
 def requires(can: Can) -> Callable[[View[P]], View[P]]:
-    """Restrict a view to signed-in people whose role has the right `can`.
+    """Restrict a view to signed-in people whose role has the right `can`; auditors may read it.
 
     Everybody else is redirected to sign in, or gets NotAllowed (403) if already signed in.
     """
@@ -28,7 +28,8 @@ def requires(can: Can) -> Callable[[View[P]], View[P]]:
         @login_required
         @wraps(view)
         def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            require(request.user, can)
+            if not may_request(request.user, can, request.method):
+                raise NotAllowed
             return view(request, *args, **kwargs)
 
         return guarded

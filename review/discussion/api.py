@@ -68,7 +68,7 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
     @extend_schema(responses=GuidelineInForceSerializer(many=True))
     def list(self, request: Request) -> Response:
         """The guidelines in force, by benchmark and stage. For: physician or admin."""
-        require(request.user, Can.REVIEW, Can.OVERSEE)
+        require(request.user, Can.REVIEW, Can.OVERSEE, reading=True)
         shown = [
             guidelines.guideline(benchmark, stage)
             or {"benchmark": benchmark, "stage": stage, "text": guidelines.built_in(benchmark, stage)}

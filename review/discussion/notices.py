@@ -6,7 +6,7 @@ from review import errors
 from review.access import visibility
 from review.discussion.remarks import is_sealed
 from review.models import Assignment, Notice, User
-from review.rules.permissions import Can, UserRole, allowed
+from review.rules.permissions import Can, UserRole, may_read
 
 MAX_SHOWN = 10  # notices shown at a time
 BATCH = 2 * MAX_SHOWN  # notices checked at a time
@@ -32,7 +32,7 @@ def notices_for(user: User) -> list[Notice]:
 def _readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
     """The notices whose remark `user` may read (as in `remarks_shown_to`), in few queries."""
     cases = {notice.case_id: notice.case for notice in notices if notice.remark_id is not None}
-    if not cases or allowed(user, Can.OVERSEE):
+    if not cases or may_read(user, Can.OVERSEE):
         return notices
     unsealed: dict[int, Assignment] = {}
     for assignment in Assignment.objects.filter(case__in=cases, physician=user).prefetch_related("first_looks"):

@@ -48,7 +48,7 @@ class RemarkForm(forms.Form):
 @require_GET
 def guidelines(request: HttpRequest) -> HttpResponse:
     """The guidelines of each stage, by benchmark; those who oversee cases may edit them."""
-    require(request.user, Can.REVIEW, Can.OVERSEE)
+    require(request.user, Can.REVIEW, Can.OVERSEE, reading=True)
     shown = [
         (
             benchmark,

@@ -5,6 +5,7 @@ the accounts with these events, so nothing else may write `role`, `is_active`, `
 `is_superuser` or second factors.
 """
 
+import hmac
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
@@ -22,9 +23,11 @@ from django.utils.translation import gettext as _
 from knox.models import AuthToken
 
 from review.audit.accounts import account_snapshot, factors_of
-from review.audit.trail import record_person, recording_events
+from review.audit.chain_entries import canonical
+from review.audit.trail import PERSON_EVENTS, record_person, recording_events
+from review.common.second_factor import KINDS
 from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRefused
-from review.models import PersonEvent, User, account_created
+from review.models import ChainHead, PersonEvent, User, account_created
 from review.people import invitations
 from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, require
@@ -32,6 +35,8 @@ from review.rules.permissions import Can, Operator, UserRole, require
 CHANGEABLE = (
     "first_name", "last_name", "email", "institution", "hospital", "specialty", "languages", "stages", "daily_cap",
 )  # fmt: skip
+
+PERSONAL = ("first_name", "last_name", "email")
 
 
 @recording_events()
@@ -42,7 +47,7 @@ def add_person(user: User, password: str | None, *, actor: User | Operator) -> U
         _require_superuser(actor)
     user.set_password(password)
     user.save()
-    record_person(user, PersonEvent.Kind.MADE, _account_of(actor), **account_snapshot(user, []))
+    record_person(user, PersonEvent.Kind.MADE, account_of(actor), **account_snapshot(user, []))
     return user
 
 
@@ -114,7 +119,7 @@ def withdraw_invitation(person_id: int, *, actor: User | Operator) -> User:
     if user.invited_at is not None:
         user.invited_at = None
         user.save(update_fields=["invited_at"])
-        record_person(user, PersonEvent.Kind.UNINVITED, _account_of(actor))
+        record_person(user, PersonEvent.Kind.UNINVITED, account_of(actor))
     return user
 
 
@@ -151,11 +156,11 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> U
     if unknown := changed.keys() - set(CHANGEABLE):
         raise ValueError(f"not for admins to change: {sorted(unknown)}")
     if changed:
-        before = {name: getattr(user, name) for name in changed}
+        before = _sealed(user, {name: getattr(user, name) for name in changed})
         for name, value in changed.items():
             setattr(user, name, value)
         user.save(update_fields=list(changed))
-        record_person(user, PersonEvent.Kind.EDITED, actor, before=before, after=changed)
+        record_person(user, PersonEvent.Kind.EDITED, actor, before=before, after=_sealed(user, changed))
     return user
 
 
@@ -173,7 +178,7 @@ def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **becaus
         record_person(
             user,
             PersonEvent.Kind.ROLE,
-            _account_of(actor),
+            account_of(actor),
             before=before,
             role=str(role),
             **because,
@@ -229,9 +234,9 @@ def set_active(person_id: int, active: bool, *, actor: User | Operator, **becaus
         user.is_active = active
         user.save(update_fields=["is_active"])
         if active:
-            record_person(user, PersonEvent.Kind.OPENED, _account_of(actor), **because)
+            record_person(user, PersonEvent.Kind.OPENED, account_of(actor), **because)
         else:
-            record_person(user, PersonEvent.Kind.CLOSED, _account_of(actor), **because, **end_access(user))
+            record_person(user, PersonEvent.Kind.CLOSED, account_of(actor), **because, **end_access(user))
     return user
 
 
@@ -243,7 +248,7 @@ def set_password(person_id: int, password: str, *, actor: User | Operator) -> Us
     _require_access_to(user, actor)
     user.set_password(password)
     user.save(update_fields=["password"])
-    record_person(user, PersonEvent.Kind.PASSWORD, _account_of(actor), **end_access(user))
+    record_person(user, PersonEvent.Kind.PASSWORD, account_of(actor), **end_access(user))
     return user
 
 
@@ -265,7 +270,7 @@ def remove_second_factor(person_id: int, *, actor: User | Operator) -> User:
     _require_access_to(user, actor)
     deleted, _by_model = Authenticator.objects.filter(user=user).delete()
     if deleted:
-        record_person(user, PersonEvent.Kind.SECOND_FACTOR, _account_of(actor))
+        record_person(user, PersonEvent.Kind.SECOND_FACTOR, account_of(actor))
     return user
 
 
@@ -286,7 +291,7 @@ def record_factor_changes(view: Callable[..., HttpResponseBase]) -> Callable[...
             response = view(request, *args, **kwargs)
             if (after := list(rows.all())) != before:
                 ended: dict[str, int] = {}
-                if any(kind == Authenticator.Type.TOTP for _pk, kind in {*after} - {*before}):
+                if any(kind in KINDS for _pk, kind in {*after} - {*before}):
                     ended = end_access(user)
                     update_session_auth_hash(request, user)  # this session goes on
                 record_person(user, PersonEvent.Kind.OWN_FACTOR, user, factors=factors_of([user])[user.pk], **ended)
@@ -336,11 +341,20 @@ def _require_access_to(user: User, actor: User | Operator) -> None:
 def _invite(user: User, actor: User | Operator) -> User:
     user.invited_at = timezone.now()
     user.save(update_fields=["invited_at"])
-    record_person(user, PersonEvent.Kind.INVITED, _account_of(actor))
+    record_person(user, PersonEvent.Kind.INVITED, account_of(actor))
     return user
 
 
-def _account_of(actor: User | Operator) -> User | None:
+def _sealed(user: User, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as events hold them: names and addresses, which may have to go one day, as digests."""
+    key = bytes.fromhex(ChainHead.objects.get(pk=PERSON_EVENTS).key)
+    return {
+        name: hmac.new(key, canonical([user.pk, value]), "sha256").hexdigest()[:16] if name in PERSONAL else value
+        for name, value in values.items()
+    }
+
+
+def account_of(actor: User | Operator) -> User | None:
     return actor if isinstance(actor, User) else None
 
 

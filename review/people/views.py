@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from review.access import visibility
 from review.answers import signatures
@@ -19,6 +19,7 @@ from review.common.decorators import requires, signed_in_account
 from review.common.lists import Action, apply_bulk_action, list_context
 from review.models import User
 from review.people import accounts, invitations, queries, roster
+from review.people.anonymise import anonymise
 from review.people.forms import AboutForm, KeysForm, PasswordForm, PeopleFilters, PersonForm, RosterForm
 from review.rules.permissions import Can, UserRole
 from review.rules.text_files import decoded
@@ -144,6 +145,19 @@ def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
         )
         done = _("%(name)s can sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
         messages.success(request, done % {"name": shown.username})
+    return redirect("review:person", person_id)
+
+
+@requires(Can.OVERSEE)
+@require_POST
+def person_anonymise(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Remove a person's names for good."""
+    shown = _account(person_id)
+    if request.POST.get("name") != shown.username:
+        messages.error(request, _("Type the username of the account to confirm."))
+    else:
+        anonymise(person_id, actor=signed_in_account(request))
+        messages.success(request, _("The person is anonymised."))
     return redirect("review:person", person_id)
 
 

@@ -12,6 +12,7 @@ class UserRole(StrEnum):
     PHYSICIAN = "physician"
     ADMIN = "admin"
     RESEARCHER = "researcher"
+    AUDITOR = "auditor"
 
 
 class Can(StrEnum):
@@ -23,12 +24,14 @@ class Can(StrEnum):
     MEASURE = "measure"  # launch evaluations
     CONNECT = "connect"  # make and change endpoints
     READ_RESULTS = "read-results"  # releases, exports, runs, reports
+    AUDIT = "audit"  # read whatever the rights above show, except REVIEW's; change nothing
 
 
 GRANTS: dict[UserRole, frozenset[Can]] = {
     UserRole.PHYSICIAN: frozenset({Can.REVIEW}),
     UserRole.RESEARCHER: frozenset({Can.READ_RESULTS}),
     UserRole.ADMIN: frozenset({Can.OVERSEE, Can.PRODUCE, Can.MEASURE, Can.CONNECT, Can.READ_RESULTS}),
+    UserRole.AUDITOR: frozenset({Can.AUDIT}),
 }
 
 
@@ -51,7 +54,17 @@ def allowed(actor: object, can: Can) -> bool:
     return bool(getattr(actor, "is_active", False)) and can in GRANTS.get(role, ())
 
 
-def require(actor: object, *cans: Can) -> None:
-    """Raise NotAllowed unless `actor` has at least one of the rights `cans`."""
-    if not any(allowed(actor, can) for can in cans):
+def may_read(actor: object, can: Can) -> bool:
+    """Whether `actor` may read what `can` shows: an auditor does, without the right to act."""
+    return allowed(actor, can) or (can is not Can.REVIEW and allowed(actor, Can.AUDIT))
+
+
+def may_request(actor: object, can: Can, method: str | None) -> bool:
+    """Whether `actor` may send a request by this HTTP method where `can` is needed."""
+    return may_read(actor, can) if method in ("GET", "HEAD") else allowed(actor, can)
+
+
+def require(actor: object, *cans: Can, reading: bool = False) -> None:
+    """Raise NotAllowed unless `actor` has at least one of the rights `cans`, or may read it."""
+    if not any((may_read if reading else allowed)(actor, can) for can in cans):
         raise NotAllowed

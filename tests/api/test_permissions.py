@@ -11,6 +11,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from review.models import User
 from review.rules.permissions import UserRole
 from tests.api.conftest import Api
+from tests.review.factories import account
 
 SIGNED_IN: set[str] = set(UserRole)
 ANYBODY = {"anonymous", *SIGNED_IN}
@@ -249,11 +250,15 @@ def test_only_the_docs_are_outside_the_namespace_of_the_api() -> None:
 @pytest.mark.parametrize("role", ["anonymous", *UserRole])
 def test_each_role_reaches_exactly_what_the_table_says(api: Api, adela: User, rui: User, ana: User, role: str) -> None:
     people = {UserRole.ADMIN: adela, UserRole.RESEARCHER: rui, UserRole.PHYSICIAN: ana}
+    people[UserRole.AUDITOR] = account("aud", UserRole.AUDITOR)
     mismatches = []
     for (name, method), allowed in EXPECTED.items():
         client = api(people[UserRole(role)] if role in people else None)
         status = client.generic(method, address(name), "{}", content_type="application/json").status_code
         # The body is empty and the rows do not exist: 404, 400 or 415, except for lists (200, 204).
+        # Auditors read what admins and researchers do, and change nothing.
+        if role == UserRole.AUDITOR and allowed != SIGNED_IN and allowed != ANYBODY:
+            allowed = {role} if method == "GET" and allowed & {UserRole.ADMIN, UserRole.RESEARCHER} else set()
         expected = {200, 202, 204, 400, 404, 415} if role in allowed else {401} if role == "anonymous" else {403}
         if status not in expected:
             mismatches.append((name, method, status))

@@ -38,6 +38,7 @@ __all__ = ["uploads"]
 Page = Any  # a response of the test client: HttpResponse with more attributes
 READ_STATEMENTS = ("SELECT", "SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")
 PEOPLE = ("ana", "zoe", "rui", "adela")  # holder of the case, another physician, researcher, admin
+AUDITOR = "aud"
 SIGNED_OUT = ("anonymous", "closed")
 
 # GET and POST of the pages that do not ask visitors to sign in. A method that a page does not have
@@ -415,12 +416,23 @@ def expected(route: str, name: str, method: str) -> int | str:
     if route in GONE:
         return 404
     column = ("GET", "POST").index(method)
+    if name == AUDITOR:
+        return expected_of_auditor(route, column)
     if name in PEOPLE:
         return int(TABLE[route][column].split()[PEOPLE.index(name)])
     if route in PUBLIC:
         return int(PUBLIC[route].split()[column])
     refused_to_all = set(TABLE[route][column].split()) == {"405"}
     return 405 if refused_to_all and not route.startswith(("review/", "accounts/")) else "login"
+
+
+def expected_of_auditor(route: str, column: int) -> int:
+    """What an auditor gets: what an admin reads, and nowhere more than those who have no part."""
+    *_physicians, researcher, admin = map(int, TABLE[route][column].split())
+    if column == 0:
+        return admin
+    open_to_all = len(set(TABLE[route][column].split())) == 1
+    return researcher if open_to_all or researcher >= 400 else 403
 
 
 def all_rows(statements: str | None = None) -> dict[str, list[Any]]:
@@ -507,7 +519,7 @@ def test_every_page_that_accepts_a_post_has_data_to_post() -> None:
     assert accepting == set(POST_DATA) | WITHOUT_EFFECT
 
 
-@pytest.mark.parametrize("name", [*PEOPLE, *SIGNED_OUT])
+@pytest.mark.parametrize("name", [*PEOPLE, AUDITOR, *SIGNED_OUT])
 def test_every_role_gets_the_statuses_in_the_table(world: World, uploads: Any, name: str) -> None:
     """A refused POST must also have changed nothing."""
     visitor = Visitor(world, signed_in(world, name), all_rows())

@@ -77,6 +77,7 @@ def people() -> dict[str, User]:
     users["adela"] = account("adela", UserRole.ADMIN, first_name="Adela", last_name="Admin")
     users["ines"] = invite_new([User(username="ines", role=UserRole.PHYSICIAN)], actor=users["adela"])[0]
     users["rui"] = account("rui", UserRole.RESEARCHER)
+    users["aud"] = account("aud", UserRole.AUDITOR)
     users["keeper"] = account("keeper", UserRole.ADMIN, is_staff=True, is_superuser=True)
     users["closed"] = account("closed", UserRole.ADMIN, is_staff=True, is_superuser=True, is_active=False)
     return users

@@ -13,6 +13,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from generation.engine import watchdog
 from generation.engine.worker_beats import record_beat
 from generation.models import WorkerBeat
+from mhb_site.server.retention import forget_daily
 from mhb_site.server.sweeping import sweep
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class Command(BaseCommand):
         while not stop.is_set():
             try:
                 sweep()
+                forget_daily()
                 record_beat(WorkerBeat.SWEEPER)
             except (OperationalError, InterfaceError) as error:
                 # The next round finds the same rows.

@@ -1,0 +1,15 @@
+"""forget: delete sign-ins, ended sessions and texts of the ledger after the time that is set."""
+
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from mhb_site.server.retention import forget
+
+
+class Command(BaseCommand):
+    help = "Delete what is older than MHB_KEEP_... allows. The sweeper does it once a day."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(json.dumps(forget()))

@@ -1,0 +1,58 @@
+"""The page with which people download what the site knows about them."""
+
+from typing import Any
+
+from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
+from axes.models import AccessLog
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_GET
+from knox.models import AuthToken
+
+from review.access.visibility import reviews_by
+from review.audit.trail import record_person, recording_events
+from review.common.decorators import signed_in_account
+from review.models import PersonEvent, Remark, User
+
+ACCOUNT = (
+    *("username", "first_name", "last_name", "email", "role", "institution", "hospital", "specialty", "languages"),
+    *("stages", "daily_cap", "paused_at", "date_joined", "last_login", "keys", "keys_off"),
+)
+
+
+@login_required
+@require_GET
+def own_data(request: HttpRequest) -> JsonResponse:
+    """All that is stored about you and was written by you, as JSON."""
+    me = signed_in_account(request)
+    with recording_events():
+        record_person(me, PersonEvent.Kind.COPIED, me)
+    response = JsonResponse(collect(me), json_dumps_params={"ensure_ascii": False, "indent": 1})
+    response["Content-Disposition"] = f'attachment; filename="{me.username}.json"'
+    return response
+
+
+def collect(me: User) -> dict[str, Any]:
+    """By kind of row. Reviews without what became of their cases, which may be sealed."""
+    about, by = PersonEvent.objects.filter(person=me), PersonEvent.objects.filter(actor=me).exclude(person=me)
+    return {
+        "account": {name: getattr(me, name) for name in ACCOUNT},
+        "providers": _rows(SocialAccount.objects.filter(user=me), "provider", "uid", "date_joined", "last_login"),
+        "sign_ins": _rows(
+            AccessLog.objects.filter(username=me.username), "attempt_time", "ip_address", "user_agent", "logout_time"
+        ),
+        "sessions": _rows(UserSession.objects.filter(user=me), "created_at", "ip", "user_agent"),
+        "tokens": _rows(AuthToken.objects.filter(user=me), "created", "expiry"),
+        "reviews": _rows(
+            reviews_by(me), "id", "role", "phase", "verdict", "inadequate", "answers", "submitted_at", "signed_as"
+        ),
+        "remarks": _rows(Remark.objects.filter(author=me), "id", "text", "at"),
+        "events_about_you": _rows(about, "kind", "at"),
+        "events_by_you": _rows(by, "kind", "at"),
+    }
+
+
+def _rows(rows: QuerySet[Any], *fields: str) -> list[dict[str, Any]]:
+    return list(rows.order_by("pk").values(*fields))
