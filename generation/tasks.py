@@ -5,6 +5,7 @@ The rows hold the work: a lost message only delays it until the next sweep.
 
 from contextlib import suppress
 
+import structlog
 from celery import shared_task
 
 from generation.jobs import services
@@ -44,6 +45,7 @@ def work_on_job(job_id: int) -> None:
     if checking.is_unchecked(job):
         waking.wake(check_models, job_id)
         return
-    kind_of(job).work(job_id)
+    with structlog.contextvars.bound_contextvars(request_id=job.request_id):  # whoever woke this lane
+        kind_of(job).work(job_id)
     if services.waits(job_id):  # the lane ended because its time was up
         waking.wake(work_on_job, job_id)

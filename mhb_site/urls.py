@@ -11,6 +11,7 @@ from django.urls import include, path
 from evaluation.releases import views as releases_views
 from generation.images import views as images_views
 from mhb_site import views
+from mhb_site.observability import system
 from mhb_site.sign_in import first_password, own_data, sessions, sso, tokens
 from mhb_site.web import kept_forms
 from review.people.accounts import record_factor_changes
@@ -55,6 +56,7 @@ urlpatterns = [
     path("public/releases/<slug:name>/", releases_views.public, name="public-release"),
     path("public/releases/<slug:name>/<int:version>/", releases_views.public, name="public-release-version"),
     path("api/", include("mhb_site.api")),
+    path("system/", system.system, name="system"),
     path("styleguide/", views.styleguide, name="styleguide"),
     path("kept/", login_required(kept_forms.kept_form), name="kept-form"),
     path("health/", views.health, name="health"),

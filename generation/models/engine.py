@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from generation.models.endpoints import Endpoint
 from generation.models.jobs import Job
+from generation.models.request_ids import current_request_id
 from generation.models.work import Work, work_constraints
 
 
@@ -42,7 +43,8 @@ class Call(models.Model):
 
     `attempt_id` tells whether a line was committed if the database connection was lost before the
     commit was confirmed; null in old lines. `estimated`: the endpoint reported no usage, so tokens
-    and cost are upper estimates. `fingerprint`: the provider's `system_fingerprint`.
+    and cost are upper estimates. `fingerprint`: the provider's `system_fingerprint`. `request_id`:
+    of the request that launched the job, or made the try.
     """
 
     # No index of its own: the composite indexes below begin with the job.
@@ -72,6 +74,7 @@ class Call(models.Model):
     hit_of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="hits")
     repeated = models.BooleanField(default=False)
     attempt_id = models.UUIDField(null=True, blank=True, unique=True)
+    request_id = models.CharField(max_length=100, blank=True, default=current_request_id, db_default="")
     started_at = models.DateTimeField()
 
     class Meta:

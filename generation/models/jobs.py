@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from generation.models.prompts import PromptSet
+from generation.models.request_ids import current_request_id
 from review.models import User
 
 
@@ -95,6 +96,9 @@ class Job(models.Model):
     prompt_set = models.ForeignKey(PromptSet, on_delete=models.PROTECT, null=True, blank=True, related_name="jobs")
     model_checks = models.JSONField(default=dict, blank=True)
     checking_until = models.DateTimeField(null=True, blank=True)
+    request_id = models.CharField(
+        max_length=100, blank=True, default=current_request_id, db_default=""
+    )  # of its launch
 
     class Meta:
         constraints = [

@@ -88,6 +88,7 @@ RAIL = (
             Place("generation:prompts", _("Prompts"), "t", Can.READ_RESULTS),
             Place("evaluation:playground", _("Playground"), "y", Can.MEASURE),
             Place("api-docs", _("API"), "i", Can.READ_RESULTS),
+            Place("system", _("System"), "x", Can.OVERSEE),
         ),
     ),
 )

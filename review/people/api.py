@@ -23,6 +23,7 @@ from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.models import PersonEvent, User
 from review.people import accounts, invitations, roster
+from review.people.anonymise import anonymise
 from review.people.roster import RosterRefusal
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
@@ -290,6 +291,12 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         """Stop or restart assigning new cases to a physician. Current cases can be finished."""
         paused = validated_body(PauseSerializer, request)["paused"]
         return _person_response(accounts.set_paused(self.get_object().pk, paused, actor=signed_in_account(request)))
+
+    @extend_schema(request=None, responses=PersonSerializer)
+    @action(detail=True, methods=["post"])
+    def anonymise(self, request: Request, pk: int) -> Response:
+        """Close an account for good and remove names, addresses and sign-ins. Reviews stay."""
+        return _person_response(anonymise(self.get_object().pk, actor=signed_in_account(request)))
 
     @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])

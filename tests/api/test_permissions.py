@@ -97,6 +97,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("people", "GET"): ADMIN,
     ("people", "POST"): ADMIN,
     ("person-active", "POST"): ADMIN,
+    ("person-anonymise", "POST"): ADMIN,
     ("person-password", "POST"): ADMIN,
     ("person-second-factor", "POST"): ADMIN,
     ("person-import", "POST"): ADMIN,

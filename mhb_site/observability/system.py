@@ -1,0 +1,69 @@
+"""The page that shows admins what runs: versions, workers, disk, queues, the last backup."""
+
+import json
+import platform
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+import celery
+import django
+from django.conf import settings
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from evaluation.interchange.provenance.software import software
+from generation.models import Lane, WorkerBeat
+from mhb_site.observability.metrics import SiteCollector
+from mhb_site.observability.probes import ready
+from review.common.decorators import requires
+from review.rules.permissions import Can
+
+QUEUES = ("mhb_work_rows", "mhb_imports", "mhb_jobs")  # metrics that count what waits
+LAST_BACKUP = "last_backup.json"  # beside the uploads, written by the command `backup`
+
+
+@require_safe
+@requires(Can.OVERSEE)
+def system(request: HttpRequest) -> HttpResponse:
+    """What `/ready` and `/metrics` say, for people."""
+    disk = shutil.disk_usage(settings.ENV.data_dir)
+    now = timezone.now()
+    context = {
+        "versions": {
+            "MHB": software()["mhb"],
+            "Python": platform.python_version(),
+            "Django": django.get_version(),
+            "Celery": celery.__version__,
+            connection.display_name: ".".join(map(str, connection.get_database_version())),
+        },
+        "ready": json.loads(ready().content),
+        "beats": [
+            (beat.name, beat.name == WorkerBeat.SWEEPER, round((now - beat.seen_at).total_seconds()))
+            for beat in WorkerBeat.objects.order_by("name")
+        ],
+        "lanes": Lane.objects.filter(until__gt=now).select_related("job").order_by("worker", "job"),
+        "disk_free": disk.free,
+        "disk_total": disk.total,
+        "disk_used_percent": round(100 * disk.used / disk.total),
+        "queues": [
+            (" · ".join(sample.labels.values()), int(sample.value))
+            for family in SiteCollector().collect()
+            if family.name in QUEUES
+            for sample in family.samples
+            if sample.value
+        ],
+        "backup": last_backup(),
+    }
+    return render(request, "site/system.html", context)
+
+
+def last_backup() -> datetime | None:
+    """When the last backup was written, as far as this site knows."""
+    try:
+        return datetime.fromisoformat(json.loads((Path(settings.MEDIA_ROOT) / LAST_BACKUP).read_text())["at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
