@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import Any
 from uuid import UUID
 
+from allauth.usersessions.models import UserSession
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
@@ -21,7 +22,7 @@ from generation.models import WorkerBeat
 from mhb_site.models import CacheEntry
 
 # A session is a key to an account, a beat is of a process that runs, and the cache may be emptied.
-LEFT_OUT = {Session, WorkerBeat, CacheEntry}
+LEFT_OUT = {Session, UserSession, WorkerBeat, CacheEntry}
 INSERTED = 500  # rows a statement, at most
 INSERTED_BYTES = 4 * 2**20  # and not many more bytes
 READ = 50  # rows in memory: a text may have a megabyte

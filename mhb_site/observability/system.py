@@ -3,8 +3,6 @@
 import json
 import platform
 import shutil
-from datetime import datetime
-from pathlib import Path
 
 import celery
 import django
@@ -17,13 +15,13 @@ from django.views.decorators.http import require_safe
 
 from evaluation.interchange.provenance.software import software
 from generation.models import Lane, WorkerBeat
+from mhb_site.backup.services import last_backup
 from mhb_site.observability.metrics import SiteCollector
 from mhb_site.observability.probes import ready
 from review.common.decorators import requires
 from review.rules.permissions import Can
 
 QUEUES = ("mhb_work_rows", "mhb_imports", "mhb_jobs")  # metrics that count what waits
-LAST_BACKUP = "last_backup.json"  # beside the uploads, written by the command `backup`
 
 
 @require_safe
@@ -59,11 +57,3 @@ def system(request: HttpRequest) -> HttpResponse:
         "backup": last_backup(),
     }
     return render(request, "site/system.html", context)
-
-
-def last_backup() -> datetime | None:
-    """When the last backup was written, as far as this site knows."""
-    try:
-        return datetime.fromisoformat(json.loads((Path(settings.MEDIA_ROOT) / LAST_BACKUP).read_text())["at"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
