@@ -87,7 +87,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "accounts/sessions/":                                   ("200 200 200 200", "302 302 302 302"),
     "accounts/second-factor/webauthn/":                     ("200 200 200 200", "405 405 405 405"),
     "accounts/second-factor/webauthn/add/":                 ("302 302 302 302", "302 302 302 302"),
-    "accounts/second-factor/webauthn/reauthenticate/":      ("200 200 200 200", "302 302 302 302"),
+    "accounts/second-factor/webauthn/reauthenticate/":      ("302 302 302 302", "302 302 302 302"),
     "accounts/second-factor/webauthn/keys/<int:pk>/remove/": ("302 302 302 302", "302 302 302 302"),
     "accounts/second-factor/webauthn/keys/<int:pk>/edit/":  ("302 302 302 302", "302 302 302 302"),
     "accounts/second-factor/webauthn/login/":               ("302 302 302 302", "302 302 302 302"),

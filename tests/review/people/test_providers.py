@@ -18,7 +18,7 @@ from tests.review.factories import PASSWORD, account
 
 def sign_in(role: UserRole | None, known: User | None = None, *, link: bool = False, **more: str) -> User | None:
     values = {"provider": "hospital", "username": "nia", "name": "Nia Obi", "email": "nia@hospital.example", **more}
-    return admit(Provided(**values, role=role), known, decides=True, default=None, link_by_email=link)  # type: ignore[arg-type]
+    return admit(Provided(**values, role=role), known, decides=True, default=None, link_by_email=link)
 
 
 @pytest.mark.django_db
@@ -98,7 +98,7 @@ def test_secrets_come_from_variables_and_roles_from_the_first_group(
     monkeypatch.setenv("SECRET_OF_MHB", "quiet")
     roles = {"chiefs": "admin", "staff": "physician"}
     settings = {"server_url": "https://idp.example"}
-    entry = {**HOSPITAL, "client_secret": "$SECRET_OF_MHB", "settings": settings, "roles": roles}
+    entry: dict[str, object] = {**HOSPITAL, "client_secret": "$SECRET_OF_MHB", "settings": settings, "roles": roles}
     [provider] = read_providers(provider_file(tmp_path, entry))
     assert provider.app["secret"] == "quiet"
     assert "quiet" not in repr(provider)
