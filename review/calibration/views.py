@@ -68,7 +68,7 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
 
 def _practice(request: HttpRequest, benchmark: str) -> practice.Practice:
     """The practice of a benchmark, for accounts that review or oversee."""
-    require(request.user, Can.REVIEW, Can.OVERSEE, reading=True)
+    require(request.user, Can.REVIEW, Can.OVERSEE, reading=request.method in ("GET", "HEAD"))
     result = practice.practice(benchmark)
     if result is None:
         raise Http404
