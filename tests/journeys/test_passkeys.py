@@ -1,4 +1,4 @@
-"""Passkeys in a browser with a virtual authenticator: set up, and signed in with instead of a password."""
+"""Passkeys in a browser: set up with a virtual authenticator, used instead of a password."""
 
 import pytest
 from playwright.sync_api import Browser, expect
