@@ -169,7 +169,7 @@ class WrongPlan(GenerationError, status=422):
 
 
 class SharedModel(GenerationError, status=422):
-    """One model plays roles that should be different models. Choose another endpoint, or allow it in the settings."""
+    """One model plays roles that must be different models. Choose another endpoint, or allow it (one_model)."""
 
 
 class WrongDraw(GenerationError, status=422):

@@ -160,6 +160,11 @@ def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
     return target
 
 
+def makers(url: str, generator: str = "sim-generator") -> dict[str, Endpoint]:
+    """The endpoints of MHB's roles; the examiner also plays the checker."""
+    return {"generator": endpoint(url, generator), "examiner": endpoint(url, "sim-examiner")}
+
+
 def launch_batch(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
     """Launch a batch without pre-review checks; tests.generation.drafts covers those."""
     return launch.launch_batch(

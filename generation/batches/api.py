@@ -107,7 +107,7 @@ def _whole_batch(batch: Batch) -> WithValues:
         batch,
         roles=queries.endpoints_by_role(batch),
         models=queries.models_asked(batch),
-        one_model=queries.shared_models(batch.benchmark, queries.bound_roles(batch)),
+        one_model=queries.shared_roles(batch),
     )
 
 

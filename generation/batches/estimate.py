@@ -38,8 +38,8 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     records = choose_records(settings).records
     checks_run = tuple(registry.check_names(benchmark) if checks is None else checks)
     counts = Counter(kind for _pk, kind in records)
-    bound = queries.bind_roles(benchmark, settings.roles, counts)
-    check_apart(benchmark, values, bound)
+    bound = queries.bind_roles(benchmark, settings.roles, counts, checks)
+    check_apart(settings, bound)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
         _check_plan(plan, counts, terms)

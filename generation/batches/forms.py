@@ -100,7 +100,7 @@ class BatchForm(SpendingForm):
                 "label": gettext(role.label),
                 "queryset": Endpoint.objects.exclude(url=""),
                 "to_field_name": "name",
-                "required": not (role.default or role.optional),
+                "required": not (role.default or role.optional or role.checks),
             }
             self.fields[f"role-{role.name}"] = (
                 forms.ModelMultipleChoiceField(
@@ -137,6 +137,7 @@ class BatchForm(SpendingForm):
         self.order_fields(
             [
                 *roles,
+                "one_model",
                 "preset",
                 "changes",
                 "limit",

@@ -112,6 +112,13 @@ class BatchSettings(LaunchSettings):
     checks: Annotated[
         Sequence[str] | None, Setting("Checks", "Leave empty for all of them.", most=40, entries=limits.ENTRIES)
     ] = None
+    one_model: Annotated[
+        bool,
+        Setting(
+            _("One model in several roles"),
+            _("Allows one model to check, examine or vote on its own work. The data card says so."),
+        ),
+    ] = False
 
     @property
     def record_draw(self) -> Draw:
@@ -162,7 +169,7 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
 
     def make() -> Batch:
         drawn_records = _lock_records(settings)
-        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn_records.records))
+        bound = _bind(settings, drawn_records)
         batch = _new_batch(settings, bound, actor, drawn_records)
         _queue_drafts(batch, drawn_records.records, settings.plan, settings.players_in(bound))
         return batch
@@ -180,7 +187,7 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
 
     def make() -> Batch:
         drawn_records = _lock_records(settings)
-        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn_records.records))
+        bound = _bind(settings, drawn_records)
         comparison = Comparison.objects.create(
             benchmark=settings.benchmark, source=settings.source, created_by=actor, created_at=timezone.now()
         )
@@ -237,8 +244,9 @@ def _lock_records(settings: BatchSettings) -> DrawnRecords:
     return choose_records(settings)
 
 
-def _kinds(chosen: Sequence[tuple[int, str]]) -> set[str]:
-    return {kind for _pk, kind in chosen}
+def _bind(settings: BatchSettings, drawn: DrawnRecords) -> dict[str, Endpoint]:
+    kinds = {kind for _pk, kind in drawn.records}
+    return queries.bind_roles(settings.benchmark, settings.roles, kinds, settings.checks)
 
 
 def _new_batch(
@@ -254,7 +262,7 @@ def _new_batch(
     prompt_set = prompts_queries.stored_set(benchmark, prompts)
     preset = registry.preset(benchmark, setting.preset)
     settings = registry.resolve_settings(benchmark, setting.preset, setting.changes)
-    check_apart(benchmark, settings, roles)
+    check_apart(setting, roles)
     known = registry.check_names(benchmark)
     checks = known if setting.checks is None else setting.checks
     if unknown := [name for name in checks if name not in known]:
@@ -286,14 +294,10 @@ def _new_batch(
     return batch
 
 
-def check_apart(benchmark: str, settings: Mapping[str, Any], roles: Mapping[str, Endpoint]) -> None:
-    """Raise SharedModel if a model plays roles the recipe keeps apart and no setting allows it."""
-    setting = registry.recipe(benchmark).may_share
-    if not setting or settings.get(setting):
-        return
-    if shared := queries.shared_models(benchmark, roles):
-        pairs = "; ".join(f"{role} and {other}: {model}" for role, other, model in shared)
-        raise errors.SharedModel(f"{pairs} ({setting})")
+def check_apart(settings: BatchSettings, roles: Mapping[str, Endpoint]) -> None:
+    """Raise SharedModel if a model plays roles that the recipe keeps apart, unless allowed."""
+    if not settings.one_model and (shared := queries.shared_models(settings.benchmark, roles)):
+        raise errors.SharedModel("; ".join(f"{role} and {other}: {model}" for role, other, model in shared))
 
 
 def _queue_drafts(
@@ -370,6 +374,7 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
         else "",
         "preset": batch.preset,
         "settings": {name: batch.settings[name] for name in batch.changed if name in batch.settings},
+        "one_model": bool(queries.shared_roles(batch)),
         "checks": [name for name in registry.check_names(batch.benchmark) if name in batch.checks],
     }
     if given.get("preset", batch.preset) != batch.preset:
@@ -391,7 +396,7 @@ def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, 
     }
     return batch, {
         **{f"role-{role}": names for role, names in endpoint_names.items()},
-        **{name: previous[name] for name in ("preset", "prompts")},
+        **{name: previous[name] for name in ("preset", "prompts", "one_model")},
         "changes": previous["settings"] or None,
         "plan": previous["plan"] if isinstance(previous["plan"], str) else registry.NO_PLAN,
         "skip": [name for name in registry.check_names(benchmark) if name not in batch.checks],

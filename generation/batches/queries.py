@@ -43,17 +43,19 @@ Status = Work.Status
 STREAMED = 200  # drafts in memory at a time
 
 
-def bind_roles(benchmark: str, roles: Mapping[str, Endpoint], kinds: Collection[str]) -> dict[str, Endpoint]:
-    """Bind an endpoint to every role that records of these kinds need, in the recipe's order.
+def bind_roles(
+    benchmark: str, roles: Mapping[str, Endpoint], kinds: Collection[str], checks: Collection[str] | None = None
+) -> dict[str, Endpoint]:
+    """Bind an endpoint to every role that these kinds and checks need, in the recipe's order.
 
     A role without an endpoint of its own gets that of its default role, or of the default's
-    default. Optional roles may remain without one. An endpoint for a role that these kinds do not
-    need is ignored, but may serve as another role's default. Raises RolesUnbound, UnknownRole.
+    default. Optional roles may remain without one. An endpoint for a role that is not needed is
+    ignored, but may serve as another role's default. Raises RolesUnbound, UnknownRole.
     """
     defaults = {role.name: role.default for role in registry.recipe(benchmark).roles}
     bound: dict[str, Endpoint] = {}
     missing = []
-    for role in registry.roles_for(benchmark, kinds):
+    for role in registry.roles_for(benchmark, kinds, checks):
         endpoint = _endpoint_of_role(role.name, roles, defaults)
         if endpoint is not None:
             bound[role.name] = endpoint
@@ -84,10 +86,16 @@ def shared_models(benchmark: str, roles: Mapping[str, Endpoint]) -> list[tuple[s
     """
     shared = []
     for role in registry.recipe(benchmark).roles:
-        one, other = roles.get(role.name), roles.get(role.apart)
-        if one and other and canonical_model_name(one.model) == canonical_model_name(other.model):
-            shared.append((role.name, role.apart, one.model))
+        for apart in role.apart:
+            one, other = roles.get(role.name), roles.get(apart)
+            if one and other and canonical_model_name(one.model) == canonical_model_name(other.model):
+                shared.append((role.name, apart, one.model))
     return shared
+
+
+def shared_roles(batch: Batch) -> list[tuple[str, str, str]]:
+    """The same for a batch."""
+    return shared_models(batch.benchmark, bound_roles(batch))
 
 
 def bound_roles(batch: Batch) -> dict[str, Endpoint]:

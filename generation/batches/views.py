@@ -145,7 +145,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
             queries.models_asked(batch), lambda role: registry.role_name(batch.benchmark, role)
         ),
         "simulated": BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists(),
-        "shared": queries.shared_models(batch.benchmark, queries.bound_roles(batch)),
+        "shared": queries.shared_roles(batch),
         "preset": queries.preset_of(batch),
         "settings": queries.setting_texts(batch),
         "has_merges": rounds.has_barrier(batch),

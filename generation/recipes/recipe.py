@@ -271,11 +271,13 @@ class ModelRole:
     """A role to which a launch binds an endpoint.
 
     `default`: the role whose endpoint plays this one if none is bound. `optional`: the recipe works
-    without it. `kinds`: the record kinds that need it; empty: all. `apart`: the role whose model
-    should not also play this one, because it would judge its own work; the batch warns where it
-    does. `selects`: samples are chosen by what this model gets wrong, so a test on them is biased
-    against it, and leaderboards do not rank it. `several`: a launch may bind several endpoints, and
-    each record gets a draft for each of them; at most one role of a recipe may say so.
+    without it. `kinds`: the record kinds that need it; empty: all. `checks`: the pre-review checks
+    that need it; empty: it is always needed. `apart`: the roles whose models must not also play
+    this one, because they would judge their own work, or vote twice; such a launch is refused
+    unless it says `one_model`. `selects`: samples are chosen by what this model gets wrong, so a
+    test on them is biased against it, and leaderboards do not rank it. `several`: a launch may bind
+    several endpoints, and each record gets a draft for each of them; at most one role of a recipe
+    may say so.
     """
 
     name: str
@@ -283,7 +285,8 @@ class ModelRole:
     default: str = ""
     optional: bool = False
     kinds: frozenset[str] = frozenset()
-    apart: str = ""
+    checks: frozenset[str] = frozenset()
+    apart: tuple[str, ...] = ()
     selects: bool = False
     several: bool = False
 
@@ -352,10 +355,6 @@ class Recipe:
     `plans`: trap plans by name, the default first; their tasks are kinds of records. `prompt_sets`:
     the sets of prompt files besides the default, "". `presets` by name, the default first.
     `choices`: setting -> words (or null) that a launch may choose besides those in the presets.
-    `may_share`: the name of the setting that allows one model to play both a role and the role it
-    should be `apart` from; while it is off, such a launch is refused. "": such a launch is only
-    warned about.
-
     `finished` returns the sample of a record that others have published as a sample, and None for
     all other records. Such records become samples many at once, without steps, partners or models,
     if the batch runs no checks; `steps` must be able to make the same sample. `splits` returns, for
@@ -384,7 +383,6 @@ class Recipe:
     presets: tuple[Preset, ...] = ()
     choices: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     control: Callable[[Draft], NewSample | None] | None = None
-    may_share: str = ""
     intended: str = ""
     finished: Callable[[Draft], NewSample | None] | None = None
     splits: Callable[[Mapping[str, Any]], Mapping[str, tuple[str, ...]]] | None = None

@@ -162,9 +162,17 @@ def _is_same_kind(value: Any, known: Any) -> bool:
     return bool(value == known)
 
 
-def roles_for(benchmark: str, kinds: Collection[str]) -> tuple[ModelRole, ...]:
-    """The recipe's roles that records of these kinds need, including optional ones."""
-    return tuple(role for role in recipe(benchmark).roles if not role.kinds or role.kinds & set(kinds))
+def roles_for(benchmark: str, kinds: Collection[str], checks: Collection[str] | None = None) -> tuple[ModelRole, ...]:
+    """The recipe's roles that records of these kinds need, including optional ones.
+
+    `checks`: the checks that run; None: all of them.
+    """
+    return tuple(
+        role
+        for role in recipe(benchmark).roles
+        if (not role.kinds or role.kinds & set(kinds))
+        and (not role.checks or checks is None or role.checks & set(checks))
+    )
 
 
 def role_name(benchmark: str, name: str) -> str:

@@ -94,7 +94,11 @@ def test_each_person_has_their_own_keys(api: Api, adela: User) -> None:
 @pytest.mark.parametrize(
     ("route", "fields", "kind"),
     [
-        ("generation:batch-new", {"benchmark": "mhb", "source": "own", "role-generator": "big", "limit": "1"}, Batch),
+        (
+            "generation:batch-new",
+            {"benchmark": "mhb", "source": "own", "role-generator": "big", "role-examiner": "small", "limit": "1"},
+            Batch,
+        ),
         ("evaluation:run-new", {"release": "1", "endpoints": ["big"], "judge": "small", "judging": "per-rubric"}, Run),
     ],
 )

@@ -171,7 +171,12 @@ def test_the_whole_workflow(
     assert len(all_rows(admin, "source-records", "own")) == RECORDS
 
     # Generate
-    launch = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
+    launch = {
+        "benchmark": "mhb",
+        "source": "own",
+        "roles": {"generator": "sim-generator", "examiner": "sim-generator"},
+        "one_model": True,
+    }
     estimate = json_of(admin.post(reverse("api:batch-estimate"), launch))
     lines = [line["role"] for line in estimate["lines"]]
     assert (estimate["calls"], lines) == (2 * RECORDS, ["generator", "examiner"])

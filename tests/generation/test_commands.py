@@ -52,7 +52,20 @@ def test_an_admin_makes_and_exports_a_release_from_the_shell(
         "refused": 1,        "facets": {}, "joined": {}, "failed": 0,
     }  # fmt: skip
     batch = manage.json(
-        "generate", "--benchmark", "mhb", "--source", "own", "--generator", "maker", "--limit", 2, "--yes", "--wait"
+        "generate",
+        "--benchmark",
+        "mhb",
+        "--source",
+        "own",
+        "--generator",
+        "maker",
+        "--role",
+        "examiner=maker",
+        "--one-model",
+        "--limit",
+        2,
+        "--yes",
+        "--wait",
     )
     assert (batch["drafts"], batch["done"], batch["failed"], batch["open"], batch["calls"]) == (2, 2, 0, 0, 4)
     assert float(batch["cost"]) > 0
@@ -157,7 +170,19 @@ def test_failed_drafts_make_the_command_fail_and_are_listed_with_their_errors(
     endpoint(models, "sim-generator+refusal", name="refuser")
     import_file(conversations_file(tmp_path / "own.jsonl", 2))
     code, out, err = manage(
-        "generate", "--benchmark", "mhb", "--source", "own", "--generator", "refuser", "--yes", "--wait", "--json"
+        "generate",
+        "--benchmark",
+        "mhb",
+        "--source",
+        "own",
+        "--generator",
+        "refuser",
+        "--role",
+        "examiner=refuser",
+        "--one-model",
+        "--yes",
+        "--wait",
+        "--json",
     )
     assert code == 1
     assert "Traceback" not in err
@@ -169,7 +194,19 @@ def test_failed_drafts_make_the_command_fail_and_are_listed_with_their_errors(
 def test_without_wait_workers_do_the_work(manage: Manage, tmp_path: Path, models: str) -> None:
     endpoint(models)
     import_file(conversations_file(tmp_path / "own.jsonl", 2))
-    batch = manage.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
+    batch = manage.json(
+        "generate",
+        "--yes",
+        "--benchmark",
+        "mhb",
+        "--source",
+        "own",
+        "--generator",
+        "sim-generator",
+        "--role",
+        "examiner=sim-generator",
+        "--one-model",
+    )
     assert (batch["open"], batch["done"], batch["calls"]) == (2, 0, 0)
     assert not Sample.objects.exists()
     assert sweep(BATCHES) == [batch["batch"]]
@@ -192,7 +229,7 @@ def test_wait_takes_over_from_a_worker_that_died(
     import_file(conversations_file(tmp_path / "own.jsonl", 3))
     batch = manage.json(
         "generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait",
-        "--skip", "gives-away", "--skip", "exists",
+        "--skip", "answerable", "--skip", "gives-away", "--skip", "exists",
     )  # fmt: skip
     assert (batch["done"], batch["open"]) == (3, 0)
     assert sorted(Draft.objects.values_list("tries", flat=True)) == [1, 1, 2]
@@ -213,7 +250,18 @@ def test_wait_leaves_the_work_to_a_running_worker(
 
     monkeypatch.setattr("generation.management.command_line.time.sleep", poll)
     batch = manage.json(
-        "generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait"
+        "generate",
+        "--yes",
+        "--benchmark",
+        "mhb",
+        "--source",
+        "own",
+        "--generator",
+        "sim-generator",
+        "--wait",
+        "--role",
+        "examiner=sim-generator",
+        "--one-model",
     )
     assert batch["done"] == 2
     assert len(sleeps) == 2
@@ -262,10 +310,22 @@ def test_a_file_that_disappears_before_it_is_read_fails_the_import(
 
 def test_roles_can_be_named_one_by_one(manage: Manage, tmp_path: Path, models: str) -> None:
     endpoint(models, name="maker")
+    endpoint(models, name="other", model="sim-examiner")
     import_file(conversations_file(tmp_path / "own.jsonl", 1))
-    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--role", "generator=maker", "--yes")
+    batch = manage.json(
+        "generate",
+        "--benchmark",
+        "mhb",
+        "--source",
+        "own",
+        "--role",
+        "generator=maker",
+        "--role",
+        "examiner=other",
+        "--yes",
+    )
     roles = Batch.objects.get(pk=batch["batch"]).roles.order_by("pk").values_list("role", "endpoint__name")
-    assert list(roles) == [("generator", "maker"), ("checker", "maker"), ("examiner", "maker")]
+    assert list(roles) == [("generator", "maker"), ("examiner", "other")]
 
 
 def test_records_of_a_running_batch_are_not_taken_again(manage: Manage, tmp_path: Path, models: str) -> None:

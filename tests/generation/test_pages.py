@@ -49,6 +49,7 @@ from tests.engine import (
     endpoint,
     import_file,
     make_release,
+    makers,
     reports_file,
     run_batch,
 )
@@ -352,6 +353,8 @@ def test_a_batch_is_launched_over_the_remaining_records(
     assert refused.status_code == 422
     assert "role-generator" in refused.context["form"].errors
     data = {"benchmark": "mhb", "source": source.name, "limit": 2, "role-generator": "sim-generator", "confirmed": "1"}
+    assert "examiner" in admin.post(url, data).content.decode(), "the checks need one"
+    data |= {"role-examiner": "sim-generator", "one_model": "on"}
     with django_capture_on_commit_callbacks(execute=True):
         response: Page = admin.post(url, data)
     batch = Batch.objects.get()
@@ -369,7 +372,7 @@ def test_a_batch_is_launched_over_the_remaining_records(
 
 def test_a_batch_page_polls_until_the_batch_ends(admin: Client, tmp_path: Path, models: str):
     source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
-    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models)}))
+    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=makers(models)))
     page, fragment = (reverse(f"generation:batch{part}", args=[batch.pk]) for part in ("", "-progress"))
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 2" in text_of(admin.get(fragment))

@@ -43,7 +43,7 @@ from review.errors import ReviewError, ShownError
 from review.models import Review, Rewording, User
 from review.rules.questions import Question
 from review.rules.state_machine import Policy
-from tests.engine import approve_samples, endpoint, evaluate_release, import_file
+from tests.engine import approve_samples, endpoint, evaluate_release, import_file, makers
 from tests.engine import models as models
 from tests.engine import no_long_waits as no_long_waits
 from tests.review.approve import EVIDENCE
@@ -267,7 +267,7 @@ def route_arguments(
     )
     for batch in comparison.batches.all():
         batches_services.work_on_batch(batch.pk)
-    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models)}))
+    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=makers(models)))
     batches_services.work_on_batch(batch.pk)  # a check stops its drafts: the comparison has samples of the same text
     plan = {"name": "paper", "targets": {"dialogue": {"A1": 2}}, "clusters": {"dialogue": {"A": 2}}}
     Batch.objects.filter(pk=batch.pk).update(plan=plan)

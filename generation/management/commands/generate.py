@@ -68,12 +68,7 @@ class Command(StepCommand):
             "open": progress.queued + progress.running,
             "calls": progress.calls,
             "cost": progress.cost,
-            "one_model": [
-                f"{role} and {other}: {model}"
-                for role, other, model in batches_queries.shared_models(
-                    batch.benchmark, batches_queries.bound_roles(batch)
-                )
-            ],
+            "one_model": [f"{role} and {other}: {model}" for role, other, model in batches_queries.shared_roles(batch)],
             "status": batch.status,
             "paused": batch.paused_detail,
             "failures": [

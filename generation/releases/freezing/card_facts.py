@@ -10,8 +10,14 @@ from typing import Any
 
 from django.db.models import F, Sum
 
+<<<<<<< HEAD
 from generation.models import BatchRole, PromptSet, SampleVersion
 from generation.releases.freezing.content import CHUNK, ReleaseTotals
+=======
+from generation.batches.queries import shared_roles
+from generation.models import Batch, BatchRole, PromptSet, SampleVersion
+from generation.releases.freezing.content import CHUNK, Totals
+>>>>>>> 8d3a23b3 (Refuse models that would check their own work, in every benchmark)
 from generation.samples.validity import validity
 from review.models import ActiveInterval, User
 
@@ -19,16 +25,17 @@ from review.models import ActiveInterval, User
 def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> dict[str, Any]:
     """Collect the data card's facts.
 
-    These are the models by role, the roles by model family, the prompts and a team's own sets of
-    them, who reviewed and for how long, the number of regenerated samples, the position of the
-    first sample reviewed with each version of the form, and how many samples of these batches
-    physicians found valid.
+    These are the models by role, models in roles that should be apart, the roles by model family,
+    the prompts and a team's own sets of them, who reviewed and for how long, the number of
+    regenerated samples, the position of the first sample reviewed with each version of the form,
+    and how many samples of these batches physicians found valid.
     """
     seconds = 0.0
     for start in range(0, len(cases), CHUNK):
         intervals = ActiveInterval.objects.filter(assignment__case__in=cases[start : start + CHUNK])
         total = intervals.aggregate(total=Sum(F("ended_at") - F("began_at")))["total"]
         seconds += total.total_seconds() if total else 0.0
+    batches = Batch.objects.filter(pk__in=totals.batches)
     roles = BatchRole.objects.filter(batch__in=totals.batches).order_by("role", "endpoint__name")
     models: dict[str, list[str]] = {}
     families: dict[str, list[str]] = {}
@@ -40,6 +47,9 @@ def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> d
     people = list(User.objects.filter(pk__in=totals.reviewers).values_list("specialty", "hospital", "languages"))
     return {
         "models": models,
+        "one_model": [
+            list(shared) for shared in sorted({shared for batch in batches for shared in shared_roles(batch)})
+        ],
         "families": dict(sorted(families.items())),
         "prompts": dict(sorted(totals.prompts.items())),
         "prompt_sets": {str(row): row.digest for row in PromptSet.objects.filter(jobs__in=totals.batches)},

@@ -12,7 +12,6 @@
 | review_share | share of samples of each data set and question type that physicians review |
 | review_seed | seed of the draw for review |
 | reviewers | `two` physicians per sample, or `one` |
-| one_model | the judge may be the generator's model; otherwise such a launch is refused |
 """
 
 from collections.abc import Mapping
@@ -37,7 +36,6 @@ _PAPER: Mapping[str, Any] = {
     "review_share": 0.1,
     "review_seed": 0,
     "reviewers": "two",
-    "one_model": False,
 }
 _RELEASED: Mapping[str, Any] = {
     **_PAPER,

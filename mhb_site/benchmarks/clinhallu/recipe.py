@@ -178,8 +178,6 @@ def _data_card(draft: Draft, final: Mapping[str, Any]) -> dict[str, str]:
     entries = {_("origin"): final["origin"], _("reviewers"): settings["reviewers"]}
     if final["origin"] != "made":
         return entries
-    # A batch in which they are one model is refused, unless its launch allows it.
-    entries[_("judge and generator")] = _("may be the same model") if settings["one_model"] else _("different models")
     return {**entries, _("preset"): presets.name_of(draft), _("answer checked by"): final["by"]}
 
 
@@ -209,7 +207,7 @@ RECIPE = Recipe(
             "judge",
             _("Judge: decides whether the answer is right and the trace consistent with it"),
             kinds=_GENERATED_KINDS,
-            apart="generator",
+            apart=("generator",),
         ),
         ModelRole(
             "reporter",
@@ -236,7 +234,6 @@ RECIPE = Recipe(
     compared=text_to_compare,
     presets=PRESETS,
     choices={"reviewers": ("one", "two")},
-    may_share="one_model",
     lineage=lineage.lineage,
     analysis=lineage.analysis,
 )

@@ -103,9 +103,8 @@ RECIPE = Recipe(
         ModelRole(
             "filter",
             _("Filter: judges whether each statement is factual"),
-            default="generator",
             kinds=pair_steps.GENERATED,
-            apart="generator",
+            apart=("generator",),
         ),
     ),
     steps=(

@@ -21,7 +21,6 @@
 | fallback_entailed | a candidate that says the same as the true answer may become the fallback |
 | review_share | share of samples that physicians review; others are not sampled for review |
 | reviewers | `one` physician per sample, or `two` as in MHB |
-| one_model | a voter may be the generator's model; otherwise such a launch is refused |
 """
 
 from collections.abc import Mapping
@@ -57,7 +56,6 @@ _PAPER: Mapping[str, Any] = {
     "fallback_entailed": True,
     "review_share": 0.0,
     "reviewers": "one",
-    "one_model": False,
 }
 _OURS: Mapping[str, Any] = {**_PAPER, "rewrites": 1, "fallback_entailed": False, "review_share": 0.2}
 _RELEASED: Mapping[str, Any] = {

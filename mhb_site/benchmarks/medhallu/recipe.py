@@ -229,8 +229,6 @@ def _data_card(draft: Draft) -> dict[str, str]:
     if "published" in data["final"]:
         return {**entries, _("origin"): _("published")}
     entries |= {_("origin"): _("made here"), _("preset"): presets.name_of(draft)}
-    # A batch in which they are one model is refused, unless its launch allows it.
-    entries[_("voters and generator")] = _("may be the same model") if settings["one_model"] else _("different models")
     judges = {candidate["entailment"]["by"] for candidate in _all_candidates(data) if candidate["entailment"]}
     entries[_("entailment")] = ", ".join(sorted(judges)) or "none"
     method = data["clusters"]["similarity"] if "clusters" in data else data["final"].get("similarity")
@@ -254,19 +252,29 @@ RECIPE = Recipe(
     roles=(
         ModelRole("generator", _("Generator: writes the hallucinated answers"), kinds=_GENERATED_KINDS),
         ModelRole(
-            "voter_1", _("Voter 1: chooses the more accurate of two answers"), kinds=_GENERATED_KINDS, apart="generator"
+            "voter_1",
+            _("Voter 1: chooses the more accurate of two answers"),
+            kinds=_GENERATED_KINDS,
+            apart=("generator",),
         ),
         ModelRole(
-            "voter_2", _("Voter 2: chooses the more accurate of two answers"), kinds=_GENERATED_KINDS, apart="generator"
+            "voter_2",
+            _("Voter 2: chooses the more accurate of two answers"),
+            kinds=_GENERATED_KINDS,
+            apart=("generator", "voter_1"),
         ),
         ModelRole(
-            "voter_3", _("Voter 3: chooses the more accurate of two answers"), kinds=_GENERATED_KINDS, apart="generator"
+            "voter_3",
+            _("Voter 3: chooses the more accurate of two answers"),
+            kinds=_GENERATED_KINDS,
+            apart=("generator", "voter_1", "voter_2"),
         ),
         ModelRole(
             "critic",
             _("Critic: finds what gives an answer away and rewrites it"),
-            default="generator",
+            default="voter_1",
             kinds=_GENERATED_KINDS,
+            apart=("generator",),
         ),
         ModelRole(
             "entailment",
@@ -274,6 +282,7 @@ RECIPE = Recipe(
             default="critic",
             optional=True,
             kinds=_GENERATED_KINDS,
+            apart=("generator",),
         ),
         ModelRole(
             "embedder",
@@ -296,7 +305,6 @@ RECIPE = Recipe(
     prompt_sets=tuple(name for name in SETS if name),
     presets=PRESETS,
     choices={"reviewers": ("one", "two"), "length": (None,), "vote_temperature": (None,), "vote_max_tokens": (None,)},
-    may_share="one_model",
     lineage=lineage.lineage,
     analysis=lineage.analysis,
 )

@@ -49,7 +49,11 @@ ESTIMATED_ATTEMPTS = 2  # per mistake in the estimate of a launch: the average, 
 ROLES: tuple[ModelRole, ...] = (
     ModelRole("writer", _("Writer: turns a mistake into a single-shot scenario"), kinds=GENERATED),
     ModelRole(
-        "checker", _("Checker: finds what gives the answer away in a scenario"), default="writer", kinds=GENERATED
+        "checker",
+        _("Checker: finds what gives the answer away in a scenario"),
+        default="replication_judge",
+        kinds=GENERATED,
+        apart=("writer",),
     ),
     ModelRole(
         "target_1",
@@ -61,13 +65,14 @@ ROLES: tuple[ModelRole, ...] = (
         "target_2",
         _("Target 2: answers the scenario, to see whether it repeats the mistake"),
         kinds=GENERATED,
+        apart=("target_1",),
         selects=True,
     ),
     ModelRole(
         "replication_judge",
         _("Replication judge: decides whether a target repeats the mistake"),
         kinds=GENERATED,
-        apart="target_1",
+        apart=("target_1", "target_2"),
     ),
 )
 

@@ -345,12 +345,19 @@ RECIPE = Recipe(
     # The paper uses Gemini 2.5 Pro "configured with default hyperparameters", so none are set here.
     roles=(
         ModelRole("generator", _("Generator: plants the traps and writes the rubrics")),
-        ModelRole("checker", _("Checker: tries to answer the questions about reports"), default="generator"),
+        ModelRole(
+            "checker",
+            _("Checker: tries to answer the questions about reports"),
+            default="examiner",
+            kinds=frozenset({"report"}),
+            checks=frozenset({"answerable"}),
+            apart=("generator",),
+        ),
         ModelRole(
             "examiner",
             _("Examiner: looks for questions that give the trap away, and for inventions that exist"),
-            default="checker",
-            apart="generator",
+            checks=frozenset(check.name for check in examiner.CHECKS),
+            apart=("generator",),
         ),
     ),
     steps=(

@@ -79,7 +79,7 @@ class MhbModels:
         heading = _heading(messages[0].text)
         if model == GENERATOR and heading in _GENERATOR_TASKS:
             return generate(_GENERATOR_TASKS[heading], _data_blocks(messages), seed, _offered_codes(messages[0].text))
-        if model == GENERATOR and heading == _heading(recipe.ANSWERABLE_REPORT.turns[0][1]):
+        if model in (GENERATOR, EXAMINER) and heading == _heading(recipe.ANSWERABLE_REPORT.turns[0][1]):
             return _check_answerable(_data_blocks(messages))
         if model == GENERATOR and heading == _heading(control.CONTROL.turns[0][1]):
             return _control_question(_data_blocks(messages)["REPORT"])

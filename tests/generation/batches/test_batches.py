@@ -357,7 +357,7 @@ def test_a_record_that_failed_in_a_finished_batch_goes_to_a_later_one_and_is_not
 
 def test_a_retry_ignores_the_other_batch_of_a_comparison(source: Source, models: str) -> None:
     settings = BatchSettings(
-        benchmark="mhb", source=source, roles={"generator": endpoint(models)}, compare="v1", limit=2
+        benchmark="mhb", source=source, roles={"generator": endpoint(models)}, compare="v1", limit=2, checks=()
     )
     first, second = launch.launch_comparison(settings).batches.order_by("arm")
     first.drafts.update(status=Status.FAILED)

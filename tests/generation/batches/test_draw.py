@@ -119,7 +119,7 @@ def test_a_second_draw_continues_where_the_first_ended(source: Source, models: s
     generator = endpoint(models)
     order = chosen_ids(source, "random", 3)
     for limit, expected in ((8, order[:8]), (None, order[8:])):
-        settings = BatchSettings("mhb", source, {"generator": generator}, limit=limit, draw="random", seed=3)
+        settings = BatchSettings("mhb", source, {"generator": generator}, limit=limit, draw="random", seed=3, checks=())
         drafts = Draft.objects.filter(batch=launch.launch_batch(settings)).order_by("pk")
         assert list(drafts.values_list("record__external_id", flat=True)) == expected
 
@@ -128,6 +128,7 @@ def test_a_stratified_draw_from_the_shell(source: Source, models: str, manage: M
     endpoint(models)
     code, out, _err = manage(
         "generate", "--benchmark", "mhb", "--source", source.name, "--limit", "7", "--generator", "sim-generator",
+        "--role", "examiner=sim-generator", "--one-model",
         "--draw", "stratified:theme", "--seed", "5", "--where", "theme=hedging", "--where", "theme=emergencies",
         "--where", "length=short", "--yes", "--json",
     )  # fmt: skip
@@ -143,7 +144,8 @@ def test_a_random_draw_over_the_api(source: Source, models: str, admin_client: C
     body: dict[str, Any] = {
         "benchmark": "mhb",
         "source": source.name,
-        "roles": {"generator": "sim-generator"},
+        "roles": {"generator": "sim-generator", "examiner": "sim-generator"},
+        "one_model": True,
         "limit": 4,
         "draw": "random",
         "seed": 9,
@@ -167,6 +169,8 @@ def test_a_stratified_draw_on_the_page(source: Source, models: str, admin_client
         "benchmark": "mhb",
         "source": source.name,
         "role-generator": "sim-generator",
+        "role-examiner": "sim-generator",
+        "one_model": "on",
         "limit": "6",
         "draw": "stratified",
         "stratify_by": "theme",

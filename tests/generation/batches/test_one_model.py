@@ -1,44 +1,103 @@
-"""An estimate warns when one model plays roles that should be played by different models."""
+"""A launch in which a model checks its own work, or votes twice, is refused unless it says so."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
-from generation.models import Batch
+from generation import errors
+from generation.batches import launch, queries
+from generation.batches.launch import BatchSettings
+from generation.models import Batch, Endpoint
+from generation.recipes import registry
+from generation.releases.freezing.card_facts import card_facts
+from generation.releases.freezing.content import Totals
 from review.models import User
 from tests.engine import Manage, conversations_file, endpoint, import_file
 
 WARNING = "Examiner and Generator are one model"
 
 
-@pytest.mark.parametrize("examiner", ["maker", "other"])
-def test_an_estimate_warns_when_the_examiner_is_the_generator(
+@pytest.mark.parametrize("examiner", ["maker", "twin", "other"])
+def test_page_api_and_command_refuse_an_examiner_that_is_the_generator_unless_it_is_allowed(
     manage: Manage, tmp_path: Path, models: str, adela: User, client: Client, examiner: str
 ) -> None:
-    generator = endpoint(models, name="maker")
-    other = endpoint(models, name="other", model="sim-checker")
-    source = import_file(conversations_file(tmp_path / "own.jsonl", 1))
-    endpoints = {"generator": generator, "examiner": generator if examiner == "maker" else other}
-    shared = [["examiner", "generator", "sim-generator"]] if examiner == "maker" else []
-
+    endpoint(models, name="maker")
+    endpoint(models, name="twin")  # another endpoint of the same model
+    endpoint(models, name="other", model="sim-checker")
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 3))
+    shared = examiner != "other"
     api = APIClient()
     api.force_authenticate(adela)
-    body = {"benchmark": "mhb", "source": source.name, "roles": {role: bound.name for role, bound in endpoints.items()}}
-    assert api.post("/api/v1/batches/estimate/", body, format="json").json()["one_model"] == shared
-
     client.force_login(adela)
-    form = {"benchmark": "mhb", "source": source.name} | {
-        f"role-{role}": bound.name for role, bound in endpoints.items()
-    }
-    page = client.post(reverse("generation:batch-new"), form).content.decode()
-    assert "Batch estimate" in page, page
-    assert (WARNING in page) is bool(shared)
+    body: dict[str, Any] = {"benchmark": "mhb", "source": source.name, "limit": 1, "confirmed": True}
+    roles = {"generator": "maker", "examiner": examiner}
+    form = {**body, "role-generator": "maker", "role-examiner": examiner, "confirmed": "1"}
+    command = ["generate", "--benchmark", "mhb", "--source", source.name, "--limit", 1, "--yes"]
+    command += ["--generator", "maker", "--role", f"examiner={examiner}"]
+    if shared:
+        refused = api.post("/api/v1/batches/", {**body, "roles": roles}, format="json")
+        assert (refused.status_code, refused.json()["type"]) == (422, "urn:mhb:shared-model")
+        assert "examiner and generator" in client.post(reverse("generation:batch-new"), form).content.decode()
+        assert "one_model" in manage.refusal(*command)
+        assert not Batch.objects.exists()
+        body["one_model"], form["one_model"] = True, "on"
+        command.append("--one-model")
+    estimate = api.post("/api/v1/batches/estimate/", {**body, "roles": roles}, format="json").json()
+    assert bool(estimate["one_model"]) is shared
+    page = client.post(reverse("generation:batch-new"), {**form, "confirmed": ""}).content.decode()
+    assert (WARNING in page) is shared
+    assert api.post("/api/v1/batches/", {**body, "roles": roles}, format="json").status_code == 202
+    assert client.post(reverse("generation:batch-new"), form).status_code == 302
+    assert bool(manage.json(*command)["one_model"]) is shared
+    for batch in Batch.objects.all():
+        totals = Totals()
+        totals.batches.add(batch.pk)
+        facts = card_facts("mhb", totals, [])
+        assert facts["one_model"] == ([["examiner", "generator", "sim-generator"]] if shared else [])
+    last = Batch.objects.latest("pk")
+    assert launch.repeat_settings(last, {})["one_model"] is shared, "a repetition is as allowed as the launch"
 
-    roles = [part for role, bound in endpoints.items() for part in ("--role", f"{role}={bound.name}")]
-    code, out, _err = manage("generate", "--benchmark", "mhb", "--source", source.name, *roles)
-    assert code == 1
-    assert ("examiner and generator: sim-generator" in out) is bool(shared)
-    assert not Batch.objects.exists()
+
+def test_roles_that_no_chosen_check_needs_are_not_needed(db: None) -> None:
+    maker = Endpoint(name="maker", model="sim-generator")
+    roles = {"generator": maker}
+    assert queries.bind_roles("mhb", roles, {"report"}, ()) == roles
+    with pytest.raises(errors.RolesUnbound, match="checker, examiner"):
+        queries.bind_roles("mhb", roles, {"report"})
+    with pytest.raises(errors.RolesUnbound, match="examiner"):
+        queries.bind_roles("mhb", roles, {"dialogue"})
+
+
+CHECKERS = {
+    "mhb": ("checker", "examiner"),
+    "medhal": ("filter",),
+    "medhallu": ("voter_1", "voter_2", "voter_3", "critic", "entailment"),
+    "clinhallu": ("judge",),
+    "medmistake": ("checker",),
+}
+
+
+@pytest.mark.parametrize(("benchmark", "role"), [(name, role) for name, roles in CHECKERS.items() for role in roles])
+def test_no_benchmark_lets_a_model_check_its_own_work(benchmark: str, role: str) -> None:
+    writer, *_others = registry.recipe(benchmark).roles
+    endpoints = {writer.name: Endpoint(model="m"), role: Endpoint(model="m")}
+    assert queries.shared_models(benchmark, endpoints) == [(role, writer.name, "m")]
+    (declared,) = (each for each in registry.recipe(benchmark).roles if each.name == role)
+    assert declared.default != writer.name, "or leaving it out would be refused"
+
+
+def test_three_voters_are_three_models() -> None:
+    same = {f"voter_{number}": Endpoint(model="m") for number in (1, 2, 3)}
+    assert len(queries.shared_models("medhallu", same)) == 3
+    assert not queries.shared_models("medhallu", {name: Endpoint(model=name) for name in same})
+
+
+def test_a_launch_of_one_voter_in_three_roles_is_refused(db: None) -> None:
+    roles = {f"voter_{number}": Endpoint(model="m") for number in (1, 2)} | {"generator": Endpoint(model="g")}
+    settings = BatchSettings("medhallu", None, roles)  # type: ignore[arg-type]  # no source is needed to refuse it
+    with pytest.raises(errors.SharedModel, match="voter_2 and voter_1: m"):
+        launch.check_apart(settings, roles)

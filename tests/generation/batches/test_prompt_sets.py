@@ -95,7 +95,7 @@ def test_a_batch_sends_exactly_the_version_that_was_chosen(tmp_path: Path) -> No
 
     services.save("mhb", "ward", changed("inject_dialogue", "=== user", "=== user\nWard wording."))
     with run_in_background(app_of(answer)) as url:
-        settings = BatchSettings("mhb", source, {"generator": endpoint(url, "gen")}, prompts="ward")
+        settings = BatchSettings("mhb", source, {"generator": endpoint(url, "gen")}, prompts="ward", checks=())
         lines = estimate.estimate_batch(settings).lines
         assert any(line.prompt.startswith("mhb/ward@1/inject_dialogue@") for line in lines)
         batch = launch.launch_batch(settings)

@@ -29,6 +29,7 @@ from tests.engine import (
     drafts,
     endpoint,
     import_file,
+    makers,
     reports_file,
 )
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
@@ -41,9 +42,7 @@ Status, Gate = Work.Status, Draft.Gate
 
 def batch_over(source: Source, url: str, **settings: Any) -> Batch:
     """Launch a batch, with all checks by default, and work on it until nothing is left to do."""
-    batch = launch.launch_batch(
-        BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, **settings)
-    )
+    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=makers(url), **settings))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch
@@ -324,10 +323,10 @@ def test_a_separate_checker_is_asked(tmp_path: Path, models: str) -> None:
     source = import_file(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
     other = endpoint(models, name="other")
     batch = launch.launch_batch(
-        BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
+        BatchSettings(benchmark="mhb", source=source, roles={**makers(models), "checker": other})
     )
     services.work_on_batch(batch.pk)
-    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", "other"]  # it also examines
+    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", "sim-examiner"]
 
 
 def test_a_version_records_its_prompt_generator_traps_and_checks(tmp_path: Path, models: str) -> None:

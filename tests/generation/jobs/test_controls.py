@@ -33,6 +33,7 @@ from tests.engine import (
     endpoint,
     import_file,
     launch_batch,
+    makers,
     reports_file,
     run_batch,
     simulator,
@@ -237,7 +238,8 @@ def test_a_batch_is_controlled_from_the_shell(manage: Manage, source: Source, mo
 def test_an_estimate_makes_assumptions_about_prompts_without_calls(tmp_path: Path, source: Source, models: str) -> None:
     reports = import_file(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
     generator = endpoint(models, price_in="1", price_out="10")
-    choices: dict[str, Any] = {"benchmark": "mhb", "roles": {"generator": generator}}
+    roles = {"generator": generator, "examiner": generator}
+    choices: dict[str, Any] = {"benchmark": "mhb", "roles": roles, "one_model": True}
     estimate = batches_estimate.estimate_batch(BatchSettings(source=reports, **choices))
     lines = [(line.role, line.prompt.partition("@")[0], line.calls, line.measured) for line in estimate.lines]
     assert lines == [
@@ -312,7 +314,7 @@ def test_an_estimate_averages_the_latest_calls_and_finds_them_by_index(
 
 
 def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) -> None:
-    choices: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
+    choices: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": makers(models)}
     for wrong, error in (
         ({"roles": {}}, errors.RolesUnbound),
         ({"limit": 0}, errors.NothingToDo),
@@ -327,6 +329,7 @@ def test_the_page_asks_before_it_launches(admin: Client, source: Source, models:
     endpoint(models, price_in="1", price_out="2")
     url = reverse("generation:batch-new")
     data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "fresh": "on", "limit": "4"}
+    data |= {"role-examiner": "sim-generator", "one_model": "on"}
     confirmation: Page = admin.post(url, data)
     assert confirmation.status_code == 200
     assert not Batch.objects.exists()
@@ -353,7 +356,7 @@ def test_simultaneous_launches_with_the_same_key_make_one_batch(
     choices: dict[str, Any] = {
         "benchmark": "mhb",
         "source": source,
-        "roles": {"generator": endpoint(models)},
+        "roles": makers(models),
     }
     for key, limit in (("some", 1), ("rest", None)):
         settings = BatchSettings(**choices, limit=limit)
@@ -367,7 +370,7 @@ def test_launches_with_the_same_key_make_one_comparison(source: Source, adela: U
     choices: dict[str, Any] = {
         "benchmark": "mhb",
         "source": source,
-        "roles": {"generator": endpoint(models)},
+        "roles": makers(models),
         "limit": 1,
     }
     settings = BatchSettings(**choices, compare="v1")
@@ -379,6 +382,7 @@ def test_launches_with_the_same_key_make_one_comparison(source: Source, adela: U
 def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:
     endpoint(models)
     launch = ("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--limit", 2)
+    launch += ("--role", "examiner=sim-generator", "--one-model")
     code, out, err = manage(*launch, "--json")
     assert code == 1
     assert "--budget" in err
@@ -400,7 +404,8 @@ def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, model
 
 def test_the_api_asks_before_it_launches(api: Api, adela: User, source: Source, models: str) -> None:
     endpoint(models)
-    body = {"benchmark": "mhb", "source": source.name, "roles": {"generator": "sim-generator"}}
+    roles = {"generator": "sim-generator", "examiner": "sim-generator"}
+    body = {"benchmark": "mhb", "source": source.name, "roles": roles, "one_model": True}
     client = api(adela)
     for kind, more in (("batch", {}), ("comparison", {"compare": "v1"})):
         estimate = client.post(reverse(f"api:{kind}-estimate"), {**body, **more})

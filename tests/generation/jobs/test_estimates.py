@@ -18,7 +18,7 @@ from generation.jobs import estimate as jobs_estimate
 from generation.jobs.estimate import Estimate, EstimateLine, Pace, UsualCalls, estimate_line
 from generation.models import Call, Endpoint
 from review.models import User
-from tests.engine import conversations_file, endpoint, import_file, launch_batch, run_batch, simulator
+from tests.engine import conversations_file, endpoint, import_file, launch_batch, makers, run_batch, simulator
 
 pytestmark = pytest.mark.django_db
 
@@ -87,7 +87,7 @@ def test_the_expected_calls_are_those_of_drafts_with_the_same_settings(tmp_path:
     assert estimate.most_calls >= estimate.calls
     assert estimate.most_cost >= estimate.cost > 0
     assert estimate.rows == 6
-    for changed in ({"prompts": "v1"}, {"checks": None}):
+    for changed in ({"prompts": "v1"}, {"checks": None, "roles": makers(models)}):
         other = batches_estimate.estimate_batch(replace(batch_settings, **changed))
         assert {line.usual for line in other.lines} == {0}, "no such drafts were made yet"
     other_model = batches_estimate.estimate_batch(
@@ -108,11 +108,13 @@ def test_the_page_shows_expected_and_worst_case_with_the_currency(
     client.force_login(adela)
     endpoint(models, price_in="1", price_out="2")
     import_file(conversations_file(tmp_path / "own.jsonl", 2))
-    sent = {"benchmark": "mhb", "source": "own", "role-generator": "sim-generator"}
+    sent = {"benchmark": "mhb", "source": "own", "role-generator": "sim-generator", "one_model": "on"}
+    sent["role-examiner"] = "sim-generator"
     page = text_of(client.post(reverse("generation:batch-new"), sent))
     for text in ("Expected", "Worst case", "EUR", "Limits", 'aria-current="step"'):
         assert text in page
-    body = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
+    roles = {"generator": "sim-generator", "examiner": "sim-generator"}
+    body = {"benchmark": "mhb", "source": "own", "roles": roles, "one_model": True}
     api = client.post(reverse("api:batch-estimate"), body, content_type="application/json").json()
     assert api["currency"] == "EUR"
     assert Decimal(api["most_cost"]) >= Decimal(api["cost"])
@@ -126,7 +128,8 @@ def test_going_back_in_the_launch_form_keeps_the_choices(
     endpoint(models)
     import_file(conversations_file(tmp_path / "own.jsonl", 2))
     url = reverse("generation:batch-new")
-    sent = {"benchmark": "mhb", "source": "own", "role-generator": "sim-generator", "limit": "1"}
+    sent = {"benchmark": "mhb", "source": "own", "role-generator": "sim-generator", "limit": "1", "one_model": "on"}
+    sent["role-examiner"] = "sim-generator"
     confirmation: Page = client.post(url, sent)
     back: Page = client.post(url, {**dict(confirmation.context["carried"]), "back": "1", "budget_calls": "-3"})
     assert back.status_code == 200

@@ -37,7 +37,8 @@ def first(manage: Manage, tmp_path: Path, models: str) -> Batch:
         "--role",
         "generator=maker",
         "--role",
-        "checker=other",
+        "examiner=other",
+        "--one-model",
         "--yes",
     )
     choices = ("--draw", "random", "--seed", "7", "--limit", "2", "--plan", tmp_path / "plan.json", "--skip", "alike")
@@ -50,9 +51,9 @@ def roles(batch: Batch) -> dict[str, str]:
 
 
 def test_the_shell_repeats_the_settings_that_are_not_given(manage: Manage, first: Batch) -> None:
-    printed = manage.json("generate", "--like", first.pk, "--role", "checker=maker", "--limit", "1", "--yes")
+    printed = manage.json("generate", "--like", first.pk, "--role", "examiner=maker", "--limit", "1", "--yes")
     again = Batch.objects.get(pk=printed["batch"])
-    assert roles(again) == roles(first) | {"checker": "maker"}
+    assert roles(again) == roles(first) | {"examiner": "maker"}
     assert (again.draw["mode"], again.draw["seed"], again.draw["where"]) == ("random", 7, {"task": ["dialogue"]})
     assert (again.plan["name"], again.checks, again.preset) == ("own", first.checks, first.preset)
     assert again.draw["drawn"] == 1
@@ -73,9 +74,9 @@ def test_the_api_repeats_the_settings_that_are_not_given(first: Batch, admin_cli
         return admin_client.post(f"/api/v1/batches/{address}", json.dumps(body), "application/json")
 
     assert post("estimate/", like=first.pk, limit=1).status_code == 200
-    launched = post("", like=first.pk, limit=1, confirmed=True, roles={"checker": "maker"})
+    launched = post("", like=first.pk, limit=1, confirmed=True, roles={"examiner": "maker"})
     assert launched.status_code == 202, launched.content
-    assert launched.json()["roles"] == roles(first) | {"checker": "maker"}
+    assert launched.json()["roles"] == roles(first) | {"examiner": "maker"}
     assert launched.json()["draw"]["seed"] == 7
     assert launched.json()["checks"] == first.checks
     missing = post("", confirmed=True)

@@ -26,7 +26,16 @@ from generation.releases import services as releases_services
 from mhb_site.benchmarks.mhb.plan import PAPER
 from review.models import User
 from tests.api.conftest import Api, api
-from tests.engine import Manage, calls, conversation, conversations_file, endpoint, import_file, manage
+from tests.engine import (
+    Manage,
+    calls,
+    conversation,
+    conversations_file,
+    endpoint,
+    import_file,
+    makers,
+    manage,
+)
 from tests.generation.drafts.test_pre_review_checks import batch_over, simulator_with, stopped, twins
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
 from tests.populations import population
@@ -63,9 +72,7 @@ def compared(folder: Path, models: str) -> Comparison:
     """A finished comparison of the default prompts with set v1, over four records."""
     source = import_file(conversations_file(folder / "own.jsonl", 4))
     comparison = batches_launch.launch_comparison(
-        BatchSettings(
-            benchmark="mhb", source=source, roles={"generator": endpoint(models)}, prompts="", compare="v1", plan=PAPER
-        )
+        BatchSettings(benchmark="mhb", source=source, roles=makers(models), prompts="", compare="v1", plan=PAPER)
     )
     for batch in comparison.batches.all():
         batches_services.work_on_batch(batch.pk)
@@ -82,6 +89,7 @@ def text_of(page: Page) -> str:
 def test_a_trap_plan_can_be_uploaded(admin: Client, source: Source, models: str, sent_tasks: list[int]) -> None:
     endpoint(models)
     data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "skip": ["alike"]}
+    data |= {"role-examiner": "sim-generator", "one_model": "on"}
     url = reverse("generation:batch-new")
     for invalid, message in (
         (b"{", "not valid JSON"),
@@ -215,7 +223,7 @@ def test_attempts_count_versions_by_prompt_trap_and_generator(
         BatchSettings(
             benchmark="mhb",
             source=import_file(conversations_file(tmp_path / "more.jsonl", *map(conversation, (2, 3, 4))), "more"),
-            roles={"generator": endpoint(models)},
+            roles=makers(models),
         )
     )
     batches_services.work_on_batch(other_batch.pk)
@@ -264,7 +272,7 @@ def test_similar_drafts_of_one_comparison_do_not_stop_each_other(tmp_path: Path,
     source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
     with simulator_with(fixed_script(None)) as url:
         comparison = batches_launch.launch_comparison(
-            BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, prompts="", compare="v1")
+            BatchSettings(benchmark="mhb", source=source, roles=makers(url), prompts="", compare="v1")
         )
         for batch in comparison.batches.all():
             batches_services.work_on_batch(batch.pk)
@@ -274,7 +282,7 @@ def test_similar_drafts_of_one_comparison_do_not_stop_each_other(tmp_path: Path,
 
 
 def test_equal_and_unknown_prompt_sets_are_not_compared(source: Source, models: str) -> None:
-    options: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
+    options: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": makers(models)}
     with pytest.raises(errors.SamePrompts):
         batches_launch.launch_comparison(BatchSettings(prompts="v1", compare="v1", **options))
     with pytest.raises(errors.UnknownPrompts, match="v1"):
@@ -353,6 +361,7 @@ def test_a_comparison_is_launched_from_page_shell_and_api(
     for name in ("one", "two", "three"):
         import_file(conversations_file(tmp_path / f"{name}.jsonl", 2), name)
     data = {"benchmark": "mhb", "source": "one", "role-generator": "sim-generator", "compare": "=v1", "confirmed": "1"}
+    data |= {"role-examiner": "sim-generator", "one_model": "on"}
     with django_capture_on_commit_callbacks(execute=True):
         answer: Page = admin.post(reverse("generation:batch-new"), data)
     comparison = Comparison.objects.get()
@@ -362,7 +371,8 @@ def test_a_comparison_is_launched_from_page_shell_and_api(
     assert "two different sets" in same.context["form"].non_field_errors()[0]
 
     output = manage.json(
-        "generate", "--benchmark", "mhb", "--source", "two", "--generator", "sim-generator", "--compare", "v1",
+        "generate", "--benchmark", "mhb", "--source", "two", "--generator", "sim-generator", "--role", "examiner=sim-generator",
+        "--one-model", "--compare", "v1",
         "--plan", "none", "--skip", "alike", "--yes", "--wait",
     )  # fmt: skip
     assert [batch["done"] + batch["stopped"] for batch in output["batches"]] == [2, 2]
@@ -371,7 +381,8 @@ def test_a_comparison_is_launched_from_page_shell_and_api(
     body = {
         "benchmark": "mhb",
         "source": "three",
-        "roles": {"generator": "sim-generator"},
+        "roles": {"generator": "sim-generator", "examiner": "sim-generator"},
+        "one_model": True,
         "compare": "v1",
         "budget_calls": 9,
     }
@@ -396,6 +407,9 @@ def test_plans_from_the_shell_and_the_api(
         "own",
         "--generator",
         "sim-generator",
+        "--role",
+        "examiner=sim-generator",
+        "--one-model",
         "--limit",
         2,
     )
@@ -413,6 +427,7 @@ def test_plans_from_the_shell_and_the_api(
     assert manage.json(*command, "--plan", plan)["plan"] == "own"
     assert manage.json(*command)["plan"] == "paper"
     body = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}, "confirmed": True}
+    body |= {"checks": ["leak"]}
     assert api(adela).post("/api/v1/batches/", {**body, "plan": {"Z1": 1}}).status_code == 422
     answer = api(adela).post("/api/v1/batches/", {**body, "plan": {"E1": 1}, "checks": ["leak"]})
     assert answer.status_code == 202

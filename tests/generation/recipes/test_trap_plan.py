@@ -210,7 +210,7 @@ def test_the_same_launch_deals_the_same_traps(tmp_path: Path, db: None, models: 
 
 def test_without_a_plan_no_trap_is_preferred(source: Source, models: str) -> None:
     roles = {"generator": endpoint(models)}
-    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=roles, limit=1))
+    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=roles, limit=1, checks=()))
     services.work_on_batch(batch.pk)
     assert batch.plan == {}
     assert preferred_in(calls(batch)[0].sent["messages"][1]["content"]) is None
