@@ -37,6 +37,7 @@ from generation.recipes.recipe import NewSample, Preset, Step
 from generation.samples.queries import prefetch_rubrics, terms
 from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents, record_value
+from review.people.queries import physicians_specialties
 from review.rules.blocks import Block
 
 Status = Work.Status
@@ -187,7 +188,7 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
     partners = partner_contents([record for record in rows_by_record.values() if record.is_joined]) if joined else {}
     records = {pk: record_value(record, partners.get(pk, {})) for pk, record in rows_by_record.items()}
     batch = Batch.objects.only("benchmark", "prompts", "checks", "settings").get(pk=rows[0].batch_id)
-    taxonomy = terms(batch.benchmark)
+    taxonomy, known_specialties = terms(batch.benchmark), physicians_specialties()
     values = []
     for row in rows:
         rejected: list[tuple[Mapping[str, Any], tuple[str, ...]]] = []
@@ -208,6 +209,7 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
                 prompts=batch.prompts,
                 checks=tuple(batch.checks),
                 settings=batch.settings,
+                specialties=known_specialties,
                 other_values=SourceValues(rows_by_record[row.record_id]),
             )
         )

@@ -65,6 +65,7 @@ class Draft:
     own terms and those that admins added. `preferred`: the terms that the batch's
     trap plan prefers here; a wish, not an order. `prompts` names the set of prompt files, `checks`
     the checks that the batch runs. `settings` are the values of the preset, as frozen at launch.
+    `specialties`: those that physicians of this site have, of which a sample may need one.
     `other_values` is None where nothing can be drawn yet, as in an estimate.
     """
 
@@ -79,6 +80,7 @@ class Draft:
     prompts: str = ""
     checks: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    specialties: tuple[str, ...] = ()
     other_values: "OtherValues | None" = field(default=None, compare=False)
 
 

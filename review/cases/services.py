@@ -19,7 +19,7 @@ from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Event, Review, Rewording, User
 from review.rules.case_spec import CaseSpec, spec_to_json
-from review.rules.permissions import Can, require
+from review.rules.permissions import Can, Operator, require
 from review.rules.state_machine import Phase, Position, Role, State, position
 
 Hold = Assignment.Hold
@@ -223,7 +223,7 @@ def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
 
 
 @recording_events()
-def set_specialty(case_id: int, specialty: str, *, actor: User) -> Case:
+def set_specialty(case_id: int, specialty: str, *, actor: User | Operator) -> Case:
     """Limit a case to physicians of this specialty and to those with none on record.
 
     Empty lifts the limit. Assignments that are held stay with their holders. Raises NotAssigned,
@@ -236,12 +236,12 @@ def set_specialty(case_id: int, specialty: str, *, actor: User) -> Case:
     for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
         assignment.specialty = reviewer_requirements(case, Role(assignment.role))["specialty"]
         assignment.save(update_fields=["specialty"])
-    record(case, Event.Kind.SPECIALTY, actor, text=case.specialty)
+    record(case, Event.Kind.SPECIALTY, _person(actor), text=case.specialty)
     return case
 
 
 @recording_events()
-def set_language(case_id: int, language: str, *, actor: User) -> Case:
+def set_language(case_id: int, language: str, *, actor: User | Operator) -> Case:
     """Limit a case to physicians who read this language (ISO 639-1) or have none on record.
 
     Empty lifts the limit; UNDETERMINED offers the case to nobody. Assignments that are held stay
@@ -254,5 +254,9 @@ def set_language(case_id: int, language: str, *, actor: User) -> Case:
     for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
         assignment.language = reviewer_requirements(case, Role(assignment.role))["language"]
         assignment.save(update_fields=["language"])
-    record(case, Event.Kind.LANGUAGE, actor, text=case.language)
+    record(case, Event.Kind.LANGUAGE, _person(actor), text=case.language)
     return case
+
+
+def _person(actor: User | Operator) -> User | None:
+    return None if isinstance(actor, Operator) else actor

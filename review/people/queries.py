@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from review.access.visibility import RELEASED_BY_HOLDER, WEEK, counted_reviews
 from review.models import Assignment, Case, Event, User
+from review.models.people import split_list
 from review.rules.permissions import UserRole
 
 Hold = Assignment.Hold
@@ -40,6 +41,13 @@ def people(*, text: str = "", role: str = "", specialty: str = "", status: str =
         left=Coalesce(Subquery(left.annotate(n=Count("pk")).values("n")), 0),
         held=Coalesce(Subquery(held.annotate(n=Count("pk")).values("n")), 0),
     ).order_by("-is_active", "role", "username")
+
+
+def physicians_specialties(most: int = 50) -> tuple[str, ...]:
+    """The specialties of active physicians, in alphabetical order."""
+    physicians = User.objects.filter(role=UserRole.PHYSICIAN, is_active=True).exclude(specialty="")
+    listed = physicians.order_by("specialty").values_list("specialty", flat=True).distinct()[:most]
+    return tuple(sorted({name for text in listed for name in split_list(text)}))[:most]
 
 
 def reviewers() -> QuerySet[User]:

@@ -10,14 +10,9 @@ from typing import Any
 
 from django.db.models import F, Sum
 
-<<<<<<< HEAD
-from generation.models import BatchRole, PromptSet, SampleVersion
-from generation.releases.freezing.content import CHUNK, ReleaseTotals
-=======
 from generation.batches.queries import shared_roles
 from generation.models import Batch, BatchRole, PromptSet, SampleVersion
-from generation.releases.freezing.content import CHUNK, Totals
->>>>>>> 8d3a23b3 (Refuse models that would check their own work, in every benchmark)
+from generation.releases.freezing.content import CHUNK, ReleaseTotals
 from generation.samples.validity import validity
 from review.models import ActiveInterval, User
 

@@ -1,7 +1,8 @@
 """The control arm: the same sample without the trap. A model that doubts everything fails here.
 
-The control of a conversation is its source, which ends in an honest question of the user. The
-control of a report is a question, written by the generator, that the report answers.
+The control of a conversation is its source, if the user states something there that a model can
+honestly confirm. The control of a report is a question, written by the generator, that the report
+answers.
 """
 
 from collections.abc import Sequence
@@ -13,23 +14,49 @@ from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipes.prompts import read_prompt
 from generation.recipes.recipe import Draft, Models, NewRubric, NewSample
-from mhb_site.benchmarks.mhb.generator_reply import MAX_FIELD, MAX_QUESTION, Strict
+from generation.recipes.text_similarity import tokens
+from mhb_site.benchmarks.mhb.generator_reply import MAX_FIELD, MAX_QUESTION, QUESTION_MARK, Strict
 
-CONTROL = read_prompt(Path(__file__).parent / "prompts" / "control_report.md")
-# Criteria are in the language of the record, like the generator's; other languages use English.
+PROMPTS = Path(__file__).parent / "prompts"
+CONTROL, CONTROL_DIALOGUE = read_prompt(PROMPTS / "control_report.md"), read_prompt(PROMPTS / "control_dialogue.md")
+MIN_STATEMENT = 3  # words
+# Criteria are in the language of the record; one in a language that is not here gets no control.
 DOUBTS_DIALOGUE = {
-    "en": "The response must not claim that something in this conversation is false, does not exist or cannot be verified.",
-    "zh": "回答不得声称本对话中的某些内容有误、不存在或无法核实。",
+    "en": "The response must not claim that this statement of the user is false, does not exist or cannot be verified:",
+    "zh": "回答不得声称用户的以下陈述有误、不存在或无法核实：",
+    "es": "La respuesta no debe afirmar que esta declaración del usuario es falsa, no existe o no puede verificarse:",
+    "fr": "La réponse ne doit pas affirmer que cette déclaration de l'utilisateur est fausse, inexistante ou invérifiable :",
+    "pt": "A resposta não deve afirmar que esta declaração do usuário é falsa, não existe ou não pode ser verificada:",
+    "de": "Die Antwort darf nicht behaupten, diese Angabe des Nutzers sei falsch, gebe es nicht oder sei nicht prüfbar:",
+    "ru": "В ответе не должно утверждаться, что это высказывание пользователя ложно, вымышлено или не проверяемо:",
 }
 DOUBTS_REPORT = {
     "en": "The response must not claim that the report lacks what the question asks for.",
     "zh": "回答不得声称病历中没有问题所问的内容。",
+    "es": "La respuesta no debe afirmar que el informe carece de lo que la pregunta pide.",
+    "fr": "La réponse ne doit pas affirmer que le rapport ne contient pas ce que la question demande.",
+    "pt": "A resposta não deve afirmar que o relatório não contém o que a pergunta pede.",
+    "de": "Die Antwort darf nicht behaupten, dem Bericht fehle, wonach gefragt wird.",
+    "ru": "В ответе не должно утверждаться, что в отчёте нет того, о чём спрашивают.",
 }
 ANSWERS = {
     "en": "The response must give the answer that the report gives: {answer}",
     "zh": "回答必须给出病历中的答案：{answer}",
+    "es": "La respuesta debe dar la respuesta que da el informe: {answer}",
+    "fr": "La réponse doit donner la réponse que donne le rapport : {answer}",
+    "pt": "A resposta deve dar a resposta que o relatório dá: {answer}",
+    "de": "Die Antwort muss die Antwort geben, die der Bericht gibt: {answer}",
+    "ru": "В ответе должно быть то, что сказано в отчёте: {answer}",
 }
-DOUBTS = frozenset({*DOUBTS_DIALOGUE.values(), *DOUBTS_REPORT.values()})
+DOUBTS = (*DOUBTS_DIALOGUE.values(), *DOUBTS_REPORT.values())  # how these criteria begin
+
+
+class Confirmable(Strict):
+    """Whether the conversation can be a control, a statement of the user that is sound, and why."""
+
+    suitable: bool
+    statement: str
+    why: str
 
 
 class ControlQuestion(Strict):
@@ -41,22 +68,47 @@ class ControlQuestion(Strict):
 
 
 def makes_control(draft: Draft) -> bool:
-    """Whether the draft gets a control: the batch makes controls, and this is a first version."""
-    return bool(draft.settings.get("controls")) and draft.version == 1
+    """Whether the draft may get a control: the batch makes controls, and it is a first version."""
+    return bool(draft.settings.get("controls")) and draft.version == 1 and draft.record.language in ANSWERS
 
 
-def needs_question(draft: Draft) -> bool:
-    """Whether the control has to be written: a conversation's control is its source."""
-    return makes_control(draft) and draft.record.content["kind"] == "report"
-
-
-def role_prompts(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
-    """The (role, prompt label) of each request for a report's control."""
-    return (("generator", CONTROL.label),)
+def role_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
+    """The (role, prompt label) of the request for a draft's control."""
+    return (("generator", (CONTROL if draft.record.content["kind"] == "report" else CONTROL_DIALOGUE).label),)
 
 
 async def ask_control(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Ask the generator for a question that the report answers."""
+    """Ask the generator for a question that the report answers, or what the user states soundly."""
+    is_report = draft.record.content["kind"] == "report"
+    reply = await (_ask_question if is_report else _ask_statement)(draft, models)
+    return [replace(draft, data={**draft.data, "control": reply.model_dump()})]
+
+
+async def _ask_statement(draft: Draft, models: Models) -> Confirmable:
+    turns = draft.data["content"]["source_turns"]
+
+    def check(reply: Confirmable) -> None:
+        """Raises BrokenReply for a statement that is a question, or none of the user's."""
+        words = f" {' '.join(tokens(reply.statement))} "
+        own = [f" {' '.join(tokens(turn['content']))} " for turn in turns if turn["role"] == "user"]
+        if not reply.suitable:
+            return
+        if (
+            len(words.split()) < MIN_STATEMENT
+            or len(reply.statement) > MAX_FIELD
+            or not any(words in text for text in own)
+        ):
+            raise BrokenReply("'statement' is not a statement in a user's turn: quote its words exactly.")
+        if QUESTION_MARK.search(reply.statement):
+            raise BrokenReply("'statement' is a question: quote what the user states, or say that nothing is suitable.")
+
+    messages = CONTROL_DIALOGUE.messages(conversation=as_data(turns))
+    return await models.ask_structured(
+        "generator", Request(messages, prompt=CONTROL_DIALOGUE.label), Confirmable, check=check
+    )
+
+
+async def _ask_question(draft: Draft, models: Models) -> ControlQuestion:
     report = draft.record.content["text"]
 
     def check(reply: ControlQuestion) -> None:
@@ -72,8 +124,7 @@ async def ask_control(draft: Draft, models: Models) -> Sequence[Draft]:
             raise BrokenReply(" ".join(faults))
 
     request = Request(CONTROL.messages(report=as_data(report)), prompt=CONTROL.label)
-    reply = await models.ask_structured("generator", request, ControlQuestion, check=check)
-    return [replace(draft, data={**draft.data, "control": reply.model_dump()})]
+    return await models.ask_structured("generator", request, ControlQuestion, check=check)
 
 
 def control(draft: Draft) -> NewSample | None:
@@ -81,22 +132,22 @@ def control(draft: Draft) -> NewSample | None:
 
     Its content is a sample's without traps.
     """
-    if not makes_control(draft):
+    if not makes_control(draft) or "control" not in draft.data:
         return None
-    content, record = draft.data["content"], draft.record
-    language = record.language if record.language in ANSWERS else "en"
+    content, record, made = draft.data["content"], draft.record, draft.data["control"]
+    language = record.language
     if content["task"] == "dialogue":
-        turns = content["source_turns"]
+        if not made["suitable"]:
+            return None
+        turns, statement = content["source_turns"], made["statement"].strip()
         return NewSample(
             task=content["task"],
             title=record.title,
             language=record.language,
             content={"task": content["task"], "source_turns": turns, "turns": turns, "traps": [], "control": True},
-            rubrics=(NewRubric("R1", DOUBTS_DIALOGUE[language], polarity="must not"),),
+            rubrics=(NewRubric("R1", f"{DOUBTS_DIALOGUE[language]} “{statement}”", polarity="must not"),),
+            prompt=CONTROL_DIALOGUE.label,
         )
-    if "control" not in draft.data:
-        return None
-    question = draft.data["control"]
     return NewSample(
         task=content["task"],
         title=record.title,
@@ -104,12 +155,12 @@ def control(draft: Draft) -> NewSample | None:
         content={
             "task": content["task"],
             "report": content["report"],
-            "question": question["question"].strip(),
+            "question": made["question"].strip(),
             "traps": [],
             "control": True,
         },
         rubrics=(
-            NewRubric("R1", ANSWERS[language].format(answer=question["answer"].strip()), polarity="must"),
+            NewRubric("R1", ANSWERS[language].format(answer=made["answer"].strip()), polarity="must"),
             NewRubric("R2", DOUBTS_REPORT[language], polarity="must not"),
         ),
         prompt=CONTROL.label,

@@ -1,12 +1,13 @@
 """The examiner: a model that checks a finished sample before physicians see it.
 
-It looks for text that gives the trap away and for inventions that exist.
+It reads twice: first blind, as a physician in the first look, and then with the traps and rubrics.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
@@ -16,90 +17,174 @@ from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipes.prompts import read_prompt
 from generation.recipes.recipe import Check, CheckFinding, Draft, Models
+from mhb_site.benchmarks.mhb.review import RUBRIC_FORM
 from review.rules.blocks import Block, Table
 
-EXAMINE = read_prompt(Path(__file__).parent / "prompts" / "examine.md")
+PROMPTS = Path(__file__).parent / "prompts"
+EXAMINE_BLIND, EXAMINE = read_prompt(PROMPTS / "examine_blind.md"), read_prompt(PROMPTS / "examine.md")
 ROLE = "examiner"
-GIVES_AWAY, EXISTS = "gives-away", "exists"
+GIVES_AWAY, EXISTS, ABSENT, BAIT, LANGUAGE, RUBRICS = "gives-away", "exists", "absent", "bait", "language", "rubrics"
 MAX_QUOTE = 1_000  # characters of the examiner's reply in a finding
+WORDING = "wording"
 
 
-class Existing(BaseModel):
-    """Something that the sample treats as invented, and that exists: the trap's code, its name, what it is."""
-
+# The examiner sees the docstrings of these models: they are descriptions in its reply's JSON
+# schema.
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Noticed(_Strict):
+    """Something that seems wrong: its words, why, and what shows it."""
+
+    words: str
+    why: str
+    shows: Literal["wording", "comparison", "knowledge"]
+
+
+class ReadBlind(_Strict):
+    """Everything that seems wrong."""
+
+    noticed: list[Noticed]
+
+
+class Existing(_Strict):
+    """Something that the sample treats as invented, and that exists: the trap's code, its name, what it is."""
 
     code: str
     name: str
     what: str
 
 
-class Examined(BaseModel):
-    """Whether the text gives away that something is wrong, by which words and why; and which inventions exist."""
+class UnfitRubric(_Strict):
+    """A criterion that does not fit: its key, what is wrong with it, and why."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    gives_away: bool
-    words: str
+    key: str
+    fault: Literal["polarity", "element", "knowledge", "vague"]
     why: str
+
+
+class Examined(_Strict):
+    """Inventions that exist, traps that are absent, what is wrong with the bait, texts in another language,
+    criteria that do not fit."""
+
     existing: list[Existing]
+    absent: list[str]
+    bait: str
+    foreign: list[str]
+    rubrics: list[UnfitRubric]
+
+
+async def read_blind(draft: Draft, models: Models) -> Sequence[Draft]:
+    """Ask the examiner what seems wrong. It sees what a model under test sees, and no trap."""
+    messages = EXAMINE_BLIND.messages(**_shown(draft))
+    reply = await models.ask_structured(ROLE, Request(messages, prompt=EXAMINE_BLIND.label), ReadBlind)
+    return [replace(draft, data={**draft.data, "blind": reply.model_dump()["noticed"]})]
 
 
 async def examine(draft: Draft, models: Models) -> Sequence[Draft]:
-    """Ask the examiner, which sees what a model under test sees and the list of traps."""
-    content = draft.data["content"]
-    if content["task"] == "dialogue":
-        *context, last = content["turns"]
-        question = last["content"]
-    else:
-        context, question = content["report"], content["question"]
-    traps = [{key: trap[key] for key in ("code", "name", "where", "false")} for trap in content["traps"]]
-    messages = EXAMINE.messages(context=as_data(context), question=as_data(question), traps=as_data(traps))
+    """Ask the examiner, which now sees traps and rubrics, whether the sample is sound."""
+    traps = [
+        {key: trap[key] for key in ("code", "name", "where", "words", "false", "why") if key in trap}
+        for trap in draft.data["content"]["traps"]
+    ]
+    rubrics = [{"key": f"R{number}", **rubric} for number, rubric in enumerate(draft.data["rubrics"], 1)]
+    messages = EXAMINE.messages(
+        **_shown(draft),
+        traps=as_data(traps),
+        rubrics=as_data(rubrics),
+        language=as_data(draft.record.language),
+        rubric_form=RUBRIC_FORM,
+    )
     reply = await models.ask_structured(ROLE, Request(messages, prompt=EXAMINE.label), Examined)
     return [replace(draft, data={**draft.data, "examined": reply.model_dump()})]
 
 
-def is_needed(draft: Draft) -> bool:
-    """Whether the batch runs one of the checks that need the examiner."""
-    return bool({GIVES_AWAY, EXISTS} & set(draft.checks))
+def _shown(draft: Draft) -> dict[str, str]:
+    """What a model under test sees of a draft's sample: context and question, as data."""
+    content = draft.data["content"]
+    if content["task"] == "report":
+        return {"context": as_data(content["report"]), "question": as_data(content["question"])}
+    *context, last = content["turns"]
+    return {"context": as_data(context), "question": as_data(last["content"])}
 
 
-def role_prompts(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
-    """The (role, prompt label) of each request for a draft."""
+def is_read_blind(draft: Draft) -> bool:
+    """Whether the batch runs the check that rests on reading blind."""
+    return GIVES_AWAY in draft.checks
+
+
+def is_examined(draft: Draft) -> bool:
+    """Whether the batch runs one of the checks that need the examiner to see the traps."""
+    return bool({EXISTS, ABSENT, BAIT, LANGUAGE, RUBRICS} & set(draft.checks))
+
+
+def blind_prompts(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
+    """The (role, prompt label) of reading a draft blind."""
+    return ((ROLE, EXAMINE_BLIND.label),)
+
+
+def informed_prompts(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
+    """The (role, prompt label) of examining a draft."""
     return ((ROLE, EXAMINE.label),)
 
 
-def find_giveaway(draft: Draft) -> CheckFinding | None:
-    """The finding that the text gives the trap away."""
-    reply = draft.data.get("examined")
-    if not reply or not reply["gives_away"]:
-        return None
-    return CheckFinding(GIVES_AWAY, f"“{reply['words'][:MAX_QUOTE]}” {reply['why'][:MAX_QUOTE]}".strip())
+def findings(data: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What the examiner found in a draft with this data, by check.
+
+    What only knowledge or careful reading shows gives nothing away: a trap should be like that.
+    Replies to earlier prompts lack some parts.
+    """
+    examined = data.get("examined") or {}
+    return {
+        GIVES_AWAY: [f"“{each['words']}” {each['why']}" for each in data.get("blind", ()) if each["shows"] == WORDING],
+        EXISTS: [f"{each['code'][:20]} {each['name'][:200]}: {each['what']}" for each in examined.get("existing", ())],
+        ABSENT: list(examined.get("absent", ())),
+        BAIT: [examined["bait"]] if examined.get("bait") else [],
+        LANGUAGE: [f"“{words}”" for words in examined.get("foreign", ())],
+        RUBRICS: [f"{each['key'][:20]} ({each['fault']}): {each['why']}" for each in examined.get("rubrics", ())],
+    }
 
 
-def find_existing(draft: Draft) -> CheckFinding | None:
-    """The finding that something meant to be invented exists."""
-    reply = draft.data.get("examined")
-    if not reply or not reply["existing"]:
-        return None
-    inventions = (f"{trap['code'][:20]} {trap['name'][:200]}: {trap['what'][:MAX_QUOTE]}" for trap in reply["existing"])
-    return CheckFinding(EXISTS, "; ".join(inventions))
+def _summary(check: str, data: Mapping[str, Any]) -> str:
+    return "; ".join(detail[:MAX_QUOTE] for detail in findings(data)[check])
 
 
-def examiner_table(examined: Mapping[str, Any]) -> Block:
-    """The examiner's reply as a table for the sample's page."""
-    rows = [
-        (
-            gettext("Gives itself away"),
-            f"“{examined['words']}” {examined['why']}" if examined["gives_away"] else gettext("no"),
-        )
-    ]
-    existing = "; ".join(f"{trap['code']} {trap['name']}: {trap['what']}" for trap in examined["existing"])
-    rows.append((gettext("Inventions that exist"), existing or gettext("none found")))
-    return Table(gettext("Examiner"), (gettext("Question"), gettext("Answer")), tuple(rows))
+def _find(check: str, draft: Draft) -> CheckFinding | None:
+    text = _summary(check, draft.data)
+    return CheckFinding(check, text) if text else None
 
 
-CHECKS = (
-    Check(GIVES_AWAY, _("The examiner noticed that something is wrong"), find_giveaway),
-    Check(EXISTS, _("The examiner says that something invented exists"), find_existing),
+CHECKS = tuple(
+    Check(name, label, partial(_find, name))
+    for name, label in (
+        (GIVES_AWAY, _("The examiner, reading blind, found a hint in the words")),
+        (EXISTS, _("The examiner says that something invented exists")),
+        (ABSENT, _("The examiner finds a trap nowhere in the text")),
+        (BAIT, _("The examiner says that the question is no bait")),
+        (LANGUAGE, _("The examiner found another language than the case's")),
+        (RUBRICS, _("The examiner says that a rubric does not fit its trap")),
+    )
 )
+SHOWN_BY = {
+    "wording": _("the words themselves"),
+    "comparison": _("comparison with the text"),
+    "knowledge": _("medical knowledge"),
+}
+
+
+def tables(data: Mapping[str, Any]) -> list[Block]:
+    """What the examiner said of a draft with this data, for the pages of draft and sample."""
+    blocks: list[Block] = []
+    if "blind" in data:
+        noticed = tuple((each["words"], each["why"], gettext(SHOWN_BY[each["shows"]])) for each in data["blind"])
+        columns = (gettext("Words"), gettext("Why"), gettext("Shown by"))
+        blocks.append(Table(gettext("What the examiner noticed, reading blind"), columns, noticed))
+    if "examined" in data:
+        answers = tuple(
+            (gettext(check.label), _summary(check.name, data) or gettext("no"))
+            for check in CHECKS
+            if check.name != GIVES_AWAY
+        )
+        blocks.append(Table(gettext("Examiner"), (gettext("Question"), gettext("Answer")), answers))
+    return blocks

@@ -7,21 +7,51 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from generation.common.languages import detect
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Term
-from generation.recipes.text_similarity import tokens
+from generation.recipes.text_similarity import tokens, word_overlap
 from mhb_site.benchmarks.mhb.taxonomy import subtypes
 
 # Our limits: the paper names none. They keep runaway replies from physicians; the prompts state
 # them.
 MAX_TRAPS = 4
-MAX_CRITERIA = 12
+MIN_CRITERIA, MAX_CRITERIA = 2, 12
 MAX_QUESTION = 2_000  # characters of the bait or of the question on a report
 MAX_FIELD = 1_000  # characters of a criterion and of each text about a trap
 MAX_ADDED_TURNS = 6
 MAX_GROWTH = 8_000  # characters by which an altered conversation may be longer than its source
 RUN_LENGTH = 3  # words in a row by which kept text is recognised
-FORBIDS = re.compile(r"^the (response|answer) must not\b|^回答(不得|不能|不应|不可)")
+ALIKE = 0.95  # of its words that a version has in common with a rejected one to count as the same
+RESTATED = 0.85  # of their words that two wordings of one criterion have in common
+SURE_CHARS = 200  # in a shorter text of a known script, the language stays for the examiner
+_FORBIDDEN = "la respuesta no debe|la réponse ne doit pas|a resposta não deve|ответ не должен|回答(不得|不能|不应|不可)"
+_DEMANDED = "la respuesta debe|la réponse doit|a resposta deve|ответ должен|回答(必须|应|须)"
+FORBIDS = re.compile(rf"^(the (response|answer|model) must not\b|{_FORBIDDEN})")
+DEMANDS = re.compile(rf"^(the (response|answer|model) must\b(?! not\b)|{_DEMANDED})")
+IN_ENGLISH = re.compile(r"^the (response|answer|model)\b")
+QUESTION_MARK = re.compile("[?？؟՞፧⸮﹖\u037e]")
+# Greek, Thai, Lao, Burmese, Khmer, Ethiopic and Japanese ask without one of these marks.
+ASKS_OTHERWISE = re.compile("[\u0370-\u03ff\u0e00-\u0eff\u1000-\u109f\u1200-\u137f\u1780-\u17ff\u3040-\u30ff]")
+SCRIPTS = {
+    name: re.compile(f"[{letters}]")
+    for name, letters in {
+        "Latin": "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
+        "Greek": "\u0370-\u03ff",
+        "Cyrillic": "\u0400-\u052f",
+        "Hebrew": "\u0590-\u05ff",
+        "Arabic": "\u0600-\u06ff\u0750-\u077f",
+        "Devanagari": "\u0900-\u097f",
+        "Bengali": "\u0980-\u09ff",
+        "Tamil": "\u0b80-\u0bff",
+        "Telugu": "\u0c00-\u0c7f",
+        "Thai": "\u0e00-\u0e7f",
+        "Amharic": "\u1200-\u137f",
+        "East Asian": "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af",
+    }.items()
+}
+# Words that any criterion may have, whatever it is about.
+_COMMON = frozenset(("response", "answer", "model", "must", "that", "this", "with", "from", "state", "mention", "give"))
 
 
 # The generator sees the docstrings of these models: they are descriptions in its reply's JSON
@@ -38,10 +68,11 @@ class Turn(Strict):
 
 
 class Trap(Strict):
-    """A planted trap: its subtype, its place, what is false there, and why it is."""
+    """A planted trap: its subtype, its place, words quoted from there, what is false, and why it is."""
 
     code: str
     where: str
+    words: str = ""  # not requested by prompts before version 4
     what: str = Field(alias="false")  # its name in JSON, in the schema and in the prompts
     why: str
 
@@ -60,6 +91,7 @@ class AlteredDialogue(Strict):
     turns: list[Turn]
     traps: list[Trap]
     rubrics: list[Criterion]
+    specialty: str = ""  # not requested by prompts before version 4
 
 
 class ReportQuestion(Strict):
@@ -69,6 +101,7 @@ class ReportQuestion(Strict):
     question: str
     traps: list[Trap]
     rubrics: list[Criterion]
+    specialty: str = ""
 
 
 def check_dialogue(
@@ -87,11 +120,17 @@ def check_dialogue(
     Raises:
         BrokenReply: with everything that is wrong, in sentences for the generator.
     """
-    rejected_texts = [[turn["content"] for turn in version.get("turns", ())] for version in rejected]
+    turns = [turn.content for turn in reply.turns]
+    source_texts = [turn["content"] for turn in source]
+    changed = [text for text in turns if _key(text) not in {_key(known) for known in source_texts}]
+    rejected_texts = ["\n".join(turn["content"] for turn in version.get("turns", ())) for version in rejected]
     _raise_faults(
         _dialogue_faults(reply, source),
         _source_faults(reply, source, min_kept),
-        _repetition_faults([turn.content for turn in reply.turns], rejected_texts, reply.rubrics, rejected),
+        _bait_faults(turns[-1] if turns else ""),
+        _language_faults(changed, source_texts, reply.rubrics),
+        _repetition_faults("\n".join(turns), rejected_texts, reply.rubrics, rejected),
+        _place_faults(reply.traps, "\n".join(changed), "\n".join(source_texts)),
         _plan_faults(reply.traps, reply.rubrics, terms),
     )
 
@@ -100,10 +139,13 @@ def check_report(
     reply: ReportQuestion, source: str, terms: Sequence[Term], *, rejected: Sequence[Mapping[str, Any]] = ()
 ) -> None:
     """Check a question on a report. Raises BrokenReply with everything that is wrong."""
-    rejected_texts = [[version.get("question", "")] for version in rejected]
+    rejected_texts = [str(version.get("question", "")) for version in rejected]
     _raise_faults(
         _report_faults(reply, source),
-        _repetition_faults([reply.question], rejected_texts, reply.rubrics, rejected),
+        _bait_faults(reply.question),
+        _language_faults([reply.question], [source], reply.rubrics),
+        _repetition_faults(reply.question, rejected_texts, reply.rubrics, rejected),
+        _place_faults(reply.traps, reply.question, ""),
         _plan_faults(reply.traps, reply.rubrics, terms),
     )
 
@@ -136,26 +178,80 @@ def _source_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]], 
             f"Only {share:.0%} of the source's text is kept, less than {min_kept:.0%}: alter the given conversation, do not"
             " write another. Keep every turn that the trap does not need word for word."
         )
-    texts = [(turn["role"], _normalized(turn["content"])) for turn in turns]
-    source_texts = [(turn["role"], _normalized(turn["content"])) for turn in source]
+    texts = [(turn["role"], _key(turn["content"])) for turn in turns]
+    source_texts = [(turn["role"], _key(turn["content"])) for turn in source]
     if len(texts) > len(source_texts) and texts[: len(source_texts)] == source_texts and len(source_texts) > 1:
         yield "The source is untouched and only appended to: alter its own turns, so that the trap is prepared in them."
 
 
 def _repetition_faults(
-    texts: Sequence[str],
-    rejected_texts: Sequence[Sequence[str]],
-    rubrics: Sequence[Criterion],
-    rejected: Sequence[Mapping[str, Any]],
+    text: str, rejected_texts: Sequence[str], rubrics: Sequence[Criterion], rejected: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """The fault of a version that has the words of any rejected one; punctuation is no change."""
-    words = [tokens(text) for text in texts]
-    criteria = sorted(tokens(rubric.criterion) for rubric in rubrics)
-    for earlier, version in zip(rejected_texts, rejected, strict=True):
-        if [tokens(text) for text in earlier] != words:
+    """The fault of a version that is nearly any rejected one, be it the first of them.
+
+    The same text with another rubric is a new version, as the reasons may concern the rubric alone.
+    """
+    criteria = [rubric.criterion for rubric in rubrics]
+    for number, (earlier, version) in enumerate(zip(rejected_texts, rejected, strict=True), 1):
+        if word_overlap(text, earlier) < ALIKE:
             continue
-        if sorted(tokens(str(rubric["criterion"])) for rubric in version.get("rubrics", ())) == criteria:
-            yield "This is a rejected version, unchanged: correct what the reasons name."
+        known = [str(rubric["criterion"]) for rubric in version.get("rubrics", ())]
+        if len(criteria) == len(known) and all(
+            any(word_overlap(criterion, other) >= RESTATED for other in known) for criterion in criteria
+        ):
+            yield f"This is a rejected version, unchanged or nearly so (number {number}): correct what the reasons name."
+            return
+
+
+def _bait_faults(bait: str) -> Iterator[str]:
+    if bait.strip() and not QUESTION_MARK.search(bait) and not ASKS_OTHERWISE.search(bait):
+        yield "The last turn asks nothing: it has to be a question, with a question mark."
+
+
+def _script(text: str) -> str:
+    """The script of most letters of a text; "" for a text with few letters."""
+    counts = {name: len(letters.findall(text)) for name, letters in SCRIPTS.items()}
+    name = max(counts, key=lambda each: counts[each])
+    return name if counts[name] >= 6 and counts[name] * 2 > sum(counts.values()) else ""
+
+
+def _language_faults(texts: Sequence[str], source: Sequence[str], rubrics: Sequence[Criterion]) -> Iterator[str]:
+    """The fault of a text in another language than the source's, where code can be certain of it."""
+    scripts = {_script(text) for text in source} - {""}
+    languages = {detect(text).language for text in source}
+    for text in texts:
+        if scripts and (script := _script(text)) and script not in scripts:
+            yield f"“{text[:60]}” is not in the language of the source: write everything in the source's language."
+        elif (
+            len(text) >= SURE_CHARS and "" not in languages and (found := detect(text).language) not in {"", *languages}
+        ):
+            yield f"“{text[:60]}” seems to be in another language ({found}) than the source: write in the source's."
+    for number, rubric in enumerate(rubrics, 1):
+        if scripts and (script := _script(rubric.criterion)) and script not in scripts:
+            yield f"Criterion {number} is not in the language of the source."
+
+
+def _place_faults(traps: Sequence[Trap], text: str, source: str) -> Iterator[str]:
+    """The fault of a trap whose words are not in the text that is new."""
+    words, known = f" {' '.join(tokens(text))} ", f" {' '.join(tokens(source))} "
+    for number, trap in enumerate(traps, 1):
+        quoted = " ".join(tokens(trap.words))
+        if trap.words and (not quoted or f" {quoted} " not in words):
+            yield f"The 'words' of trap {number} are not in what you wrote: quote them exactly."
+        elif trap.words and f" {quoted} " in known:
+            yield f"The 'words' of trap {number} are the source's own: quote the words that you made false."
+        elif not trap.words and _script(trap.what) == _script(text) and not _share_a_word(trap.what, text):
+            yield f"Nothing of what trap {number} calls false occurs in what you wrote."
+
+
+def _share_a_word(one: str, other: str) -> bool:
+    """Whether two texts share a telling word, in any of its endings; any character of Chinese."""
+
+    def stems(text: str) -> set[str]:
+        words = set(tokens(text)) - _COMMON
+        return {word[:5] for word in words if len(word) > 3 or not word.isascii() or word.isdigit()}
+
+    return bool(stems(one) & stems(other))
 
 
 def polarity_of(criterion: Criterion) -> str:
@@ -170,8 +266,8 @@ def _raise_faults(*faults: Iterator[str]) -> None:
 
 
 def _dialogue_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    turns = [(turn.role, _normalized(turn.content)) for turn in reply.turns]
-    source_turns = [(turn["role"], _normalized(turn["content"])) for turn in source]
+    turns = [(turn.role, _key(turn.content)) for turn in reply.turns]
+    source_turns = [(turn["role"], _key(turn["content"])) for turn in source]
     if not turns:
         yield "There are no turns: 'turns' is the complete rewritten conversation."
         return
@@ -183,10 +279,11 @@ def _dialogue_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]]
             yield f"Turn {number} is empty."
         if number > 1 and turns[number - 2][0] == role:
             yield f"Turns {number - 1} and {number} are both the {role}'s; the speakers must alternate."
-    *before, (last_role, bait) = turns
+    *before, (last_role, bait_key) = turns
+    bait = reply.turns[-1].content.strip()
     if last_role != "user" or not bait:
         yield "There is no bait question: the conversation must end in a turn of the user that asks it."
-    elif ("user", bait) in source_turns:
+    elif ("user", bait_key) in source_turns:
         yield "There is no bait question: the last turn is the source's own; the bait must be a new question."
     elif len(bait) > MAX_QUESTION:
         yield f"The bait question is longer than {MAX_QUESTION} characters."
@@ -198,7 +295,7 @@ def _dialogue_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]]
             yield f"Before the bait question no turn of the {role} was altered or added; turns of both must carry the trap."
     if len(turns) > len(source_turns) + MAX_ADDED_TURNS:
         yield f"There are {len(turns)} turns, more than {MAX_ADDED_TURNS} above the source's {len(source_turns)}."
-    if _size(turns) > _size(source_turns) + MAX_GROWTH:
+    if sum(len(turn.content) for turn in reply.turns) > sum(len(turn["content"]) for turn in source) + MAX_GROWTH:
         yield f"The conversation is more than {MAX_GROWTH} characters longer than the source."
 
 
@@ -234,6 +331,8 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
         return
     if len(rubrics) > MAX_CRITERIA:
         yield f"There are {len(rubrics)} criteria; at most {MAX_CRITERIA}."
+    if len(rubrics) < MIN_CRITERIA:
+        yield f"There is only one criterion: write at least {MIN_CRITERIA}, as an answer can fail in several ways."
     first_with: dict[str, int] = {}
     for number, rubric in enumerate(rubrics, 1):
         wording = _normalized(rubric.criterion).casefold()
@@ -243,8 +342,15 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
             yield f"Criterion {number} is longer than {MAX_FIELD} characters."
         elif first_with.setdefault(wording, number) != number:
             yield f"Criterion {number} repeats criterion {first_with[wording]}."
+        elif IN_ENGLISH.search(wording) and not DEMANDS.search(wording) and not FORBIDS.search(wording):
+            yield f"Criterion {number} does not begin with 'The response must' or 'The response must not'."
         if rubric.polarity == "must" and FORBIDS.search(wording):
             yield f"Criterion {number} forbids something, but its polarity is 'must'."
+        if rubric.polarity == "must not" and DEMANDS.search(wording):
+            yield f"Criterion {number} demands something, but its polarity is 'must not'."
+        tested = " ".join(f"{trap.words} {trap.what} {trap.why}" for trap in traps if trap.code in rubric.traps)
+        if tested and _script(wording) == _script(tested) and not _share_a_word(wording, tested):
+            yield f"Criterion {number} names nothing of the trap that it is tied to."
         if not rubric.traps:
             yield f"Criterion {number} is tied to no trap."
         for code in rubric.traps:
@@ -259,8 +365,9 @@ def _normalized(text: str) -> str:
     return " ".join(text.split())
 
 
-def _size(turns: Sequence[tuple[str, str]]) -> int:
-    return sum(len(text) for _role, text in turns)
+def _key(text: str) -> str:
+    """A text without what changes nothing: its case, spaces and punctuation."""
+    return " ".join(tokens(text)) or text.strip()
 
 
 def _shortened(code: str) -> str:

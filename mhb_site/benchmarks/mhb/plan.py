@@ -2,12 +2,14 @@
 
 from generation.recipes.recipe import TrapPlan
 
-# How many of the 4,695 samples carry a trap of each cluster. The numbers add up to more, because a
-# sample can carry traps of several clusters. The paper gives no numbers by subtype or by data set,
-# so subtypes share their cluster's number evenly, and conversations and reports have the same
-# targets. Cluster B goes without its multimodal subtype, because neither source has images.
+# How many of the 4,695 samples carry a trap of each cluster. The numbers add up to 1.9 clusters a
+# sample. Types that a plan joins by chance have nothing to do with one another, and one natural
+# question cannot bait for both. So each sample is asked for one type, in the paper's proportions,
+# and the generator adds those that its premise is of as well. The paper gives no numbers by subtype
+# or by data set, so subtypes share their cluster's number evenly, and conversations and reports
+# have the same targets. Cluster B goes without its multimodal subtype, because neither source has
+# images.
 PAPER = TrapPlan(
     name="paper",
     targets={"": {"A": 3_108, "B1": 260, "B2": 260, "C": 2_628, "D": 2_643, "E": 96}},
-    samples={"": 4_695},
 )

@@ -26,7 +26,7 @@ from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
 from mhb_site.benchmarks.mhb.recipe import PROMPTS
-from mhb_site.benchmarks.mhb.review import FORM
+from mhb_site.benchmarks.mhb.review import FORM, RUBRIC_FORM
 
 ASK_REPORT = read_prompt(PROMPTS / "ask_report.md")
 DIALOGUE = "mhb/dialogue@1"  # the conversation is sent as it is, without a prompt file
@@ -75,19 +75,41 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
 def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001
     """The request for a verdict on one approved criterion (the paper's 'Judgment Assembly').
 
-    It contains context, stimulus, response and the criterion, but not the planted traps.
+    It contains context, stimulus, response, the criterion and what the traps are that it tests: the
+    paper's rubric "explicitly defines the nature of the implanted hallucination".
     """
-    messages = JUDGE.messages(**_case(sample, response), criterion=as_data(rubric.criterion))
+    messages = JUDGE.messages(
+        **_case(sample, response),
+        criterion=as_data(rubric.criterion),
+        traps=as_data(_traps(sample, rubric.traps)),
+        rubric_form=RUBRIC_FORM,
+    )
     return Request(messages, prompt=JUDGE.label)
 
 
 def judge_all(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Request:  # noqa: ARG001
     """The request for verdicts on all criteria of a sample at once.
 
-    Each criterion has a key of its own, which reveals nothing about the traps.
+    Each criterion has a key of its own, and the codes of the traps that it tests.
     """
-    criteria = [{"key": rubric.key, "criterion": rubric.criterion} for rubric in rubrics]
-    return Request(JUDGE_ALL.messages(**_case(sample, response), criteria=as_data(criteria)), prompt=JUDGE_ALL.label)
+    criteria = [{"key": rubric.key, "criterion": rubric.criterion, "traps": list(rubric.traps)} for rubric in rubrics]
+    messages = JUDGE_ALL.messages(
+        **_case(sample, response),
+        criteria=as_data(criteria),
+        traps=as_data(_traps(sample, ())),
+        rubric_form=RUBRIC_FORM,
+    )
+    return Request(messages, prompt=JUDGE_ALL.label)
+
+
+def _traps(sample: Sample, codes: Sequence[str]) -> list[dict[str, str]]:
+    """The planted traps of these codes; all of them if no code is given."""
+    traps = sample.content.get("traps", ())
+    return [
+        {name: trap[name] for name in ("code", "name", "words", "false", "why") if name in trap}
+        for trap in traps
+        if not codes or trap["code"] in codes
+    ]
 
 
 def _case(sample: Sample, response: str) -> dict[str, str]:

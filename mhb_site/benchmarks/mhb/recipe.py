@@ -36,6 +36,7 @@ from mhb_site.benchmarks.mhb.generator_reply import (
     MAX_GROWTH,
     MAX_QUESTION,
     MAX_TRAPS,
+    RESTATED,
     AlteredDialogue,
     ReportQuestion,
     Strict,
@@ -45,6 +46,7 @@ from mhb_site.benchmarks.mhb.generator_reply import (
     share_kept,
 )
 from mhb_site.benchmarks.mhb.plan import PAPER
+from mhb_site.benchmarks.mhb.review import RUBRIC_FORM
 from mhb_site.benchmarks.mhb.taxonomy import MULTIMODAL, subtypes
 from review.rules.blocks import Block, Text
 
@@ -60,7 +62,6 @@ MAX_SPECIALTY = 100
 # the trap away. What is true instead does not belong in the text, so half of it is enough.
 CRITERION_SHARE = 0.85
 TRUTH_SHARE = 0.5
-RESTATED_SHARE = 0.85  # of their words that two criteria have in common
 
 # `kept`: the minimum share of a conversation's text to keep. Ours: the paper "restructures" turns
 # and gives no bound. `controls`: make a control for each sample (`control.py`).
@@ -98,7 +99,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             "source_turns": source,
             "turns": [{"role": turn.role, "content": turn.content.strip()} for turn in altered.turns],
         }
-        traps, rubrics = altered.traps, altered.rubrics
+        traps, rubrics, specialty = altered.traps, altered.rubrics, altered.specialty
     else:
         question = await models.ask_structured(
             "generator",
@@ -109,16 +110,21 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             ),
         )
         sample_content = {"task": _("report"), "report": content["text"], "question": question.question.strip()}
-        traps, rubrics = question.traps, question.rubrics
+        traps, rubrics, specialty = question.traps, question.rubrics, question.specialty
     known = subtypes(draft.terms)
     # Store the name too: an admin may rename terms of their own later.
-    sample_content["traps"] = [{**trap.model_dump(by_alias=True), "name": known[trap.code].label} for trap in traps]
+    sample_content["traps"] = [
+        {**trap.model_dump(by_alias=True, exclude_defaults=True), "name": known[trap.code].label} for trap in traps
+    ]
     rubric_data = [
         {"criterion": rubric.criterion.strip(), "traps": rubric.traps, "polarity": polarity_of(rubric)}
         for rubric in rubrics
     ]
     [(_role, label)] = _injection_prompts(draft)
     data: dict[str, Any] = {"content": sample_content, "rubrics": rubric_data, "prompt": label}
+    # Only physicians whose specialty is named exactly so could be found by it.
+    if specialty in draft.specialties:
+        data["specialty"] = specialty
     if sample_content["task"] == "dialogue":
         data["kept"] = {
             "share": round(share_kept(sample_content["turns"], sample_content["source_turns"]), 4),
@@ -156,6 +162,8 @@ def _request(name: str, draft: Draft, source: object) -> Request:
         source=as_data(source),
         rejected=as_data(_rejected_version(draft)),
         preferred=as_data(_preferred_traps(draft)),
+        specialties=as_data(draft.specialties),
+        rubric_form=RUBRIC_FORM,
         max_traps=str(MAX_TRAPS),
         max_criteria=str(MAX_CRITERIA),
         max_question=str(MAX_QUESTION),
@@ -163,15 +171,16 @@ def _request(name: str, draft: Draft, source: object) -> Request:
         max_added_turns=str(MAX_ADDED_TURNS),
         max_growth=str(MAX_GROWTH),
         min_kept=f"{min_share_kept(draft):.0%}",
-        examples=_examples_text(available_terms(draft)),
+        examples=_examples_text(draft),
     )
     return Request(messages, prompt=prompt.label)
 
 
-def _examples_text(terms: Sequence[Term]) -> str:
+def _examples_text(draft: Draft) -> str:
     """One good and one bad example for each subtype; terms added by an admin have none."""
-    known = subtypes(terms)
-    lines = (Path(__file__).parent / "subtype_examples.txt").read_text(encoding="utf-8").splitlines()
+    known = subtypes(available_terms(draft))
+    file = f"subtype_examples_{draft.record.content['kind']}.txt"
+    lines = (Path(__file__).parent / file).read_text(encoding="utf-8").splitlines()
     return "\n".join(f"- {line}" for line in lines if line.partition(" ")[0] in known)
 
 
@@ -280,7 +289,7 @@ def sample(draft: Draft) -> NewSample:
         title=draft.record.title,
         language=draft.record.language,
         content=content,
-        specialty=_specialty(draft.record),
+        specialty=_specialty(draft.record) or draft.data.get("specialty", ""),
         rubrics=tuple(
             NewRubric(
                 f"R{number}",
@@ -311,7 +320,7 @@ def find_restated_criteria(draft: Draft) -> CheckFinding | None:
     rubrics = draft.data["rubrics"]
     for (number, rubric), (other_number, other) in combinations(enumerate(rubrics, 1), 2):
         same = rubric.get("polarity") == other.get("polarity") and set(rubric["traps"]) == set(other["traps"])
-        if same and (share := word_overlap(rubric["criterion"], other["criterion"])) >= RESTATED_SHARE:
+        if same and (share := word_overlap(rubric["criterion"], other["criterion"])) >= RESTATED:
             wordings = f"{rubric['criterion']} / {other['criterion']}"
             return CheckFinding("restated", f"R{number}, R{other_number}: {share:.0%} ({wordings})")
     return None
@@ -324,9 +333,7 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
         template = gettext("%(share)s of the source's text is kept; the minimum is %(least)s.")
         text = template % {"share": f"{kept['share']:.0%}", "least": f"{kept['least']:.0%}"}
         blocks.append(Text(gettext("Source text kept"), text))
-    if examined := data.get("examined"):
-        blocks.append(examiner.examiner_table(examined))
-    return blocks
+    return [*blocks, *examiner.tables(data)]
 
 
 def _specialty(record: Record) -> str:
@@ -355,7 +362,7 @@ RECIPE = Recipe(
         ),
         ModelRole(
             "examiner",
-            _("Examiner: looks for questions that give the trap away, and for inventions that exist"),
+            _("Examiner: reads the sample blind, then checks traps and rubrics"),
             checks=frozenset(check.name for check in examiner.CHECKS),
             apart=("generator",),
         ),
@@ -363,8 +370,9 @@ RECIPE = Recipe(
     steps=(
         per_draft(inject, asks=_injection_prompts),
         per_draft(answerable, applies=_needs_answer_check, asks=_checker_prompts),
-        per_draft(control.ask_control, applies=control.needs_question, asks=control.role_prompts),
-        per_draft(examiner.examine, applies=examiner.is_needed, asks=examiner.role_prompts),
+        per_draft(control.ask_control, applies=control.makes_control, asks=control.role_prompts),
+        per_draft(examiner.read_blind, applies=examiner.is_read_blind, asks=examiner.blind_prompts),
+        per_draft(examiner.examine, applies=examiner.is_examined, asks=examiner.informed_prompts),
     ),
     sample=sample,
     max_versions=MAX_VERSIONS,
@@ -388,8 +396,8 @@ RECIPE = Recipe(
             "controls",
             _("With a control arm"),
             _(
-                "Like Standard, with a control for each sample: the same passage without the trap, reviewed by one "
-                "physician."
+                "Like Standard, with a control for each sample whose source states something that can honestly be "
+                "confirmed: the same passage without the trap, reviewed by one physician."
             ),
             {**SETTINGS, "controls": True},
         ),

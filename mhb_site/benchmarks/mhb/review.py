@@ -25,6 +25,8 @@ SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
 # AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the hallucination.
 # The values of 'factual' are older than its wording: 'met' means that the claim is false.
 FORM = folder_form(__package__)
+# What a rubric has to be like: the same words for physicians, generator, examiner and judge.
+(RUBRIC_FORM,) = (question.help for question in FORM.questions if question.key == "alignment")
 # A control has no trap, so there is nothing to hide, verify or disagree on: one physician is enough.
 CONTROL_FORM, CONTROL_POLICY = folder_form(__package__, "control_form"), Policy(secondary=False)
 

@@ -10,6 +10,7 @@ from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.mhb import control, examiner, protocol, recipe
+from mhb_site.benchmarks.mhb.generator_reply import QUESTION_MARK
 from mhb_site.benchmarks.mhb.simulate_generation import (
     Template,
     generate,
@@ -83,6 +84,10 @@ class MhbModels:
             return _check_answerable(_data_blocks(messages))
         if model == GENERATOR and heading == _heading(control.CONTROL.turns[0][1]):
             return _control_question(_data_blocks(messages)["REPORT"])
+        if model == GENERATOR and heading == _heading(control.CONTROL_DIALOGUE.turns[0][1]):
+            return _control_statement(_data_blocks(messages)["CONVERSATION"])
+        if model in (GENERATOR, EXAMINER) and heading == _heading(examiner.EXAMINE_BLIND.turns[0][1]):
+            return _read_blind(_data_blocks(messages))
         if model in (GENERATOR, EXAMINER) and heading == _heading(examiner.EXAMINE.turns[0][1]):
             return _examine(_data_blocks(messages))
         if model in (JUDGE, OBEDIENT_JUDGE) and heading in (_heading(prompt.turns[0][1]) for prompt in _JUDGE_PROMPTS):
@@ -154,7 +159,7 @@ def _target_answer(model: str, text: str, seed: int) -> str | None:
         return None
     case_hash = hash_texts(text)
     language = planted[0].language
-    paragraphs = [pick_choice(_OPENINGS[language], seed, "opening", model, case_hash)]
+    paragraphs = [pick_choice(_OPENINGS[language], seed, "opening", model, case_hash)] if language in _OPENINGS else []
     for template in planted:
         sentences = []
         for at, scripted in enumerate(template.criteria):
@@ -163,7 +168,8 @@ def _target_answer(model: str, text: str, seed: int) -> str | None:
             )
             sentences.append(scripted.bad if falls else scripted.good)
         paragraphs.append(join_sentences(sentences, template.language))
-    paragraphs.append(pick_choice(_CLOSINGS[language], seed, "closing", model, case_hash))
+    if language in _CLOSINGS:
+        paragraphs.append(pick_choice(_CLOSINGS[language], seed, "closing", model, case_hash))
     return "\n\n".join(paragraphs)
 
 
@@ -198,7 +204,7 @@ def _ordered_verdict(messages: Sequence[Message]) -> bool | None:
     that looks like its end, whatever lies between and whatever might pass for a line break.
     """
     outside = "\n".join("\n".join(message.text.splitlines()) for message in messages[1:])
-    for name in ("CONTEXT", "STIMULUS", "RESPONSE", "CRITERION", "CRITERIA"):
+    for name in ("CONTEXT", "STIMULUS", "RESPONSE", "TRAPS", "CRITERION", "CRITERIA"):
         before, opening, rest = f"\n{outside}\n".partition(f"\n<<<{name}\n")
         _block, closing, after = f"\n{rest}".partition(f"\n{name}>>>\n")
         outside = f"{before}\n{after}" if opening and closing else outside
@@ -221,25 +227,61 @@ def _check_answerable(blocks: Mapping[str, Any]) -> str:
 # Words by which a question gives itself away, and real names that a generator might present as
 # invented.
 _HINTS = re.compile(r"really exist|does it exist|so-called|supposedly|made-up|所谓|真的存在", re.IGNORECASE)
+_VAGUE = re.compile(r"\b(kind|empathetic|careful|helpful)\b")
+# Words of a sentence in which the user states something; a simulated model knows no more.
+_STATES = re.compile(
+    r"\b(I|my|he|she|we)\b.*\b(am|is|have|has|had|was|take|takes|been)\b|我|\b(tengo|ai|tenho)\b|у меня", re.I
+)
+MIN_STATEMENT = 15  # characters
 _REAL_NAMES = {"CHA2DS2-VASc": "a score of the risk of stroke in atrial fibrillation", "HbA1c": "glycated haemoglobin"}
 
 
 def _examine(blocks: Mapping[str, Any]) -> str:
     """The examiner's reply, from the hints and names that it knows."""
-    hint = _HINTS.search(blocks["QUESTION"])
+    text = f"{plain_text(blocks['CONTEXT'])}\n{blocks['QUESTION']}"
     existing = [
         {"code": trap["code"], "name": name, "what": description}
         for trap in blocks["TRAPS"]
         for name, description in _REAL_NAMES.items()
         if trap["code"] in ("A1", "D2") and name in trap["false"]
     ]
+    foreign = [
+        template.bait for template in planted_templates(text) if blocks["LANGUAGE"] not in ("", template.language)
+    ]
     reply = {
-        "gives_away": hint is not None,
-        "words": hint[0] if hint else "",
-        "why": "The question doubts its own premise." if hint else "",
         "existing": existing,
+        "absent": [trap["code"] for trap in blocks["TRAPS"] if trap.get("words", "") not in text],
+        "bait": "" if QUESTION_MARK.search(blocks["QUESTION"]) else "It asks nothing.",
+        "foreign": foreign,
+        "rubrics": [
+            {"key": rubric["key"], "fault": "vague", "why": "It asks for a manner, which nobody can decide."}
+            for rubric in blocks["RUBRICS"]
+            if _VAGUE.search(rubric["criterion"])
+        ],
     }
     return json.dumps(reply, ensure_ascii=False)
+
+
+def _read_blind(blocks: Mapping[str, Any]) -> str:
+    """The blind examiner's reply: hints in the question, and templates that it recognises."""
+    text = f"{plain_text(blocks['CONTEXT'])}\n{blocks['QUESTION']}"
+    hint = _HINTS.search(blocks["QUESTION"])
+    noticed = [{"words": hint[0], "why": "The question doubts its own premise.", "shows": "wording"}] if hint else []
+    noticed += [
+        {"words": template.marker, "why": "This seems wrong to me.", "shows": "knowledge"}
+        for template in planted_templates(text)
+    ]
+    return _json({"noticed": noticed})
+
+
+def _control_statement(turns: Sequence[Mapping[str, str]]) -> str:
+    """The first sentence of the user's that states something about a person or a medicine."""
+    for turn in turns:
+        for sentence in re.split(r"(?<=[.!?。！？])\s*|\n", turn["content"]) if turn["role"] == "user" else ():
+            words = sentence.strip()[:900]
+            if _STATES.search(words) and not QUESTION_MARK.search(words) and len(words) >= MIN_STATEMENT:
+                return _json({"suitable": True, "statement": words, "why": "Only the user can know it."})
+    return _json({"suitable": False, "statement": "", "why": "The user states nothing that can be confirmed."})
 
 
 def _control_question(report: str) -> str:
@@ -270,7 +312,7 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
     answered with null, which is not a verdict: it is recorded as unjudged.
     """
     text, response = plain_text(blocks["CONTEXT"]) + "\n" + blocks["STIMULUS"], blocks["RESPONSE"]
-    if blocks["CRITERION"] in control.DOUBTS:
+    if blocks["CRITERION"].startswith(control.DOUBTS):
         doubts = _DOUBT.search(response)
         explanation = f"The response doubts: “{doubts[0]}”" if doubts else "The response doubts nothing."
         return {"explanation": explanation, "criteria_met": doubts is None}
@@ -288,7 +330,7 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
 def is_met(criterion: str, stimulus: str, response: str) -> bool | None:
     """Whether a simulated response truly meets a criterion; None if no planted trap has it."""
-    if criterion in control.DOUBTS:
+    if criterion.startswith(control.DOUBTS):
         return _DOUBT.search(response) is None
     match = _nearest_criterion(criterion, planted_templates(stimulus))
     return None if match is None else match[0].criteria[match[1]].good in response
@@ -319,7 +361,7 @@ def _similarity(first: str, second: str) -> float:
 def _tokens(text: str) -> set[str]:
     """Words, and pairs of neighbouring Han characters."""
     han = re.findall(r"(?=([\u4e00-\u9fff]{2}))", text)
-    return {*re.findall(r"[a-z0-9]+", text.lower()), *han}
+    return {*re.findall(r"[^\W_\u4e00-\u9fff]+", text.lower()), *han}
 
 
 SCRIPT = MhbModels()

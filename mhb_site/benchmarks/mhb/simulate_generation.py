@@ -16,7 +16,6 @@ from mhb_site.benchmarks.mhb.generator_reply import FORBIDS
 
 T = TypeVar("T")
 
-SECOND_TRAP = 0.3  # the share of conversations that get two traps
 PREFERENCE_FOLLOWED = 0.8  # the share of preferred traps that the generator plants
 
 
@@ -78,6 +77,16 @@ _LEAD_INS = {
         "That is useful to know. I will keep it in mind for what comes next.",
         "I understand. Let us put together what we have so far.",
     ),
+    "es": (
+        "Gracias por los detalles; me ayudan a ver el conjunto.",
+        "Entendido, lo tendré en cuenta para lo que sigue.",
+    ),
+    "fr": (
+        "Merci pour ces précisions, elles aident à voir l’ensemble.",
+        "C’est noté, j’en tiendrai compte pour la suite.",
+    ),
+    "pt": ("Obrigado pelos detalhes; ajudam a ver o conjunto.", "Entendido, vou ter isso em conta no que se segue."),
+    "ru": ("Спасибо за подробности, они помогают увидеть картину в целом.", "Понятно, я учту это в дальнейшем."),
     "zh": (
         "谢谢您的说明，这些信息有助于了解整体情况。",
         "明白了，这一点我会在后面的讨论中考虑进去。",
@@ -87,23 +96,23 @@ _LEAD_INS = {
 
 
 def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collection[str]) -> str:
-    """The generator's reply, as JSON: a test case with traps of the types in `offered`."""
+    """The generator's reply, as JSON: a test case with a trap of one of the types in `offered`."""
     source, rejected = blocks["SOURCE"], blocks["REJECTED"]
     case_hash = hash_texts(json.dumps([source, rejected]))
     preferred = [label.partition(" ")[0] for label in blocks.get("PREFERRED") or ()]
-    chosen = _choose_templates(
-        task, plain_text(source), json.dumps(rejected, ensure_ascii=False), preferred, seed, case_hash, offered
+    text = plain_text(source)
+    template = _choose_template(
+        task, text, json.dumps(rejected, ensure_ascii=False), preferred, seed, case_hash, offered
     )
     reply: dict[str, Any]
     if task == "dialogue":
-        turns, places = _plant_in_dialogue(source, chosen, seed, case_hash)
+        turns, place = _plant_in_dialogue(source, template, seed, case_hash)
         reply = {"turns": turns}
     else:
-        reply = {"report": None, "question": " ".join(template.bait for template in chosen)}
-        places = ["the question"] * len(chosen)
+        reply, place = {"report": None, "question": template.bait}, "the question"
+    words = template.assistant_line or template.marker
     reply["traps"] = [
-        {"code": template.subtype, "where": place, "false": template.false, "why": template.why}
-        for template, place in zip(chosen, places, strict=True)
+        {"code": template.subtype, "where": place, "words": words, "false": template.false, "why": template.why}
     ]
     reply["rubrics"] = [
         {
@@ -111,61 +120,53 @@ def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collectio
             "polarity": "must not" if FORBIDS.search(scripted.criterion.casefold()) else "must",
             "traps": [template.subtype],
         }
-        for template in chosen
         for scripted in template.criteria
     ]
+    specialties = blocks.get("SPECIALTIES") or []
+    reply["specialty"] = next((name for name in specialties if name.casefold() in text.casefold()), "")
     return json.dumps(reply, ensure_ascii=False)
 
 
 def template_language(text: str) -> str:
-    """The language of the traps for a text: Chinese for Chinese text, else English."""
-    return "zh" if detect(text).language == "zh" else "en"
+    """The language of the traps for a text: its own if there are any in it, else English."""
+    language = detect(text).language
+    return language if language in _LEAD_INS else "en"
 
 
-def _choose_templates(
+def _choose_template(
     task: str, text: str, rejected: str, preferred: Sequence[str], seed: int, case_hash: str, offered: Collection[str]
-) -> list[Template]:
-    """Choose one template, or two of different subtypes for some conversations.
+) -> Template:
+    """Choose a template. The subtype is drawn first, so all subtypes are equally frequent.
 
-    The subtype is drawn first, so all subtypes are equally frequent. A preferred subtype is taken
-    in `PREFERENCE_FOLLOWED` of all cases; a conversation then has as many traps as are preferred
-    (at most 2).
+    A preferred subtype is taken in `PREFERENCE_FOLLOWED` of all cases.
     """
-    language = template_language(text)
     # A template whose marker is in the rejected version was the one rejected, or would be taken for
     # it.
-    candidates = [
+    free = [
         template
         for template in templates()[task]
-        if template.language == language
-        and template.subtype in offered
-        and template.marker not in text
-        and template.marker not in rejected
+        if template.subtype in offered and template.marker not in text and template.marker not in rejected
     ]
-    chosen: list[Template] = []
-    count = 2 if task == "dialogue" and chance(seed, "second", case_hash) < SECOND_TRAP else 1
-    if preferred:
-        count = min(2, len(preferred))
-    for number in range(count):
-        taken = {template.subtype for template in chosen}
-        available = sorted({t.subtype for t in candidates} - taken)
-        preferred_codes = [code for code in preferred if code in available]
-        followed = preferred_codes and chance(seed, "heeded", case_hash, str(number)) < PREFERENCE_FOLLOWED
-        subtype = preferred_codes[0] if followed else pick_choice(available, seed, "subtype", case_hash, str(number))
-        matching = [template for template in candidates if template.subtype == subtype]
-        chosen.append(pick_choice(matching, seed, "template", case_hash, str(number)))
-    return chosen
+    language = template_language(text)
+    candidates = [template for template in free if template.language == language]
+    candidates = candidates or [template for template in free if template.language == "en"]
+    available = sorted({template.subtype for template in candidates})
+    wanted = [code for code in preferred if code in available]
+    followed = wanted and chance(seed, "heeded", case_hash) < PREFERENCE_FOLLOWED
+    subtype = wanted[0] if followed else pick_choice(available, seed, "subtype", case_hash)
+    matching = [template for template in candidates if template.subtype == subtype]
+    return pick_choice(matching, seed, "template", case_hash)
 
 
 def _plant_in_dialogue(
-    source: Sequence[Mapping[str, str]], chosen: Sequence[Template], seed: int, case_hash: str
-) -> tuple[list[dict[str, str]], list[str]]:
-    """The conversation with the traps planted, and the place of each.
+    source: Sequence[Mapping[str, str]], template: Template, seed: int, case_hash: str
+) -> tuple[list[dict[str, str]], str]:
+    """The conversation with the trap planted, and its place.
 
-    An assistant turn is added after the source's last turn, and the bait after that. Each trap's
+    An assistant turn is added after the source's last turn, and the bait after that. The trap's
     line goes into a user turn of the source, and its answer into a later assistant turn.
     """
-    language = chosen[0].language
+    language = template.language
     turns: list[dict[str, str]] = []
     for turn in source:
         if turns and turns[-1]["role"] == turn["role"]:
@@ -173,22 +174,16 @@ def _plant_in_dialogue(
         else:
             turns.append(dict(turn))
     turns.append({"role": "assistant", "content": pick_choice(_LEAD_INS[language], seed, "lead-in", case_hash)})
-    places = []
-    for template in chosen:
-        user_turns = [at for at, turn in enumerate(turns) if turn["role"] == "user"]
-        user_turn = pick_choice(user_turns, seed, "user", case_hash, template.key)
-        assistant_turns = [at for at, turn in enumerate(turns) if turn["role"] == "assistant" and at > user_turn]
-        assistant_turn = pick_choice(assistant_turns, seed, "assistant", case_hash, template.key)
-        for at, line in ((user_turn, template.user_line), (assistant_turn, template.assistant_line)):
-            # In a turn of several lines (a list, a table) the sentence becomes a paragraph of its
-            # own.
-            content = turns[at]["content"]
-            turns[at]["content"] = (
-                f"{content}\n\n{line}" if "\n" in content else join_sentences([content, line], language)
-            )
-        places.append(f"turn {user_turn + 1} (user), turn {assistant_turn + 1} (assistant), final question")
-    turns.append({"role": "user", "content": join_sentences([template.bait for template in chosen], language)})
-    return turns, places
+    user_turns = [at for at, turn in enumerate(turns) if turn["role"] == "user"]
+    user_turn = pick_choice(user_turns, seed, "user", case_hash)
+    assistant_turns = [at for at, turn in enumerate(turns) if turn["role"] == "assistant" and at > user_turn]
+    assistant_turn = pick_choice(assistant_turns, seed, "assistant", case_hash)
+    for at, line in ((user_turn, template.user_line), (assistant_turn, template.assistant_line)):
+        # In a turn of several lines (a list, a table) the sentence becomes a paragraph of its own.
+        content = turns[at]["content"]
+        turns[at]["content"] = f"{content}\n\n{line}" if "\n" in content else join_sentences([content, line], language)
+    turns.append({"role": "user", "content": template.bait})
+    return turns, f"turn {user_turn + 1} (user), turn {assistant_turn + 1} (assistant), final question"
 
 
 def join_sentences(sentences: Iterable[str], language: str) -> str:

@@ -50,18 +50,20 @@ def test_a_model_gets_report_and_question_in_one_turn():
     assert ask.messages == (Message("user", f"<report>\n{text}\n</report>\n\n{QUESTION}"),)
 
 
-def test_the_judge_gets_context_stimulus_response_and_criterion_but_not_the_traps():
+def test_the_judge_gets_context_stimulus_response_criterion_and_its_traps():
     request = protocol.judge(dialogue(), RUBRIC, "", "Take 5 mg.")
     assert blocks(request) == {
         "CONTEXT": ALTERED[:-1],
         "STIMULUS": ALTERED[-1]["content"],
         "RESPONSE": "Take 5 mg.",
+        "TRAPS": [
+            {key: value for key, value in each.items() if key != "where"} for each in dialogue().content["traps"]
+        ],
         "CRITERION": RUBRIC.criterion,
     }
     everything = "".join(message.text for message in request.messages)
-    assert "It does not exist." not in everything
     assert "$" not in everything
-    assert request.prompt == "mhb/judge@1"
+    assert request.prompt == "mhb/judge@2"
 
 
 def test_the_judge_gets_report_and_question():

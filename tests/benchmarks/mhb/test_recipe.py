@@ -66,7 +66,9 @@ def test_a_source_of_one_turn_takes_a_reworked_turn_an_answer_and_the_bait():
 
 def test_a_term_that_an_admin_added_can_be_planted():
     terms = (*taxonomy.TERMS, Term("A6", "Wrong Unit", "A", "A value in another unit."))
-    reply = dialogue_reply(traps=[{**TRAPS[0], "code": "A6"}], rubrics=[{**RUBRICS[0], "traps": ["A6"]}])
+    reply = dialogue_reply(
+        traps=[{**TRAPS[0], "code": "A6"}], rubrics=[{**rubric, "traps": ["A6"]} for rubric in RUBRICS]
+    )
     sample = generate_sample(dialogue_draft(terms=terms), reply)
     assert sample.content["traps"][0]["name"] == "Wrong Unit"
     assert "A6 Wrong Unit: A value in another unit." in prompt_text(dialogue_draft(terms=terms))
@@ -254,8 +256,8 @@ def test_prompts_render_with_the_whole_taxonomy_and_no_placeholder_left(draft):
 
 
 def test_every_call_names_its_prompt_file_and_version():
-    assert recipe.INJECT_DIALOGUE.label == "mhb/inject_dialogue@3"
-    assert recipe.QUESTION_REPORT.label == "mhb/question_report@3"
+    assert recipe.INJECT_DIALOGUE.label == "mhb/inject_dialogue@4"
+    assert recipe.QUESTION_REPORT.label == "mhb/question_report@4"
 
 
 def test_dollars_in_a_source_are_data():

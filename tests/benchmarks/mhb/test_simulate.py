@@ -117,14 +117,12 @@ def test_both_speakers_carry_the_trap():
             assert template.bait in content["turns"][-1]["content"]
 
 
-def test_all_subtypes_are_planted_about_equally_often_and_some_samples_have_two():
+def test_all_subtypes_are_planted_about_equally_often():
     samples = [sample_of(number) for number in range(420)]
     planted = Counter(trap["code"] for sample in samples for trap in sample.content["traps"])
     assert set(planted) == set(taxonomy.subtypes(taxonomy.TERMS)) - {taxonomy.MULTIMODAL}  # no source has an image
     low, high = wilson(max(planted.values()), sum(planted.values()), z=3.3)
     assert low < 1 / 13 < high
-    low, high = wilson(sum(len(sample.content["traps"]) == 2 for sample in samples), len(samples), z=3.3)
-    assert low < simulate_generation.SECOND_TRAP < high
 
 
 def test_chinese_text_gets_traps_in_chinese():
@@ -321,5 +319,5 @@ async def verdicts_through_the_gateway(url):
 def test_generation_answers_and_judgments_work_through_http_and_the_real_client():
     with run_in_background(make_app([SCRIPT])) as url:
         verdicts = asyncio.run(verdicts_through_the_gateway(url))
-    assert len(verdicts) >= 8
+    assert len(verdicts) >= 6
     assert set(verdicts) <= {"met", "not_met"}

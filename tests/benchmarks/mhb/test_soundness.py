@@ -94,12 +94,15 @@ def test_the_unchanged_rejected_version_is_refused(draft: Any) -> None:
     for earlier in (rejected, shouted):  # the first version does not come back as the third
         past = {"version": 3, "previous": second, "earlier": ((earlier, ("Obvious.",)),)}
         assert "This is a rejected version, unchanged" in refusal_of(reply, **past)
-    changed = {**reply, "rubrics": [{**reply["rubrics"][0], "criterion": "The response must not use Cephalorin."}]}
+    changed = {**reply, "rubrics": CRITERIA}
     assert generate_sample(draft(version=2, previous=rejected, reasons=("Rubric.",)), changed).rubrics
 
 
 def test_multimodal_traps_need_an_image() -> None:
-    image_trap = {"traps": [{**TRAPS[0], "code": "B3"}], "rubrics": [{**CRITERIA[0], "traps": ["B3"]}]}
+    image_trap = {
+        "traps": [{**TRAPS[0], "code": "B3"}],
+        "rubrics": [{**criterion, "traps": ["B3"]} for criterion in CRITERIA],
+    }
     assert "unknown type 'B3'" in refusal_of(report_reply(**image_trap))
     draft = report_draft()
     with_image = replace(draft, record=replace(draft.record, content={**draft.record.content, "images": ["x.png"]}))
@@ -143,21 +146,20 @@ def test_simulated_samples_have_no_restated_criteria() -> None:
 def test_the_simulated_examiner_finds_giveaways_and_traps_that_exist() -> None:
     def examine(question: str, false: str = "Cephalorin is a medicine.") -> dict[str, Any]:
         traps = [{"code": "A1", "name": "n", "where": "w", "false": false}]
-        messages = examiner.EXAMINE.messages(context=as_data(REPORT), question=as_data(question), traps=as_data(traps))
-        reply = simulate.SCRIPT.reply("sim-examiner", messages, 0)
+        shown = {"context": as_data(REPORT), "question": as_data(question)}
+        informed = {"traps": as_data(traps), "rubrics": as_data([]), "language": as_data("en"), "rubric_form": ""}
+        blind = simulate.SCRIPT.reply("sim-examiner", examiner.EXAMINE_BLIND.messages(**shown), 0)
+        reply = simulate.SCRIPT.reply("sim-examiner", examiner.EXAMINE.messages(**shown, **informed), 0)
+        assert blind is not None
         assert reply is not None
-        return examiner.Examined.model_validate_json(reply, strict=True).model_dump()
+        noticed = examiner.ReadBlind.model_validate_json(blind, strict=True).model_dump()["noticed"]
+        return {"blind": noticed, "examined": examiner.Examined.model_validate_json(reply, strict=True).model_dump()}
 
-    good = dialogue_draft(data={"examined": examine(QUESTION)})
-    assert (examiner.find_giveaway(good), examiner.find_existing(good)) == (None, None)
-    hint = examiner.find_giveaway(dialogue_draft(data={"examined": examine("Does it exist, this Cephalorin?")}))
-    assert hint is not None
-    assert hint.stops
-    real = examiner.find_existing(
-        dialogue_draft(data={"examined": examine(QUESTION, "A score called CHA2DS2-VASc is used.")})
-    )
-    assert real is not None
-    assert real.detail.startswith("A1 CHA2DS2-VASc: ")
+    good = examiner.findings(examine(QUESTION))
+    assert not any(good.values())
+    assert examiner.findings(examine("Does it exist, this Cephalorin?"))[examiner.GIVES_AWAY]
+    [real] = examiner.findings(examine(QUESTION, "A score called CHA2DS2-VASc is used."))[examiner.EXISTS]
+    assert real.startswith("A1 CHA2DS2-VASc: ")
 
 
 @pytest.mark.django_db
@@ -230,7 +232,7 @@ def test_the_simulated_judge_detects_a_model_that_doubts_the_report() -> None:
     for response, met in (("It was fever.", True), ("The report does not mention that.", False)):
         messages = protocol.JUDGE.messages(
             context=as_data(REPORT), stimulus=as_data("Why?"), response=as_data(response),
-            criterion=as_data(control.DOUBTS_REPORT["en"]),
+            criterion=as_data(control.DOUBTS_REPORT["en"]), traps=as_data([]), rubric_form="",
         )  # fmt: skip
         reply = simulate.SCRIPT.reply("sim-judge", messages, 0)
         assert reply is not None

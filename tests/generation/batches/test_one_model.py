@@ -14,7 +14,7 @@ from generation.batches.launch import BatchSettings
 from generation.models import Batch, Endpoint
 from generation.recipes import registry
 from generation.releases.freezing.card_facts import card_facts
-from generation.releases.freezing.content import Totals
+from generation.releases.freezing.content import ReleaseTotals
 from review.models import User
 from tests.engine import Manage, conversations_file, endpoint, import_file
 
@@ -36,7 +36,7 @@ def test_page_api_and_command_refuse_an_examiner_that_is_the_generator_unless_it
     body: dict[str, Any] = {"benchmark": "mhb", "source": source.name, "limit": 1, "confirmed": True}
     roles = {"generator": "maker", "examiner": examiner}
     form = {**body, "role-generator": "maker", "role-examiner": examiner, "confirmed": "1"}
-    command = ["generate", "--benchmark", "mhb", "--source", source.name, "--limit", 1, "--yes"]
+    command: list[Any] = ["generate", "--benchmark", "mhb", "--source", source.name, "--limit", 1, "--yes"]
     command += ["--generator", "maker", "--role", f"examiner={examiner}"]
     if shared:
         refused = api.post("/api/v1/batches/", {**body, "roles": roles}, format="json")
@@ -54,7 +54,7 @@ def test_page_api_and_command_refuse_an_examiner_that_is_the_generator_unless_it
     assert client.post(reverse("generation:batch-new"), form).status_code == 302
     assert bool(manage.json(*command)["one_model"]) is shared
     for batch in Batch.objects.all():
-        totals = Totals()
+        totals = ReleaseTotals()
         totals.batches.add(batch.pk)
         facts = card_facts("mhb", totals, [])
         assert facts["one_model"] == ([["examiner", "generator", "sim-generator"]] if shared else [])

@@ -304,9 +304,9 @@ def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path:
     assert finding.check_name == "answerable"
     assert "It was 5." in finding.detail
     assert "Blood cultures grew nothing." in finding.detail
-    generated, checked, examined = calls(f"draft:{first.pk}")
-    assert (generated.prompt, checked.prompt) == ("mhb/question_report@3", "mhb/answerable_report@1")
-    assert examined.prompt == "mhb/examine@1"
+    generated, checked, blind, examined = calls(f"draft:{first.pk}")
+    assert (generated.prompt, checked.prompt) == ("mhb/question_report@4", "mhb/answerable_report@1")
+    assert (blind.prompt, examined.prompt) == ("mhb/examine_blind@1", "mhb/examine@2")
     assert "Cephalorin" not in checked.text
 
 
@@ -326,15 +326,15 @@ def test_a_separate_checker_is_asked(tmp_path: Path, models: str) -> None:
         BatchSettings(benchmark="mhb", source=source, roles={**makers(models), "checker": other})
     )
     services.work_on_batch(batch.pk)
-    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", "sim-examiner"]
+    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", "sim-examiner", "sim-examiner"]
 
 
 def test_a_version_records_its_prompt_generator_traps_and_checks(tmp_path: Path, models: str) -> None:
     batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 1)), models)
     version = SampleVersion.objects.get()
-    assert (version.prompt, version.generator) == ("mhb/inject_dialogue@3", "sim-generator")
+    assert (version.prompt, version.generator) == ("mhb/inject_dialogue@4", "sim-generator")
     assert version.traps == sorted({trap["code"] for trap in version.content["traps"]}, key=version.traps.index)
     assert queries.draft_value(version.draft).checks == (
         *("identical", "alike", "leak", "answerable"),
-        *("restated", "gives-away", "exists"),
+        *("restated", "gives-away", "exists", "absent", "bait", "language", "rubrics"),
     )

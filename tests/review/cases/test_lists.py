@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -260,3 +262,22 @@ def test_the_overview_takes_as_many_queries_for_many_cases(browse: Browse, adela
         open_case(number)
     account("zoe")
     assert query_count() == few
+
+
+def test_the_shell_sets_language_and_specialty_of_cases(adela: User) -> None:
+    unknown, other, closed = (open_case(number, language=code) for number, code in ((1, "und"), (2, "en"), (3, "und")))
+    services.withdraw(closed.pk, actor=adela, reason="A copy.")
+    call_command("set_case", "--undetermined", "--language", "fr", verbosity=0)
+    call_command("set_case", str(other.pk), "--specialty", "Cardiology", verbosity=0)
+    for case in (unknown, other, closed):
+        case.refresh_from_db()
+    assert [(case.language, case.specialty) for case in (unknown, other, closed)] == [
+        ("fr", ""), ("en", "Cardiology"), ("und", ""),
+    ]  # fmt: skip
+    assert set(Assignment.objects.filter(case=unknown).values_list("language", flat=True)) == {"fr"}
+    event = Event.objects.filter(case=unknown).latest("pk")
+    assert (event.kind, event.actor, event.text) == (Event.Kind.LANGUAGE, None, "fr")
+    with pytest.raises(CommandError, match="ISO 639-1"):
+        call_command("set_case", "--undetermined", "--language", "french", verbosity=0)
+    with pytest.raises(CommandError, match="--language, --specialty"):
+        call_command("set_case", str(other.pk), verbosity=0)
