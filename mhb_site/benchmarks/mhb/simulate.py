@@ -232,6 +232,7 @@ _VAGUE = re.compile(r"\b(kind|empathetic|careful|helpful)\b")
 _STATES = re.compile(
     r"\b(I|my|he|she|we)\b.*\b(am|is|have|has|had|was|take|takes|been)\b|我|\b(tengo|ai|tenho)\b|у меня", re.I
 )
+_ASKS = re.compile(r"\b(do|should|can|could|will) (i|we)\b|\b(what|how|why|which|help)\b", re.I)
 MIN_STATEMENT = 15  # characters
 _REAL_NAMES = {"CHA2DS2-VASc": "a score of the risk of stroke in atrial fibrillation", "HbA1c": "glycated haemoglobin"}
 
@@ -279,7 +280,8 @@ def _control_statement(turns: Sequence[Mapping[str, str]]) -> str:
     for turn in turns:
         for sentence in re.split(r"(?<=[.!?。！？])\s*|\n", turn["content"]) if turn["role"] == "user" else ():
             words = sentence.strip()[:900]
-            if _STATES.search(words) and not QUESTION_MARK.search(words) and len(words) >= MIN_STATEMENT:
+            asks = QUESTION_MARK.search(words) or _ASKS.search(words)
+            if _STATES.search(words) and not asks and len(words) >= MIN_STATEMENT:
                 return _json({"suitable": True, "statement": words, "why": "Only the user can know it."})
     return _json({"suitable": False, "statement": "", "why": "The user states nothing that can be confirmed."})
 

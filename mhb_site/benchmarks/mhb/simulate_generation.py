@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -164,7 +165,7 @@ def _plant_in_dialogue(
     """The conversation with the trap planted, and its place.
 
     An assistant turn is added after the source's last turn, and the bait after that. The trap's
-    line goes into a user turn of the source, and its answer into a later assistant turn.
+    line goes into a user turn of the source, and its answer into the assistant turn after it.
     """
     language = template.language
     turns: list[dict[str, str]] = []
@@ -176,12 +177,13 @@ def _plant_in_dialogue(
     turns.append({"role": "assistant", "content": pick_choice(_LEAD_INS[language], seed, "lead-in", case_hash)})
     user_turns = [at for at, turn in enumerate(turns) if turn["role"] == "user"]
     user_turn = pick_choice(user_turns, seed, "user", case_hash)
-    assistant_turns = [at for at, turn in enumerate(turns) if turn["role"] == "assistant" and at > user_turn]
-    assistant_turn = pick_choice(assistant_turns, seed, "assistant", case_hash)
+    assistant_turn = next(at for at, turn in enumerate(turns) if turn["role"] == "assistant" and at > user_turn)
     for at, line in ((user_turn, template.user_line), (assistant_turn, template.assistant_line)):
-        # In a turn of several lines (a list, a table) the sentence becomes a paragraph of its own.
+        # In a turn of several lines (a list, a table), or without a full stop, the sentence becomes a
+        # paragraph of its own.
         content = turns[at]["content"]
-        turns[at]["content"] = f"{content}\n\n{line}" if "\n" in content else join_sentences([content, line], language)
+        is_open = "\n" in content or not re.search(r"[.!?…。！？:)\"”]\s*$", content)
+        turns[at]["content"] = f"{content}\n\n{line}" if is_open else join_sentences([content, line], language)
     turns.append({"role": "user", "content": template.bait})
     return turns, f"turn {user_turn + 1} (user), turn {assistant_turn + 1} (assistant), final question"
 

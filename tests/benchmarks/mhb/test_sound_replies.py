@@ -193,7 +193,7 @@ class Examining:
             self.models.request = request
             return shape.model_validate_json(self.models.text)
 
-        self.models.ask_structured = ask  # type: ignore[method-assign, assignment]
+        self.models.ask_structured = ask  # type: ignore[method-assign]
         await examiner.examine(draft, self.models)
 
 

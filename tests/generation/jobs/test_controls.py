@@ -381,8 +381,8 @@ def test_launches_with_the_same_key_make_one_comparison(source: Source, adela: U
 
 def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:
     endpoint(models)
-    launch = ("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--limit", 2)
-    launch += ("--role", "examiner=sim-generator", "--one-model")
+    roles = ("--generator", "sim-generator", "--role", "examiner=sim-generator", "--one-model")
+    launch = ("generate", "--benchmark", "mhb", "--source", "own", *roles, "--limit", 2)
     code, out, err = manage(*launch, "--json")
     assert code == 1
     assert "--budget" in err

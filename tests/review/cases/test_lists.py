@@ -276,7 +276,7 @@ def test_the_shell_sets_language_and_specialty_of_cases(adela: User) -> None:
     ]  # fmt: skip
     assert set(Assignment.objects.filter(case=unknown).values_list("language", flat=True)) == {"fr"}
     event = Event.objects.filter(case=unknown).latest("pk")
-    assert (event.kind, event.actor, event.text) == (Event.Kind.LANGUAGE, None, "fr")
+    assert (event.kind, event.actor, event.data["text"]) == (Event.Kind.LANGUAGE, None, "fr")
     with pytest.raises(CommandError, match="ISO 639-1"):
         call_command("set_case", "--undetermined", "--language", "french", verbosity=0)
     with pytest.raises(CommandError, match="--language, --specialty"):
