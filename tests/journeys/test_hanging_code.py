@@ -46,7 +46,8 @@ def test_a_step_that_never_returns_fails_its_row_alone(site: Site, tmp_path: Pat
     site.add_endpoints()
     path = conversations(tmp_path / "own.jsonl", RECORDS)
     site.json("import_source", "--format", "healthbench", "--name", "own", str(path))
-    site.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
+    roles = ("--generator", "sim-generator", "--role", "examiner=sim-generator", "--one-model")
+    site.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", *roles)
     endings = "SELECT status, error FROM generation_draft ORDER BY id"
     codes = []
     for _worker in range(4):

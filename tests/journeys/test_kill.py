@@ -48,7 +48,7 @@ def test_a_batch_and_a_run_are_finished_after_their_worker_is_killed(site: Site,
     site.start_sweeper()
 
     # The records differ only in a number: the checks would stop their samples as duplicates.
-    unchecked = ("--skip", "identical", "--skip", "alike")
+    unchecked = ("--skip", "identical", "--skip", "alike", "--role", "examiner=sim-generator", "--one-model")
     site.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", *unchecked)
     done_drafts = "SELECT count(*) FROM generation_draft WHERE status = 'done'"
     running_drafts = "SELECT count(*) FROM generation_draft WHERE status = 'running'"

@@ -59,7 +59,8 @@ def test_a_pilot_runs_with_management_commands_only(
     assert manage.json("import_people", people, "--simulated")["added"] == 6
     assert "is already taken" in manage("import_people", people, "--simulated")[2], "nobody is added twice"
 
-    generate = ("generate", "--benchmark", "mhb", "--source", "hb", "--generator", "maker", "--limit", 30)
+    roles = ("--generator", "maker", "--role", "examiner=maker", "--one-model")
+    generate = ("generate", "--benchmark", "mhb", "--source", "hb", *roles, "--limit", 30)
     draw_options = (*generate, "--draw", "stratified:theme", "--seed", 7, "--preset", "controls")
     code, estimate, _err = manage(*draw_options)
     assert code == 1, "without a budget nothing is launched"

@@ -149,7 +149,7 @@ def test_the_main_job_with_a_real_small_model(manage: Manage, server: str, tmp_p
     assert (tested["answered"], tested["structured"], tested["context_tokens"]) == (True, "json_schema", CONTEXT)
 
     # As generator: its prompt nearly fills the context.
-    roles = ("--generator", "small", "--role", "examiner=small")
+    roles = ("--generator", "small", "--role", "examiner=small", "--one-model")
     made = shown(
         manage, "generate", "--benchmark", "mhb", "--source", "own", "--limit", 1, *roles, "--budget-calls", 6, "--wait"
     )

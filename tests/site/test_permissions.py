@@ -384,7 +384,8 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
     "generation/endpoints/<slug:name>/": lambda _: {**ENDPOINT, "timeout": "61"},
     "generation/sources/<slug:name>/tables/<str:token>/": lambda _: {},
     "generation/batches/new/": lambda _: {
-        "benchmark": "mhb", "source": "fresh", "role-generator": "model-1", "confirmed": "1",
+        "benchmark": "mhb", "source": "fresh", "role-generator": "model-1", "role-examiner": "model-1",
+        "one_model": "on", "confirmed": "1",
     },
     "generation/imports/<int:pk>/cancel/": lambda _: {},
     "generation/batches/<int:pk>/cancel/": lambda _: {},
