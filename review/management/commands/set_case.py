@@ -19,7 +19,7 @@ class Command(BaseCommand):
     help = "Set which language or specialty the reviewers of open cases must have; '' lifts the limit."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("cases", nargs="*", metavar="ID")
+        parser.add_argument("cases", nargs="*", type=int, metavar="ID")
         parser.add_argument("--undetermined", action="store_true", help="all open cases of unknown language")
         parser.add_argument("--benchmark", default="", help="with --undetermined: of this benchmark alone")
         parser.add_argument("--language", help="ISO 639-1")
@@ -31,7 +31,7 @@ class Command(BaseCommand):
             raise CommandError("Give --language, --specialty or both.")
         if language and not re.fullmatch(LANGUAGE_CODE, language):
             raise CommandError(f"--language expects a code of ISO 639-1, not {language!r}")
-        chosen = Q(pk__in=[int(number) for number in options["cases"] if number.isdecimal()])
+        chosen = Q(pk__in=options["cases"])
         if options["undetermined"]:
             of = {"benchmark": options["benchmark"]} if options["benchmark"] else {}
             chosen |= Q(closed_at=None, language=UNDETERMINED, kind=Case.Kind.WORK, **of)
