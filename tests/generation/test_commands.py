@@ -68,7 +68,7 @@ def test_an_admin_makes_and_exports_a_release_from_the_shell(
         "--yes",
         "--wait",
     )
-    assert (batch["drafts"], batch["done"], batch["failed"], batch["open"], batch["calls"]) == (2, 2, 0, 0, 4)
+    assert (batch["drafts"], batch["done"], batch["failed"], batch["open"], batch["calls"]) == (2, 2, 0, 0, 6)
     assert float(batch["cost"]) > 0
     assert Sample.objects.count() == 2
 

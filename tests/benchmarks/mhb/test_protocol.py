@@ -35,7 +35,7 @@ def blocks(request):
     text = request.messages[-1].content
     return {
         name: json.loads(text.split(f"<<<{name}\n")[1].split(f"\n{name}>>>")[0])
-        for name in ("CONTEXT", "STIMULUS", "RESPONSE", "CRITERION")
+        for name in ("CONTEXT", "STIMULUS", "RESPONSE", "TRAPS", "CRITERION")
     }
 
 

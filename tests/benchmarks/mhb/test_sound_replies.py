@@ -11,7 +11,7 @@ from bench.rows import ALTERED, QUESTION, TRAPS, TURNS
 from evaluation.protocol import Rubric, Sample
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft
-from mhb_site.benchmarks.mhb import control, examiner, plan, protocol, recipe, review, simulate, taxonomy
+from mhb_site.benchmarks.mhb import control, examiner, protocol, recipe, review, simulate, taxonomy
 from mhb_site.benchmarks.mhb.simulate_generation import templates
 from tests.benchmarks.mhb.helpers import (
     RUBRICS,
@@ -205,16 +205,6 @@ def test_the_judge_sees_what_the_traps_of_a_criterion_are() -> None:
     assert "A guideline." not in one
     both = protocol.judge_all(sample, [Rubric("R1", "c", ("A1",))], "", "A").messages[1].text
     assert "A guideline." in both
-
-
-def test_the_default_plan_asks_each_sample_for_one_trap() -> None:
-    from generation.recipes import trap_plan
-
-    targets = trap_plan.targets_for(plan.PAPER, "dialogue", 100, taxonomy.TERMS)
-    wishes = trap_plan.distribute(targets, 100, taxonomy.TERMS, seed="s")
-    assert {len(wish) for wish in wishes} == {1}
-    clusters = trap_plan.count_clusters(wishes, taxonomy.TERMS)
-    assert clusters["A"] > clusters["C"] >= clusters["D"] > clusters["B"] > clusters["E"]
 
 
 # ---------------------------------------------------------------------------- specialties, controls

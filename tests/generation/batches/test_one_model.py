@@ -48,7 +48,8 @@ def test_page_api_and_command_refuse_an_examiner_that_is_the_generator_unless_it
         command.append("--one-model")
     estimate = api.post("/api/v1/batches/estimate/", {**body, "roles": roles}, format="json").json()
     assert bool(estimate["one_model"]) is shared
-    page = client.post(reverse("generation:batch-new"), {**form, "confirmed": ""}).content.decode()
+    unconfirmed = {name: value for name, value in form.items() if name != "confirmed"}
+    page = client.post(reverse("generation:batch-new"), unconfirmed).content.decode()
     assert (WARNING in page) is shared
     assert api.post("/api/v1/batches/", {**body, "roles": roles}, format="json").status_code == 202
     assert client.post(reverse("generation:batch-new"), form).status_code == 302

@@ -107,7 +107,7 @@ def test_a_batch_sends_exactly_the_version_that_was_chosen(tmp_path: Path) -> No
     assert all("Ward wording." in body for body in seen)
     assert all(call.prompt.startswith("mhb/ward@1/inject_dialogue@") for call in Call.objects.filter(job=batch))
     assert launch.repeat_settings(batch, {})["prompts"] == "ward@1"
-    with pytest.raises(errors.UnknownPrompts, match=r"ward@3.*known: v1, v2, ward@2, ward@1"):
+    with pytest.raises(errors.UnknownPrompts, match=r"ward@3.*known: v1, v2, v3, ward@2, ward@1"):
         estimate.estimate_batch(replace(settings, prompts="ward@3"))
 
 

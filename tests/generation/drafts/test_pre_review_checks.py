@@ -104,8 +104,6 @@ def fixed_script(script: Any) -> Any:
 
     class Fixed:
         def reply(self, model: str, messages: Sequence[Any], seed: int) -> str | None:
-            if model != "sim-generator":
-                return None
             if "# MHB trap architect" not in messages[0].content:
                 return simulate.MhbModels().reply(model, messages, seed)
             source = json.loads(messages[1].content.partition("<<<SOURCE\n")[2].partition("\n")[0])
@@ -117,9 +115,10 @@ def fixed_script(script: Any) -> Any:
             ]
             from tests.benchmarks.mhb.helpers import RUBRICS, dialogue_reply
 
-            # An unchanged version would be refused: the next one only drops a criterion.
+            # An unchanged version would be refused: the next one only has another criterion.
             again = "<<<REJECTED\nnull\n" not in messages[1].content
-            return json.dumps(dialogue_reply(turns=turns, rubrics=RUBRICS[:1] if again else RUBRICS))
+            other = {"criterion": "The response must not advise any use of 'Cephalorin'.", "traps": ["A1"]}
+            return json.dumps(dialogue_reply(turns=turns, rubrics=[RUBRICS[0], other] if again else RUBRICS))
 
     return Fixed()
 
@@ -142,7 +141,7 @@ def test_only_one_of_several_simultaneous_identical_texts_passes(
     tmp_path: Path, run_concurrently: RunConcurrently, models: str
 ) -> None:
     sources = twins(tmp_path, "one", "two", "three", "four")
-    endpoint(models)
+    makers(models)
     outcomes = run_concurrently([partial(batch_over, source, models) for source in sources])
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert Sample.objects.count() == 1
@@ -321,7 +320,7 @@ def test_only_reports_are_checked_for_answers_and_only_where_the_check_is_chosen
 
 def test_a_separate_checker_is_asked(tmp_path: Path, models: str) -> None:
     source = import_file(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
-    other = endpoint(models, name="other")
+    other = endpoint(models, "sim-examiner", name="other")
     batch = launch.launch_batch(
         BatchSettings(benchmark="mhb", source=source, roles={**makers(models), "checker": other})
     )

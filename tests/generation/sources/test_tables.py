@@ -226,7 +226,7 @@ REPORT = (
     "A 61-year-old man came with pain in the chest that had begun two hours before. The electrocardiogram showed ST"
     " elevation, and he was given aspirin and taken to the catheter laboratory, where a stent was placed."
 )
-SIMULATED = {"filter": "sim-critic"} | {
+SIMULATED = {"filter": "sim-critic", "critic": "sim-critic", "entailment": "sim-nli"} | {
     f"voter_{number}": f"sim-voter-{letter}" for number, letter in enumerate("abc", 1)
 }
 ANSWER = "Aspirin lowers the risk of a second infarction in adults who have had a first one."
@@ -264,7 +264,7 @@ def test_samples_are_made_from_a_table(tmp_path: Path, benchmark: str, columns: 
         needed = [
             role.name
             for role in registry.recipe(benchmark).roles
-            if not role.default and not role.optional and not role.checks
+            if role.name in SIMULATED or not (role.default or role.optional or role.checks)
         ]
         roles = {name: endpoint(url, SIMULATED.get(name, f"sim-{name}")) for name in needed}
         batch = launch_batch(BatchSettings(benchmark=benchmark, source=source, roles=roles, checks=()))
