@@ -8,3 +8,10 @@ threads = 8
 limit_request_line = 8190  # the most that it allows: the site refuses from 4,096 bytes on, in its own words
 loglevel = "warning"
 control_socket_disable = True  # unused
+
+
+def post_worker_init(_worker: object) -> None:
+    """Say why the site is not ready, if it is not."""
+    from mhb_site.server import startup
+
+    startup.is_ready()

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutdown, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
 app = Celery("mhb")
@@ -14,6 +14,13 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 _stopping = threading.Event()
+
+
+@worker_init.connect
+def _wait_for_database(**_: Any) -> None:
+    from mhb_site.server import startup
+
+    startup.wait()
 
 
 @worker_ready.connect

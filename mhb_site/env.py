@@ -7,6 +7,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import SplitResult, quote, urlsplit
+from zoneinfo import available_timezones
 
 import dj_database_url
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
@@ -50,6 +51,7 @@ def with_quoted_password(url: str) -> str:
     try:
         parts = urlsplit(url)
         is_whole = bool(parts.hostname) and (parts.port or 1) > 0 and not parts.fragment and "@" not in parts.path
+        is_whole = is_whole and (parts.username is not None or "@" not in rest)  # mhb:12?x@host has no user
     except ValueError:
         is_whole = False
     if not is_whole and "@" in rest:
@@ -85,7 +87,14 @@ class Env(BaseSettings):
 
     data_dir: Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())] = ROOT / "var"
     database_url: str = ""
+    database_password: str = ""  # beside the address, with any characters
     redis_url: str = ""
+    # S3-compatible storage of images and uploads; empty: they lie under `data_dir`.
+    s3_bucket: str = ""
+    s3_endpoint: str = ""  # https://...; empty: Amazon's
+    s3_region: str = ""
+    s3_access_key: str = ""  # empty: as boto3 finds them, such as the role of the machine
+    s3_secret_key: str = ""
     static_root: Path = ROOT / "staticfiles"  # where collectstatic puts the files to serve
     secret_key: str = ""
     debug: bool = False
@@ -97,6 +106,9 @@ class Env(BaseSettings):
     database_pool: int = 16
     database_pooler: bool = False  # the URL leads to a pooler that lends connections by transaction
     statement_seconds: int = 60  # limit of a statement in the web processes; 0: none
+    time_zone: str = "UTC"  # of pages, for people whose browser names none
+    # Touched at every beat of worker and sweeper, for the health checks of containers.
+    alive_file: Path | None = None
     lease_seconds: int = 60  # until work is taken from a worker that does not renew its lease
     # Per job; default: 1 embedded, 2 in production.
     lanes: Annotated[int, Field(ge=1, le=64)] | None = None
@@ -145,6 +157,20 @@ class Env(BaseSettings):
         "second_factor_roles",
         mode="before",
     )(_comma_list)
+
+    @field_validator("s3_endpoint")
+    @classmethod
+    def _check_s3_endpoint(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://[^/?#@\s]+/?", value):
+            raise ValueError("must begin with https:// or http:// and name a host")
+        return value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _check_time_zone(cls, value: str) -> str:
+        if value not in available_timezones():
+            raise ValueError(f"{value!r} is not a time zone (Europe/Berlin)")
+        return value
 
     @field_validator("endpoint_keys")
     @classmethod
@@ -247,6 +273,18 @@ class Env(BaseSettings):
         return value
 
     @model_validator(mode="after")
+    def _add_password(self) -> "Env":
+        if self.database_url and self.database_password:
+            parts = urlsplit(self.database_url)
+            if not parts.username or parts.password:
+                raise ValueError("MHB_DATABASE_PASSWORD needs an MHB_DATABASE_URL with a user and without a password")
+            place = parts.netloc.rpartition("@")[2]
+            self.database_url = parts._replace(
+                netloc=f"{parts.username}:{quote(self.database_password, safe='')}@{place}"
+            ).geturl()
+        return self
+
+    @model_validator(mode="after")
     def _check_required(self) -> "Env":
         if self.database_url and len(self.secret_key) < 32:
             raise ValueError("MHB_SECRET_KEY must be set to at least 32 characters when MHB_DATABASE_URL is set")
@@ -276,6 +314,18 @@ class Env(BaseSettings):
         return self
 
     @property
+    def s3(self) -> dict[str, object]:
+        """The options of django-storages; empty without a bucket."""
+        options = {
+            "bucket_name": self.s3_bucket,
+            "endpoint_url": self.s3_endpoint,
+            "region_name": self.s3_region,
+            "access_key": self.s3_access_key,
+            "secret_key": self.s3_secret_key,
+        }
+        return {name: value for name, value in options.items() if value} if self.s3_bucket else {}
+
+    @property
     def proxies(self) -> int | list[str]:
         """The number of proxies in front, or their networks."""
         return read_proxies(self.trusted_proxies)
@@ -300,7 +350,8 @@ class Env(BaseSettings):
         """The keys and addresses that endpoints may use."""
         addresses = [urlsplit(f"//{entry}") for entry in self.own_addresses]
         services = [(address.hostname or "", address.port or 0) for address in addresses]
-        for url, port in ((self.database_url, 5432), (self.redis_url, 6379)):
+        storage = (self.s3_endpoint, 443 if self.s3_endpoint.startswith("https") else 80)
+        for url, port in ((self.database_url, 5432), (self.redis_url, 6379), storage):
             if host := urlsplit(url).hostname:
                 services.append((host, urlsplit(url).port or port))
         origins = [urlsplit(origin).hostname or "" for origin in self.trusted_origins]
@@ -360,10 +411,26 @@ class Env(BaseSettings):
         }
 
 
+def _from_files() -> dict[str, Any]:
+    """The settings whose variable names a file: MHB_SECRET_KEY_FILE. Raises WrongEnvironment."""
+    found = {}
+    for name in Env.model_fields:
+        variable = f"MHB_{name.upper()}"
+        if path := os.environ.get(f"{variable}_FILE", "").strip():
+            if os.environ.get(variable, "").strip():
+                raise WrongEnvironment(f"Wrong setting. Set {variable} or {variable}_FILE, not both.")
+            try:
+                found[name] = Path(path).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "strerror", None) or "it is not text"
+                raise WrongEnvironment(f"Wrong setting. {variable}_FILE: {path} cannot be read ({reason}).") from None
+    return found
+
+
 def read_environment() -> Env:
     """Read and check the environment. Raises WrongEnvironment with one line per mistake."""
     try:
-        return Env()
+        return Env(**_from_files())
     except ValidationError as error:
         lines = []
         for mistake in error.errors():

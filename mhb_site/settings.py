@@ -186,6 +186,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 # Embedded: served from their source folders.
 STATIC_ROOT = None if ENV.embedded else ENV.static_root
 WHITENOISE_USE_FINDERS = ENV.embedded
+MHB_S3 = ENV.s3  # else files are in these folders
 MHB_IMAGES = ENV.data_dir / "images"  # stored by SHA-256
 MEDIA_ROOT = ENV.data_dir / "uploads"
 MEDIA_ROOT.mkdir(exist_ok=True)
@@ -307,6 +308,8 @@ else:
     }
 
 MHB_BENCHMARKS = "mhb_site.benchmarks"  # each folder of this package is a benchmark
+MHB_ALIVE_FILE = ENV.alive_file
+MHB_TIME_ZONE = ENV.time_zone
 MHB_LEASE_SECONDS = ENV.lease_seconds
 MHB_LANES = ENV.lanes if ENV.lanes is not None else 1 if ENV.embedded else 2
 MHB_LANE_SECONDS = ENV.lane_seconds
@@ -349,6 +352,7 @@ LOGGING = {
         "django.request": {"level": "ERROR"},
         "httpx2": {"level": "WARNING"},  # the ledger has every call
         "kombu.connection": {"level": "ERROR"},
+        "psycopg.pool": {"level": "ERROR"},  # it warns at every attempt; mhb_site.server.startup says it once
         "waitress": {"level": "WARNING"},
         "waitress.queue": {"level": "ERROR"},  # it warns whenever a request waits for a thread
     },

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
-from django.http.response import HttpResponseBase
+from django.http.response import HttpResponse, HttpResponseBase
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
+
+from mhb_site.server import startup
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse
@@ -24,9 +26,18 @@ handler.request_class = import_string("mhb_site.web.requests.Utf8WSGIRequest")
 get_resolver().url_patterns  # noqa: B018
 
 
+PROBES = ("/live", "/ready", "/metrics")
+NOT_READY = "The site is not ready: its database is away or is being upgraded. Try again in a moment.\n"
+
+
 def application(environ: dict[str, Any], start_response: "StartResponse") -> HttpResponseBase:
     """The site. Of a proxy that passes the sub-path on, it is taken off, as others do."""
     prefix = settings.FORCE_SCRIPT_NAME
     if prefix and f"{environ['PATH_INFO']}/".startswith(f"{prefix}/"):
         environ["PATH_INFO"] = environ["PATH_INFO"].removeprefix(prefix) or "/"
+    if not startup.is_ready() and not environ["PATH_INFO"].startswith(PROBES):
+        headers = {"Retry-After": "5"}
+        refusal = HttpResponse(NOT_READY, status=503, content_type="text/plain", headers=headers)
+        start_response("503 Service Unavailable", list(refusal.items()))
+        return refusal
     return handler(environ, start_response)

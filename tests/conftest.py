@@ -26,6 +26,7 @@ from django.utils import timezone, translation
 
 from bench import servers
 from mhb_site.celery import app as celery
+from mhb_site.server import startup
 from review.audit.chain_entries import GENESIS
 from review.audit.trail import EVENTS, PERSON_EVENTS
 from review.models import ChainHead, User
@@ -90,6 +91,12 @@ def django_db_keepdb(django_db_keepdb: bool) -> bool:
     """Keep copied databases: they are migrated already, and deleted with their folder or server."""
     copied = connection.vendor == "sqlite" and "PYTEST_XDIST_WORKER" in os.environ
     return django_db_keepdb or copied or "TEST_TEMPLATE" in os.environ
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ready_database() -> None:
+    """Requests need not look whether the database is migrated: some tests have none."""
+    startup._READY.set()
 
 
 @pytest.fixture(scope="session", autouse=True)

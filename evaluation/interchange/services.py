@@ -12,6 +12,7 @@ from django.utils import timezone
 from evaluation import errors
 from evaluation.interchange import importing, rows
 from evaluation.models import ResultsImport, ResultsRefusal
+from generation.common.storage import discard, fetch
 from generation.engine.task_queue import check_tries, finish, lease, renew, requeue_expired, take
 from generation.llm.errors import GivenUp
 from generation.models import Release
@@ -72,6 +73,7 @@ def _read(row: ResultsImport) -> None:
     path, ended = row.file, False
     try:
         check_tries(row, IMPORT_TRIES)
+        fetch(path)
         result = importing.import_results(
             rows.read(path, while_silent=partial(renew, ResultsImport, [row.token])),
             release=row.release,
@@ -96,7 +98,7 @@ def _read(row: ResultsImport) -> None:
                     for refusal in result.refusals
                 )
     if ended:
-        path.unlink(missing_ok=True)
+        discard(path)
 
 
 def _fail(row: ResultsImport, error: str, detail: str) -> bool:

@@ -8,6 +8,7 @@ from django.core.files.uploadedfile import UploadedFile
 
 from evaluation.interchange import services
 from evaluation.models import ResultsImport
+from generation.common.storage import discard, share
 from generation.models import Release
 from generation.sources.uploads import store_file
 from review.models import User
@@ -28,6 +29,7 @@ def start_import(
     """
     path = store_file(upload, Path(settings.MEDIA_ROOT) / ResultsImport.FOLDER)
     try:
+        share(path)
         return services.start_import(
             path,
             release=release,
@@ -38,5 +40,5 @@ def start_import(
             actor=actor,
         )
     except BaseException:
-        path.unlink(missing_ok=True)
+        discard(path)
         raise

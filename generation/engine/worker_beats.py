@@ -4,6 +4,7 @@ import os
 import socket
 from datetime import timedelta
 
+from django.conf import settings
 from django.utils import timezone
 
 from generation.models import WorkerBeat
@@ -24,6 +25,8 @@ def record_beat(name: str, *, runs_lanes: bool = True, runs_tasks: bool = True) 
         name=name, defaults={"seen_at": now, "runs_lanes": runs_lanes, "runs_tasks": runs_tasks}
     )
     WorkerBeat.objects.filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
+    if settings.MHB_ALIVE_FILE:
+        settings.MHB_ALIVE_FILE.touch()  # for the health check of its container
 
 
 def remove_beat(name: str) -> None:

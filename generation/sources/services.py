@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 
 from generation import errors
 from generation.common import chunks, formats
+from generation.common.storage import discard, fetch
 from generation.engine.task_queue import check_tries, finish, lease, renew, requeue_expired, take
 from generation.images.checks import CleanImage
 from generation.images.services import store_clean_image
@@ -158,7 +159,7 @@ def cancel_import(import_id: int) -> Import:
     if cancelled:
         acts.record_act(acts.Kind.IMPORT, "cancelled", run.source.name, file=run.file_name)
     if cancelled and run.uploaded:
-        transaction.on_commit(partial(run.file.unlink, missing_ok=True))
+        transaction.on_commit(partial(discard, run.file))
     return run
 
 
@@ -174,6 +175,8 @@ def _read_file(run: Import) -> None:
         # The lease is renewed once a chunk, and while the reader is silent.
         seconds = lease().total_seconds() / 3
         keep = partial(renew, Import, [run.token])
+        if run.uploaded:
+            fetch(path)
         layout, entries = reading.open_file(path, run.source.format, run.file_name, run.mapping, keep)
         for chunk, good_rows in _import_chunks(_store_images(entries), seconds):
             refusals = [entry for entry in chunk if isinstance(entry, Refusal)]
@@ -210,7 +213,7 @@ def _read_file(run: Import) -> None:
         ended = finish(run, Status.FAILED if unread else Status.DONE, finished_at=timezone.now(), **failure)
     chunks.analyze_tables(SourceRecord)
     if ended and run.uploaded:  # a failed import is not retried
-        path.unlink(missing_ok=True)
+        discard(path)
 
 
 def _store_images(entries: Iterator[CleanImage | Row | Refusal]) -> Iterator[Row | Refusal]:

@@ -14,6 +14,7 @@ from django.core import signing
 from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 
 from generation import errors
+from generation.common.storage import discard, fetch, share
 from generation.models import Import, ImportStatus
 from generation.sources import own_tables, services
 from generation.sources.importers import LimitsExceeded, WrongFormat
@@ -48,6 +49,8 @@ def start_import(
     kept = isinstance(upload, KeptUpload)
     path = upload.path if isinstance(upload, KeptUpload) else store_file(upload, Path(settings.MEDIA_ROOT))
     try:
+        if not kept:
+            share(path)
         return services.start_import(
             path,
             format_name=format_name,
@@ -60,7 +63,7 @@ def start_import(
         )
     except BaseException:
         if not kept:
-            path.unlink(missing_ok=True)
+            discard(path)
         raise
 
 
@@ -89,7 +92,9 @@ def preview_table(upload: "UploadedFile[bytes]", mapping: TableMapping | None) -
 
 def keep(upload: "UploadedFile[bytes]") -> KeptUpload:
     """Keep an upload until it is imported, or `remove_orphans` finds it unused for an hour."""
-    return KeptUpload(store_file(upload, Path(settings.MEDIA_ROOT)), (upload.name or "")[:300])
+    path = store_file(upload, Path(settings.MEDIA_ROOT))
+    share(path)
+    return KeptUpload(path, (upload.name or "")[:300])
 
 
 def kept(token: str) -> KeptUpload:
@@ -97,7 +102,7 @@ def kept(token: str) -> KeptUpload:
     try:
         stored_name, name = signing.loads(token, salt=_SALT)
         upload = KeptUpload(Path(settings.MEDIA_ROOT) / stored_name, name)
-        os.utime(upload.path)  # it is in use
+        os.utime(fetch(upload.path))  # it is in use
     except (signing.BadSignature, OSError) as error:
         raise errors.UnknownUpload() from error
     if Import.objects.filter(path=str(upload.path.resolve())).exists():

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -12,23 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.files import File
+from django.core.files.base import ContentFile
+from django.core.files.storage import Storage
 from django.core.management import call_command
 from django.core.signing import Signer
-from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
-from generation.images.files import image_path
+from generation.common.storage import IMAGES, UPLOADS, copy, store
+from generation.images.files import image_name
 from generation.models import Endpoint, StoredImage
 from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, sha256_of
 from mhb_site.backup import rows
+from mhb_site.server import startup
 from review.audit import verification
 from review.audit.trail import EVENTS
 from review.models import ChainHead
 
 VERSION = 1  # of the folder's layout
-TABLES, IMAGES, UPLOADS = "tables", "images", "uploads"
-_LAST = "last_backup.json"  # beside the uploads
+TABLES = "tables"
+_LAST = "last_backup.json"  # beside the images
 _SECRETS = ("metrics_token", "email_url", "sentry_dsn")
 
 
@@ -56,7 +60,8 @@ class Backup:
 def last_backup() -> datetime | None:
     """When the last backup of this site was written, as far as it knows."""
     try:
-        return datetime.fromisoformat(json.loads((Path(settings.MEDIA_ROOT) / _LAST).read_text())["at"])
+        with store(IMAGES).open(_LAST) as file:
+            return datetime.fromisoformat(json.load(file)["at"])
     except (OSError, ValueError, KeyError):
         return None
 
@@ -84,17 +89,14 @@ def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Back
         absent = []
         for sha256 in StoredImage.objects.order_by("sha256").values_list("sha256", flat=True).iterator():
             for thumbnail in (False, True):
-                path = image_path(sha256, thumbnail=thumbnail)
-                if copied := _copy(path, folder / IMAGES / path.parent.name / path.name):
+                if copied := _keep(folder, IMAGES, image_name(sha256, thumbnail=thumbnail)):
                     checksums.add(copied)
                 elif not thumbnail:
                     absent.append(sha256)
         secrets = _secret_names()
-    for path in sorted(Path(settings.MEDIA_ROOT).rglob("*")):
-        if path.is_file() and path.name != _LAST:
-            copied = _copy(path, folder / UPLOADS / path.relative_to(settings.MEDIA_ROOT))
-            if copied is not None:
-                checksums.add(copied)
+    for name in _names(store(UPLOADS)):
+        if copied := _keep(folder, UPLOADS, name):
+            checksums.add(copied)
     chain = f"{head.sequence}:{head.hash}"
     checksums.write(
         {
@@ -110,7 +112,7 @@ def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Back
         }
     )
     record = {"at": began.isoformat(), "sha256": sha256_of(folder / SUMS)}
-    (Path(settings.MEDIA_ROOT) / _LAST).write_text(json.dumps(record))
+    store(IMAGES).save(_LAST, ContentFile(json.dumps(record).encode()))
     return Backup(
         tables=len(counts),
         rows=sum(table["rows"] for table in counts.values()),
@@ -196,11 +198,11 @@ def _restore_rows(folder: Path, counts: Mapping[str, Mapping[str, int]], say: Ca
 
 
 def _restore_files(folder: Path, about: Mapping[str, Any]) -> None:
-    targets = {IMAGES: Path(settings.MHB_IMAGES), UPLOADS: Path(settings.MEDIA_ROOT)}
     for entry in about["files"]:
         kind, _, name = entry["path"].partition("/")
-        if kind in targets and not _copy(folder / entry["path"], targets[kind] / name):
-            raise BackupError(f"{entry['path']} cannot be read.")
+        if kind in (IMAGES, UPLOADS) and not store(kind).exists(name):
+            with (folder / entry["path"]).open("rb") as file:
+                store(kind).save(name, File(file))
 
 
 def _check_schema(about: Mapping[str, Any]) -> None:
@@ -221,18 +223,15 @@ def _check_schema(about: Mapping[str, Any]) -> None:
 
 
 def _of_the_code() -> set[tuple[str, str]]:
-    return set(MigrationLoader(None).disk_migrations)
+    return startup.known_migrations(MigrationLoader(None))
 
 
 def _check_migrated() -> set[tuple[str, str]]:
     """The applied migrations, which must be those of the code. Raises BackupError."""
-    try:
-        applied, known = set(MigrationLoader(connection).applied_migrations), _of_the_code()
-    except OperationalError as error:
-        raise BackupError(f"The database cannot be read: {str(error).splitlines()[0]}") from error
-    if missing := known - applied:
-        raise BackupError(f"{len(missing)} migrations have not been applied: run migrate first.")
-    if unknown := sorted(applied - known):
+    if problem := startup.problem():
+        raise BackupError(problem)
+    applied = set(MigrationLoader(connection).applied_migrations)
+    if unknown := sorted(applied - _of_the_code()):
         raise BackupError(f"The database is of a newer version (migration {'.'.join(unknown[0])} is unknown here).")
     return applied
 
@@ -262,14 +261,26 @@ def _make_folder(folder: Path) -> None:
         raise BackupError(f"{folder} cannot be used ({error.strerror}).") from error
 
 
-def _copy(source: Path, target: Path) -> Path | None:
-    """Copy a file; None if it is gone, as an upload that was imported meanwhile."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+def _names(stored: Storage, folder: str = "") -> Iterator[str]:
+    """The names of all files in a store."""
     try:
-        shutil.copyfile(source, target)
+        folders, files = stored.listdir(folder)
+    except FileNotFoundError:
+        return
+    prefix = f"{folder}/" if folder else ""
+    yield from sorted(f"{prefix}{name}" for name in files)
+    for name in sorted(folders):
+        yield from _names(stored, f"{prefix}{name}")
+
+
+def _keep(folder: Path, kind: str, name: str) -> Path | None:
+    """Copy a file into the backup; None if it is gone, as an upload that was imported meanwhile."""
+    try:
+        with store(kind).open(name) as file:
+            copy(file, folder / kind / name)
     except FileNotFoundError:
         return None
-    return target
+    return folder / kind / name
 
 
 def _write_lines(path: Path, lines: Iterator[str]) -> int:

@@ -1,8 +1,9 @@
-"""Shows times in the reader's own time zone, which app.js keeps in a cookie. Without it, in UTC."""
+"""Shows times in the reader's time zone, which app.js keeps in a cookie, else the site's."""
 
 from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
@@ -16,8 +17,8 @@ class TimeZoneMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        name = request.COOKIES.get(COOKIE, "")
-        if not name or request.path_info.startswith("/api/"):
+        name = request.COOKIES.get(COOKIE) or settings.MHB_TIME_ZONE
+        if request.path_info.startswith("/api/"):
             return self.get_response(request)
         try:
             zone = ZoneInfo(name[:64])

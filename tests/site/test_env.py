@@ -229,7 +229,9 @@ def test_a_wrong_list_for_the_access_of_endpoints_is_refused(
 
 SUB_PATH = """
 from wsgiref.util import setup_testing_defaults
+from mhb_site.server import startup
 from mhb_site.wsgi import application
+startup._READY.set()
 for path in ("/", "/mhb/", "/mhb", "/static/mhb/css/base.css", "/mhb/static/mhb/css/base.css"):
     environ = {"PATH_INFO": path, "HTTP_HOST": "localhost"}
     setup_testing_defaults(environ)
@@ -247,3 +249,30 @@ def test_a_site_under_a_sub_path_answers_whether_or_not_the_proxy_takes_it_off(t
     )
     redirect = "302 /mhb/accounts/login/?next=/mhb/"
     assert result.stdout.splitlines() == [redirect, redirect, redirect, "200 ", "200 "], result.stderr[-2000:]
+
+
+def test_a_password_beside_the_address_may_hold_any_characters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    password = "12?a/b#c@d%41:e"
+    (tmp_path / "password").write_text(password + "\n")
+    monkeypatch.setenv("MHB_SECRET_KEY", KEY)
+    monkeypatch.setenv("MHB_HTTPS", "true")
+    monkeypatch.setenv("MHB_DATABASE_URL", POSTGRES)
+    monkeypatch.setenv("MHB_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))
+    database = env.read_environment().database()
+    assert (database["PASSWORD"], database["USER"], database["HOST"]) == (password, "mhb", "db.example")
+    assert "not both" in refusal(monkeypatch, MHB_DATABASE_PASSWORD="another")
+    monkeypatch.delenv("MHB_DATABASE_PASSWORD")
+    said = refusal(monkeypatch, MHB_DATABASE_PASSWORD_FILE=str(tmp_path / "none"))
+    assert (
+        said
+        == f"Wrong setting. MHB_DATABASE_PASSWORD_FILE: {tmp_path / 'none'} cannot be read (No such file or directory)."
+    )
+
+
+def test_a_raw_password_that_looks_like_a_port_is_one() -> None:
+    url = env.with_quoted_password("postgresql://mhb:12?x@db.example/mhb")
+    assert unquote(urlsplit(url).password or "") == "12?x"
+
+
+def test_an_unknown_time_zone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "'Mars/Base' is not a time zone" in refusal(monkeypatch, MHB_TIME_ZONE="Mars/Base")

@@ -16,7 +16,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from generation.engine.worker_beats import record_beat
 from generation.jobs.live_status import live_workers
 from generation.models import WorkerBeat
-from mhb_site.env import Env
 from mhb_site.observability import logs, probes
 from mhb_site.observability.hooks import without_texts
 from review.models import User
@@ -46,12 +45,6 @@ def written() -> Iterator[list[str]]:
     root.addHandler(handler)
     yield lines
     root.removeHandler(handler)
-
-
-def test_compose_passes_every_setting() -> None:
-    compose = (settings.BASE_DIR / "docker-compose.yml").read_text()
-    ours = {"static_root", "port", "debug"}  # of the image, of the proxy, never in production
-    assert not {name for name in Env.model_fields if f"MHB_{name.upper()}:" not in compose} - ours
 
 
 def test_live_needs_neither_host_nor_https_nor_database(client: Client) -> None:

@@ -28,9 +28,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Loads all pages: only when the site is served.
+        from mhb_site.server import startup
         from mhb_site.server.bodies import BoundedParser
         from mhb_site.wsgi import application
 
+        startup.is_ready()  # else it says why
         HTTPChannel.parser_class = BoundedParser
 
         def respond(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -13,6 +13,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from generation.engine import watchdog
 from generation.engine.worker_beats import record_beat
 from generation.models import WorkerBeat
+from mhb_site.server import startup
 from mhb_site.server.retention import forget_daily
 from mhb_site.server.sweeping import sweep
 
@@ -30,6 +31,7 @@ class Command(BaseCommand):
         if not options["forever"]:
             self.stdout.write(json.dumps(sweep()))
             return
+        startup.wait()
         watchdog.start()  # it makes samples of some recipes
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -48,8 +48,8 @@ def test_the_request_holds_the_bytes_and_the_ledger_the_digest(image: StoredImag
     assert "base64" not in str(attempts[0].sent)
 
 
-def test_a_missing_image_is_named_and_nothing_is_sent(image: StoredImage) -> None:
-    files.image_path(image.sha256).unlink()
+def test_a_missing_image_is_named_and_nothing_is_sent(image: StoredImage, tmp_path: Path) -> None:
+    (tmp_path / files.image_name(image.sha256)).unlink()
     with run_in_background(make_app([SeeingScript()])) as url, pytest.raises(BadRequest, match=image.sha256):
         ask(url, request=request_with(image.sha256), open_image=files.open_image)
 

@@ -193,7 +193,7 @@ def test_an_image_is_stored_once_and_opened_by_its_digest(folder: Path) -> None:
 @pytest.mark.django_db
 def test_a_lost_file_is_restored_by_the_next_import(folder: Path) -> None:
     image = store_image(picture())
-    files.image_path(image.sha256).unlink()
+    (folder / files.image_name(image.sha256)).unlink()
     with pytest.raises(files.NoImage):
         files.open_image(image.sha256)
     assert store_image(picture()) == image
@@ -203,7 +203,7 @@ def test_a_lost_file_is_restored_by_the_next_import(folder: Path) -> None:
 @pytest.mark.django_db
 def test_changed_files_and_names_that_are_no_digest_are_not_opened(folder: Path) -> None:
     image = store_image(picture())
-    files.image_path(image.sha256).write_bytes(picture(shade=10))
+    (folder / files.image_name(image.sha256)).write_bytes(picture(shade=10))
     for name in (image.sha256, "../../etc/passwd", "0" * 64, ""):
         with pytest.raises(files.NoImage):
             files.open_image(name)

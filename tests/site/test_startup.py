@@ -1,0 +1,96 @@
+"""Databases that cannot be used: one sentence, and processes that wait."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from bench.servers import free_port
+from mhb_site.server import startup
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def manage(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with an environment of its own."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MHB_")}
+    environment = {**inherited, "MHB_DATA_DIR": str(folder), "MHB_SECRET_KEY": "k" * 40, "MHB_HTTPS": "false"}
+    command = [sys.executable, "manage.py", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env={**environment, **variables}, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+@pytest.mark.plain
+def test_an_unreachable_database_is_one_sentence(tmp_path: Path) -> None:
+    url = f"postgresql://mhb:so-secret@127.0.0.1:{free_port()}/mhb"
+    result = manage(tmp_path, "migrate", MHB_DATABASE_URL=url)
+    assert result.returncode == 1
+    assert "cannot be reached" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "so-secret" not in result.stderr
+
+
+@pytest.mark.plain
+def test_a_command_without_tables_says_what_is_missing(tmp_path: Path) -> None:
+    result = manage(tmp_path, "verify_audit")
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1), result.stderr
+    assert "run `manage.py migrate`" in result.stderr
+
+
+@pytest.mark.django_db
+def test_a_refused_connection_names_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite refuses nobody")
+    monkeypatch.setitem(connection.settings_dict, "NAME", "there_is_none")
+    assert 'database "there_is_none" does not exist (check MHB_DATABASE_URL)' in startup.problem()
+
+
+@pytest.mark.both
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("name", "old"), [("0002_append_only", True), ("9999_later", False)])
+def test_databases_of_other_versions(name: str, old: bool) -> None:
+    """One from before 0.1.0 is refused; one that is newer can be used, as in a rolling restart."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('review', %s, CURRENT_TIMESTAMP)", [name]
+        )
+    try:
+        assert ("made before version 0.1.0" in startup.problem()) is old
+        assert startup.problem() == "" or old
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM django_migrations WHERE name = %s", [name])
+
+
+@pytest.mark.plain
+def test_processes_say_once_why_they_wait(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    answers = iter(["It is away.", "It is away.", "It is old.", ""])
+    monkeypatch.setattr(startup, "problem", lambda: next(answers))
+    monkeypatch.setattr(startup, "EVERY", 0.0)
+    monkeypatch.setattr(startup, "_READY", type(startup._READY)())
+    with caplog.at_level(logging.WARNING):
+        startup.wait()
+    assert [record.getMessage() for record in caplog.records] == ["It is away. Waiting.", "It is old. Waiting."]
+
+
+@pytest.mark.plain
+def test_pages_wait_and_probes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mhb_site import wsgi
+
+    monkeypatch.setattr(startup, "is_ready", lambda: False)
+    monkeypatch.setattr(wsgi, "handler", lambda _environ, _start: [b"handled"])
+    said: list[str] = []
+
+    def start(status: str, *_: Any) -> Any:
+        said.append(status)
+
+    environ = {"PATH_INFO": "/", "REQUEST_METHOD": "GET"}
+    assert b"not ready" in b"".join(wsgi.application(environ, start))
+    assert said == ["503 Service Unavailable"]
+    assert list(wsgi.application({**environ, "PATH_INFO": "/live"}, start)) == [b"handled"]
