@@ -63,4 +63,8 @@ def test_every_service_is_limited_and_watched(compose: dict[str, Any]) -> None:
 
 
 def test_keys_reach_only_what_asks_models(compose: dict[str, Any]) -> None:
-    assert {name for name, service in compose["services"].items() if "env_file" in service} == {"web", "worker"}
+    assert {name for name, service in compose["services"].items() if "env_file" in service} == {
+        "web",
+        "worker",
+        "tasks",
+    }
