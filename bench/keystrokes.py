@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ RUBRICS = 9
 SOURCE = "10.1000/invented.2020.1"
 PASSAGE = "There is no such drug."
 GOALS = {"MHB primary": (24, 12), "MedHallu primary": (8, None), "confirmation": (1, None), "adjudication": (8, None)}
+GOALS |= {"ClinHallu primary": (6, None), "MedHal primary": (4, None), "MedMistake primary": (8, None)}
 MAX_STEPS = 80  # a script that needs more is stuck
 
 
@@ -39,6 +40,7 @@ def prepare() -> dict[str, Any]:
     The database is migrated and empty.
     """
     from bench.cases import medhallu_spec, spec_with_rubrics
+    from review.calibration import practice
     from review.cases import services as cases_services
     from review.rules.case_spec import CaseSpec
 
@@ -52,6 +54,11 @@ def prepare() -> dict[str, Any]:
     cases = {"MHB primary": hold_case("primary", spec_with_rubrics(1, RUBRICS))}
     cases["newcomer"] = hold_case("newcomer", spec_with_rubrics(5, RUBRICS))
     cases["MedHallu primary"] = hold_case("medhallu", medhallu_spec(2))
+    for name in ("ClinHallu", "MedHal", "MedMistake"):
+        practised = practice.practice(name.lower())
+        if practised is None:
+            raise RuntimeError(f"{name} has no practice case")
+        cases[f"{name} primary"] = hold_case(name.lower(), replace(practised.spec, lineage=f"bench-{name}"))
     cases["confirmation"] = hold_case("confirming", spec_with_rubrics(3, RUBRICS), _review_as_primary)
     _submit(_user("confirming"), changed=False)
     cases["adjudication"] = hold_case(
@@ -98,8 +105,6 @@ def _review_as_dissenting_secondary(case: Any) -> None:
 
 def _submit(physician: Any, *, changed: bool) -> None:
     """Submit complete answers to the case of a physician, after finishing the first look."""
-    from dataclasses import replace
-
     from review.access import visibility
     from review.assignments import first_look, services
     from review.rules.questions import Answer, Answers, Citation, RubricAnswer
@@ -331,6 +336,9 @@ def _fill_required(keyboard: Keyboard) -> None:
 SCRIPTS: dict[str, Callable[[Keyboard], None]] = {
     "MHB primary": _mhb,
     "MedHallu primary": _answer_and_submit,
+    "ClinHallu primary": _answer_and_submit,
+    "MedHal primary": _answer_and_submit,
+    "MedMistake primary": _answer_and_submit,
     "confirmation": _confirm,
     "adjudication": _adjudicate,
     "newcomer": _newcomer,

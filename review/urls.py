@@ -81,5 +81,6 @@ urlpatterns = [
     path("keys/", people_views.own_keys, name="own-keys"),
     path("me/", quality_views.me, name="me"),
     path("reviewers/<int:person_id>/", quality_views.reviewer, name="reviewer"),
+    path("reviewers/<int:person_id>/set-aside/", quality_views.set_aside, name="set-aside"),
     path("assignments/<assignment:assignment_id>/activity/", quality_views.record_activity, name="activity"),
 ]

@@ -134,7 +134,7 @@ def _widened(mark: TextMark, edges: Sequence[int]) -> TextMark:
 _QUOTED = re.compile("[\"“「『‘'](.{2,80}?)[\"”」』’']")
 _SENTENCE = re.compile(r"\S(?:[^.!?。！？]|[.!?](?!\s))*[.!?。！？]*")
 MAX_QUOTES = 20  # of a description of a trap that are looked for
-_WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]{3,}")
+_WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]{4,}")
 
 
 def _folded(text: str) -> str:

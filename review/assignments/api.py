@@ -11,7 +11,7 @@ from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from review.access import visibility
 from review.answers import signatures
-from review.assignments import claims, first_look, queries, retraction, services
+from review.assignments import claims, eligibility, first_look, queries, retraction, services
 from review.common.api import NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
@@ -25,7 +25,7 @@ from review.models import Assignment, Case, Declined, Draft, Review, User
 from review.models.public_ids import AssignmentId
 from review.rules.case_spec import answers_from_json, spec_to_json
 from review.rules.permissions import Can
-from review.rules.state_machine import ADJUDICATORS
+from review.rules.state_machine import ADJUDICATORS, State
 
 
 class SubmitSerializer(TokenSerializer):
@@ -191,6 +191,15 @@ class ProblemTextSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(max_length=2000)
 
 
+class WishSerializer(serializers.Serializer[Any]):
+    """The benchmark and the stage of the work that you choose; empty: any."""
+
+    benchmark = serializers.CharField(default="", allow_blank=True, max_length=64)
+    stage = serializers.ChoiceField(
+        choices=[state.value for state in State if not state.final], default="", allow_blank=True
+    )
+
+
 class AssignmentViewSet(ViewSet):
     """Your assignments."""
 
@@ -198,14 +207,14 @@ class AssignmentViewSet(ViewSet):
     row = "<assignment:assignment_id>"
 
     @extend_schema(
-        request=None,
+        request=WishSerializer,
         responses={200: WorkSerializer, 204: OpenApiResponse(description="No cases are available for you right now.")},
     )
     @action(detail=False, methods=["post"])
     def next(self, request: Request) -> Response:
-        """Claim the next case, or get the one you already hold."""
+        """Claim the next case, of a benchmark or stage if you like, or get the one you hold."""
         me = signed_in_account(request)
-        assignment = claims.claim_next(me)
+        assignment = claims.claim_next(me, eligibility.Wish(**validated_body(WishSerializer, request)))
         return Response(WorkSerializer(_work(me, assignment)).data) if assignment else Response(status=204)
 
     @extend_schema(responses=WorkSerializer)

@@ -69,7 +69,48 @@ class SearchRound:
         return self.rows.values_list("pk", flat=True).first()
 
 
-def search_rounds(physician: User) -> Iterator[SearchRound]:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The work that a physician has chosen: of a benchmark, at a stage; empty: any."""
+
+    benchmark: str = ""
+    stage: str = ""
+
+    @property
+    def condition(self) -> Q:
+        """The condition on an assignment."""
+        condition = Q(case__benchmark=self.benchmark) if self.benchmark else Q()
+        return condition & Q(turn=TURNS[State(self.stage)]) if self.stage in TURNS else condition
+
+
+ANY = Wish()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkAvailable:
+    """How many cases of a benchmark a physician could take at a stage, at most COUNT_LIMIT."""
+
+    benchmark: str
+    stage: State
+    cases: int
+
+
+def available_work(physician: User) -> list[WorkAvailable]:
+    """What the physician could take now, by benchmark and stage, those closest to the end first.
+
+    One small statement for each benchmark that has open cases.
+    """
+    rows = _available(physician)
+    result = []
+    for benchmark in Case.objects.filter(closed_at=None).order_by("benchmark").values_list("benchmark").distinct():
+        of_benchmark = rows.filter(case__benchmark=benchmark[0])
+        for stage, turn in TURNS.items():
+            if count := of_benchmark.filter(turn=turn)[:COUNT_LIMIT].count():
+                result.append(WorkAvailable(benchmark[0], stage, count))
+    return result
+
+
+def search_rounds(physician: User, wish: Wish = ANY) -> Iterator[SearchRound]:
     """The rounds of the search for the physician's next case, in order.
 
     Does not check pause, daily cap and training.
@@ -81,7 +122,7 @@ def search_rounds(physician: User) -> Iterator[SearchRound]:
     released = Event.objects.filter(actor=physician, kind=Event.Kind.RELEASED)
     returned = Q(Exists(released.filter(case=OuterRef("case"))))
     returned_cases = Q(case__in=released.values("case"))
-    seen, permitted = _seen_earlier_version(physician), _permitted(physician)
+    seen, permitted = _seen_earlier_version(physician), _permitted(physician) & wish.condition
     suitable = unreserved & _suitable(physician) & permitted
 
     yield _search_window(reserved & opened & permitted & ~returned, WHY_RESERVED)
@@ -132,7 +173,7 @@ def _first_review_reason(case: Case) -> str:
     return WHY_FRESH if case.version > 1 else WHY_NEXT
 
 
-def likely_next_case(physician: User) -> Case | None:
+def likely_next_case(physician: User, wish: Wish = ANY) -> Case | None:
     """The case that `claim_next` would most likely return next. Claims and locks nothing.
 
     Ignores a case that the physician already holds. Somebody else may claim the case first, and a
@@ -140,7 +181,7 @@ def likely_next_case(physician: User) -> Case | None:
     """
     if blocking_reason(physician) is not None:
         return None
-    for search in search_rounds(physician):
+    for search in search_rounds(physician, wish):
         key = search.peek_key()
         if key is not None:
             return Case.objects.get(assignments=key)
@@ -149,9 +190,12 @@ def likely_next_case(physician: User) -> Case | None:
 
 def count_available(physician: User) -> int:
     """How many cases the physician could take now, at most COUNT_LIMIT."""
+    return _available(physician)[:COUNT_LIMIT].count()
+
+
+def _available(physician: User) -> QuerySet[Assignment]:
     mine = Q(reserved_for=None) | Q(reserved_for=physician)
-    rows = Assignment.objects.filter(mine, _suitable(physician), _permitted(physician), hold=Hold.OPEN)
-    return rows[:COUNT_LIMIT].count()
+    return Assignment.objects.filter(mine, _suitable(physician), _permitted(physician), hold=Hold.OPEN)
 
 
 def blocking_reason(physician: User) -> object | None:

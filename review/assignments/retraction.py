@@ -1,15 +1,19 @@
-"""Retract a submitted review while nobody has built on it."""
+"""Retract reviews while nobody has built on them: one's own, or a careless physician's."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from review import errors
 from review.access import visibility
 from review.assignments import review_drafts
-from review.audit.trail import record, recording_events
-from review.cases.services import lease
-from review.models import Assignment, Case, Event, Retraction, Rewording, User
+from review.audit.trail import record, record_submitted, recording_events
+from review.cases.services import follow_reviews, lease, load_progress, lock_open_case
+from review.models import Assignment, Case, Declined, Event, Retraction, Review, Rewording, User
 from review.rules.permissions import Can, require
-from review.rules.state_machine import Phase, State, position
+from review.rules.state_machine import Phase, Position, State, position
 
 Hold = Assignment.Hold
 
@@ -44,15 +48,7 @@ def retract(physician: User, review_id: int) -> Assignment:
     too_late = too_late or Rewording.objects.filter(review=review).exists()  # the primary has been asked
     if too_late or visibility.counted_reviews().filter(case=case).order_by("-id").first() != review:
         raise errors.NotUndoable
-    Retraction.objects.create(review=review, at=timezone.now())
-    now = position(case.frozen.policy, visibility.opinions(case))
-    turns = {(turn.role, turn.phase) for turn in now.openings}
-    committed = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
-    for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
-        if assignment.pk == review.assignment_id:
-            own = assignment
-        elif (assignment.role, assignment.phase) not in turns and assignment.pk not in committed:
-            _delete_unheld(assignment)
+    own, now = _retract(case, [review])
     if own.phase != review.phase:  # the author's own next phase is open: the other's answer was shown
         raise errors.NotUndoable
     own.hold, own.lease_until = Hold.HELD, timezone.now() + lease()
@@ -60,11 +56,146 @@ def retract(physician: User, review_id: int) -> Assignment:
     own.save(update_fields=["hold", "lease_until", "token"])
     review_drafts.store(own, physician, Phase(review.phase), review.answers)
     record(case, Event.Kind.RETRACTED, physician, role=review.role, phase=review.phase, review=review.pk)
+    _move_back(case, now, physician)
+    return own
+
+
+def _retract(case: Case, reviews: Sequence[Review]) -> tuple[Assignment, Position]:
+    """Retract the last reviews of a case, all of one assignment; close what they opened.
+
+    Raises NotUndoable if anybody has held it.
+    """
+    Retraction.objects.bulk_create(Retraction(review=review, at=timezone.now()) for review in reviews)
+    now = position(case.frozen.policy, visibility.opinions(case))
+    turns = {(turn.role, turn.phase) for turn in now.openings}
+    committed = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
+    for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
+        if assignment.pk == reviews[0].assignment_id:
+            own = assignment
+        elif (assignment.role, assignment.phase) not in turns and assignment.pk not in committed:
+            _delete_unheld(assignment)
+    return own, now
+
+
+def _move_back(case: Case, now: Position, actor: User) -> None:
     if now.state != case.state:
         before, case.state, case.ground, case.closed_at = case.state, now.state, "", None
         case.save(update_fields=["state", "ground", "closed_at"])
-        record(case, Event.Kind.MOVED, physician, before=before, after=now.state, ground="")
-    return own
+        record(case, Event.Kind.MOVED, actor, before=before, after=now.state, ground="")
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """What became of a physician's reviews.
+
+    Attributes:
+        cases: cases whose review was set aside (or restored), so that another physician does it.
+        built_on: open cases that others have continued.
+        closed: cases that have ended; what they decided stands until their samples are withdrawn.
+    """
+
+    cases: int
+    built_on: int
+    closed: int
+
+
+SET_ASIDE = "set-aside"  # `because` of the events
+
+
+def set_aside(person_id: int, *, actor: User, reason: str) -> SetAside:
+    """Set a physician's reviews of open cases aside: others do them again, and they do not count.
+
+    Each case is a transaction of its own. Drafts and cases in progress stay as they are; pausing
+    the physician is another service. `restore` undoes it.
+    """
+    require(actor, Can.OVERSEE)
+    reviews = visibility.counted_reviews().filter(physician=person_id, case__kind=Case.Kind.WORK)
+    done = built_on = closed = 0
+    for case_id in reviews.order_by("case").values_list("case", flat=True).distinct():
+        try:
+            _set_aside(case_id, person_id, actor, reason)
+            done += 1
+        except errors.CaseClosed:
+            closed += 1
+        except errors.NotUndoable:
+            built_on += 1
+    return SetAside(done, built_on, closed)
+
+
+@recording_events()
+def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> None:
+    case = lock_open_case(case_id)
+    in_order = list(visibility.counted_reviews().filter(case=case).order_by("id"))
+    own_reviews = [review for review in in_order if review.physician_id == person_id]
+    is_built_on = in_order[len(in_order) - len(own_reviews) :] != own_reviews
+    if is_built_on or Rewording.objects.filter(case=case).exists():
+        raise errors.NotUndoable
+    own, now = _retract(case, own_reviews)
+    own.phase, own.hold, own.physician, own.token, own.lease_until = Phase.COMMIT, Hold.OPEN, None, None, None
+    own.reason = ""
+    own.save(update_fields=["phase", "hold", "physician", "token", "lease_until", "reason"])
+    for review in own_reviews:
+        record(case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
+    keys = [review.pk for review in own_reviews]
+    facts = {"role": own.role, "because": SET_ASIDE, "reason": reason, "reviews": keys}
+    record(case, Event.Kind.REASSIGNED, actor, taken_from=person_id, given_to=None, **facts)
+    Declined.objects.get_or_create(
+        case=case,
+        physician_id=person_id,
+        defaults={"reason": Declined.Reason.OTHER, "text": reason, "at": timezone.now()},
+    )
+    _move_back(case, now, actor)
+
+
+def is_set_aside(person_id: int) -> bool:
+    """Whether any review of a physician was set aside."""
+    return _set_aside_events(person_id).exists()
+
+
+def _set_aside_events(person_id: int) -> QuerySet[Event]:
+    facts = {"data__because": SET_ASIDE, "data__taken_from": person_id}
+    return Event.objects.filter(kind=Event.Kind.REASSIGNED, **facts)
+
+
+def restore(person_id: int, *, actor: User) -> SetAside:
+    """Undo `set_aside` for the cases that nobody has taken since: the same reviews count again."""
+    require(actor, Can.OVERSEE)
+    done = built_on = closed = 0
+    for case_id in _set_aside_events(person_id).order_by("case").values_list("case", flat=True).distinct():
+        try:
+            done += _restore(case_id, person_id, actor)
+        except errors.CaseClosed:
+            closed += 1
+        except errors.NotUndoable:
+            built_on += 1
+    return SetAside(done, built_on, closed)
+
+
+@recording_events()
+def _restore(case_id: int, person_id: int, actor: User) -> bool:
+    case = lock_open_case(case_id)
+    last = Event.objects.filter(case=case, kind=Event.Kind.REASSIGNED).order_by("-id").first()
+    if last is None or last.data.get("because") != SET_ASIDE or last.data["taken_from"] != person_id:
+        return False  # restored already, or reassigned since
+    own = Assignment.objects.select_for_update(of=("self",)).get(case=case, role=last.data["role"])
+    progress = load_progress(case)
+    if own.hold != Hold.OPEN or own.phase != Phase.COMMIT or any(r.role == own.role for r in progress.reviews):
+        raise errors.NotUndoable
+    Declined.objects.filter(case=case, physician=person_id, text=last.data["reason"]).delete()
+    own.physician_id, own.hold, own.lease_until = person_id, Hold.HELD, timezone.now()
+    own.new_token()
+    own.save(update_fields=["physician", "hold", "lease_until", "token"])
+    record(case, Event.Kind.REASSIGNED, actor, role=own.role, taken_from=None, given_to=person_id, because=SET_ASIDE)
+    for review in Review.objects.filter(pk__in=last.data["reviews"]).order_by("id"):
+        progress = load_progress(case)
+        # Reviews are never changed: the same one is written again, as the next attempt.
+        review.pk, review.attempt = None, progress.attempts[review.role, review.phase] + 1
+        review._state.adding = True
+        review.save()
+        record_submitted(review)
+        progress.reviews.append(review)
+        follow_reviews(case, position(case.frozen.policy, visibility.opinions(case)), actor=actor, progress=progress)
+    return True
 
 
 def _delete_unheld(assignment: Assignment) -> None:

@@ -1,5 +1,6 @@
 """The workbench: thin views over services and queries."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -39,6 +40,7 @@ def workbench(request: HttpRequest) -> HttpResponse:
     """A physician's start page: the held case or the next one, pending requests, the last week."""
     me = signed_in_account(request)
     held = list(visibility.current_assignments(me))
+    work, pace = eligibility.available_work(me), reliability.own_pace(me)
     week_ago = timezone.now() - timedelta(days=7)
     reviews_this_week = visibility.reviews_by(me).filter(submitted_at__gte=week_ago).count()
     return render(
@@ -47,7 +49,8 @@ def workbench(request: HttpRequest) -> HttpResponse:
         {
             "current": held[0] if held else None,
             "other_assignments": held[1:],
-            "waiting": eligibility.count_available(me),
+            "waiting": min(sum(each.cases for each in work), eligibility.COUNT_LIMIT),
+            "work": [(each, _minutes(each, pace)) for each in work],
             "rewordings": list(rewordings_queries.waiting_for(me).defer("case__spec")[:MAX_REWORDINGS]),
             "retractable": queries.retractable_review(me),
             "lease_minutes": lease() // timedelta(minutes=1),
@@ -58,6 +61,17 @@ def workbench(request: HttpRequest) -> HttpResponse:
     )
 
 
+def _minutes(work: eligibility.WorkAvailable, pace: Mapping[tuple[str, str], float]) -> int | None:
+    """How long the work takes at one's own pace, in whole minutes; None while that is not known."""
+    own = pace.get((work.benchmark, work.stage))
+    return None if own is None else max(1, round(own * work.cases))
+
+
+def _wish(request: HttpRequest) -> eligibility.Wish:
+    """The work that was chosen on the workbench, until another is chosen."""
+    return eligibility.Wish(*request.session.get("wish", ("", "")))
+
+
 @requires(Can.REVIEW)
 @require_GET
 def peek(request: HttpRequest) -> HttpResponse:
@@ -66,7 +80,7 @@ def peek(request: HttpRequest) -> HttpResponse:
     Claims and reveals nothing: only cases that require a first look are previewed, and only what
     the first look shows.
     """
-    following = eligibility.likely_next_case(signed_in_account(request))
+    following = eligibility.likely_next_case(signed_in_account(request), _wish(request))
     if following is None or not visibility.requires_first_look(following):
         return HttpResponse(status=204)
     return render(request, "review/assignments/_peek.html", {"case": following, "blocks": following.frozen.first_look})
@@ -75,15 +89,23 @@ def peek(request: HttpRequest) -> HttpResponse:
 @requires(Can.REVIEW)
 @require_POST
 def next_case(request: HttpRequest) -> HttpResponse:
-    """Claim a case, or continue with the one that is held."""
+    """Claim a case of the chosen work, or continue with the one that is held."""
+    chosen = [request.POST.get(name, "")[:64].replace("\0", "") for name in ("benchmark", "stage")]
+    if any(chosen):
+        request.session["wish"] = chosen
+    else:
+        request.session.pop("wish", None)
     return _claim_and_show(request)
 
 
 def _claim_and_show(request: HttpRequest, local: str = "") -> HttpResponse:
-    claimed = claims.claim_next(signed_in_account(request))
+    claimed = claims.claim_next(signed_in_account(request), _wish(request))
     if claimed is None:
         blocked = eligibility.blocking_reason(signed_in_account(request))
-        messages.info(request, str(blocked) if blocked else _("No cases are available for you right now."))
+        chosen = request.session.pop("wish", None)
+        none_left = _("Nothing is left of the work that you chose. Choose other work, or take any case.")
+        nothing = none_left if chosen else _("No cases are available for you right now.")
+        messages.info(request, str(blocked) if blocked else nothing)
         return redirect_with_receipt(redirect("review:workbench"), local)
     return _show_case_after_post(request, claimed.pk, local, claimed)
 

@@ -1,4 +1,4 @@
-"""What needs an admin's attention: cases that are stuck, physicians whose judgment changed."""
+"""What needs an admin's attention: stuck cases, physicians whose judgment or care changed."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,6 +7,7 @@ from django.db.models import Count, F, Min, Q, QuerySet
 from django.utils import timezone
 
 from review.access.visibility import counted_reviews
+from review.cases.care import Care, careless_physicians
 from review.cases.queries import IDLE_AFTER, idle, languages_missing
 from review.models import Case, User
 from review.rules.state_machine import ADJUDICATORS, Phase, State, Verdict
@@ -35,10 +36,11 @@ class Attention:
     stuck: list[Case]
     stuck_count: int
     drifting: list[DriftingPhysician]
+    careless: tuple[Care, ...]
     languages_missing: int
 
     def __bool__(self) -> bool:
-        return bool(self.dissents or self.stuck or self.drifting or self.languages_missing)
+        return bool(self.dissents or self.stuck or self.drifting or self.careless or self.languages_missing)
 
 
 def attention() -> Attention:
@@ -52,7 +54,7 @@ def attention() -> Attention:
         .order_by("since")
     )
     stuck = idle(work).annotate(since=F("opened_at")).order_by("opened_at")
-    return Attention(*_first(dissents), *_first(stuck), _drifting(), languages_missing())
+    return Attention(*_first(dissents), *_first(stuck), _drifting(), careless_physicians(), languages_missing())
 
 
 def _first(cases: QuerySet[Case]) -> tuple[list[Case], int]:

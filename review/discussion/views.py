@@ -17,6 +17,7 @@ from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks
+from review.models import Notice
 from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
@@ -128,10 +129,11 @@ def notices(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def notice(request: HttpRequest, notice_id: int) -> HttpResponse:
-    """Mark a notice as read and go to its case."""
+    """Mark a notice as read and go to what it is about, on the page of its case."""
     reader = signed_in_account(request)
     opened = discussion_notices.mark_read(reader, notice_id)
+    place = {Notice.Kind.MENTION: "talk", Notice.Kind.DISCUSSION: "answers"}.get(Notice.Kind(opened.kind), "trail")
     assignment = reader.assignments.filter(case=opened.case).first()
     if assignment is not None:
-        return redirect(f"{reverse('review:case', args=[assignment.pk])}#talk")
-    return redirect("review:history", opened.case_id)
+        return redirect(f"{reverse('review:case', args=[assignment.pk])}#{place}")
+    return redirect(f"{reverse('review:history', args=[opened.case_id])}#{place}")

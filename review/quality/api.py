@@ -10,10 +10,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSet
 
+from review.assignments import retraction
+from review.cases import care
 from review.common.api import validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.models import User
+from review.people import accounts
 from review.quality import activity, reliability
 from review.quality.agreement import Agreement, AgreementEstimate
 from review.quality.progress import Day, Projection, ReviewProgress, progress
@@ -136,6 +139,30 @@ def _figures(physician: User) -> Response:
     return Response(FiguresSerializer(reliability.figures(physician)).data)
 
 
+class CareSerializer(DataclassSerializer):
+    """Signs that a physician does not read what they judge, of the last four weeks. `hasty`: cases
+    answered faster than anyone can read them (`seconds`: their median); `same_answers`,
+    `same_verdict`: cases with the most frequent ones; `changed`: of the silent `repeats`, those
+    with another verdict; `signs`: which of these are beyond what careful work shows by chance.
+    """
+
+    mirrors = care.Care
+
+
+class SetAsideRequest(serializers.Serializer[Any]):
+    """Why the reviews are set aside; it is kept in the audit trail."""
+
+    reason = serializers.CharField(max_length=2000)
+
+
+class SetAsideSerializer(DataclassSerializer):
+    """`cases`: whose reviews were set aside, or restored. Left as they are: those that others have
+    `built_on`, and those that are `closed`.
+    """
+
+    mirrors = retraction.SetAside
+
+
 class OversightViewSet(ViewSet):
     """Agreement and progress of the reviews."""
 
@@ -156,6 +183,12 @@ class OversightViewSet(ViewSet):
     def progress(self, request: Request) -> Response:
         """Throughput, backlog and the projected finish of the reviews."""
         return Response(ReviewProgressSerializer(progress(**validated_query(ProgressQuery, request))).data)
+
+    @extend_schema(responses=CareSerializer(many=True))
+    @action(detail=False)
+    def care(self, request: Request) -> Response:
+        """Physicians with signs of careless work: reasons to look and to ask, not proof."""
+        return Response(CareSerializer(care.careless_physicians(), many=True).data)
 
 
 class ActivityViewSet(ViewSet):
@@ -182,6 +215,22 @@ class ReviewerViewSet(ViewSet):
     def retrieve(self, request: Request, pk: int) -> Response:
         """One physician's figures. There is no list of physicians, so no ranking."""
         return _figures(get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN))
+
+    @extend_schema(request=SetAsideRequest, responses=SetAsideSerializer)
+    @action(detail=True, methods=["post"], url_path="set-aside")
+    def set_aside(self, request: Request, pk: int) -> Response:
+        """Pause a physician and have their reviews of open cases done again by others."""
+        reason, actor = validated_body(SetAsideRequest, request)["reason"], signed_in_account(request)
+        shown = get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN)
+        accounts.set_paused(shown.pk, True, actor=actor)
+        return Response(SetAsideSerializer(retraction.set_aside(shown.pk, actor=actor, reason=reason)).data)
+
+    @extend_schema(request=None, responses=SetAsideSerializer)
+    @action(detail=True, methods=["post"])
+    def restore(self, request: Request, pk: int) -> Response:
+        """Let the reviews count again that were set aside and that nobody has redone."""
+        shown = get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN)
+        return Response(SetAsideSerializer(retraction.restore(shown.pk, actor=signed_in_account(request))).data)
 
     @extend_schema(responses=FiguresSerializer)
     @action(detail=False, can=Can.REVIEW)

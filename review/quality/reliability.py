@@ -380,6 +380,16 @@ def _dots(physician: User, minutes: Mapping[int, float]) -> tuple[Dot, ...]:
     )
 
 
+def own_pace(physician: User) -> dict[tuple[str, str], float]:
+    """(benchmark, stage) -> median active minutes of a physician's first answer, where measured."""
+    minutes = activity.minutes_by_assignment(physician)
+    rows = _answered(physician).filter(assignment__in=list(minutes)).order_by("-id")[:MAX_DOTS]
+    durations: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for assignment, benchmark, role in rows.values_list("assignment_id", "case__benchmark", "role"):
+        durations[benchmark, Role(role).stage].append(minutes[assignment])
+    return {key: median(values) for key, values in durations.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class MyWeek:
     """A physician's recent active time and share of matching verdicts."""

@@ -2,17 +2,21 @@
 
 from contextlib import suppress
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from review.access import visibility
-from review.cases import queries
+from review.assignments import retraction
+from review.cases import care, queries
+from review.cases.forms import WithdrawForm
 from review.charts import daily_bars, lines, scatter
 from review.charts.text_measure import LegendEntry
 from review.common.decorators import requires, signed_in_account
 from review.models import User
+from review.people import accounts
 from review.quality import activity, reliability
 from review.quality.progress import progress
 from review.rules import json_nesting
@@ -44,6 +48,31 @@ def reviewer(request: HttpRequest, person_id: int) -> HttpResponse:
     return _figures(request, shown)
 
 
+@requires(Can.OVERSEE)
+@require_POST
+def set_aside(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Pause a physician and have their open cases reviewed again; or (`restore`) undo that."""
+    get_object_or_404(User, pk=person_id, role=UserRole.PHYSICIAN)
+    actor, form = signed_in_account(request), WithdrawForm(request.POST)
+    if "restore" in request.POST:
+        result = retraction.restore(person_id, actor=actor)
+        messages.success(request, _("Reviews that count again: %(n)s.") % {"n": result.cases})
+    elif not form.is_valid():
+        messages.error(request, _("Give a reason."))
+        return redirect("review:reviewer", person_id)
+    else:
+        accounts.set_paused(person_id, True, actor=actor)
+        result = retraction.set_aside(person_id, actor=actor, reason=form.cleaned_data["reason"])
+        messages.success(
+            request, _("The physician is paused. Cases that others will review again: %(n)s.") % {"n": result.cases}
+        )
+    if result.built_on:
+        messages.info(request, _("Left as they are, as others work on them: %(n)s.") % {"n": result.built_on})
+    if result.closed:
+        messages.info(request, _("Left as they are, as they have ended: %(n)s.") % {"n": result.closed})
+    return redirect("review:reviewer", person_id)
+
+
 @requires(Can.REVIEW)
 @require_GET
 def me(request: HttpRequest) -> HttpResponse:
@@ -53,10 +82,13 @@ def me(request: HttpRequest) -> HttpResponse:
 
 def _figures(request: HttpRequest, shown: User) -> HttpResponse:
     figures = reliability.figures(shown)
+    own = shown.pk == signed_in_account(request).pk
     context = {
         "shown": shown,
-        "own": shown.pk == signed_in_account(request).pk,
+        "own": own,
         "figures": figures,
+        "care": None if own else next((one for one in care.careless_physicians() if one.physician == shown.pk), None),
+        "set_aside": not own and retraction.is_set_aside(shown.pk),
         "scatter": scatter.scatter(figures.dots) if figures.dots else None,
         "drift": lines.drift(figures.weeks) if len(figures.weeks) > 1 else None,
     }

@@ -173,6 +173,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "review/agreement/":                                    ("403 403 403 200", "403 403 403 405"),
     "review/progress/":                                     ("403 403 403 200", "403 403 403 405"),
     "review/reviewers/<int:person_id>/":                    ("403 403 403 200", "403 403 403 405"),
+    "review/reviewers/<int:person_id>/set-aside/":          ("403 403 403 405", "403 403 403 302"),
 
     "generation/sources/":                                  ("403 403 403 200", "403 403 403 302"),
     "generation/sources/<slug:name>/":                      ("403 403 403 200", "405 405 405 405"),

@@ -85,6 +85,17 @@ document.addEventListener("click", async (event) => {
   button.textContent = button.dataset.copied;
 });
 
+// What went well is said until the next action after it could be read; problems stay.
+const READ_MESSAGE = 4000; // milliseconds
+function fadeMessages(event) {
+  if (performance.now() < READ_MESSAGE || event.target.closest?.(".messages")) return;
+  for (const message of $$(".message--success, .message--info", $("#messages"))) {
+    message.classList.add("message--done");
+    setTimeout(() => message.remove(), 700);
+  }
+}
+for (const action of ["click", "keydown"]) document.addEventListener(action, fadeMessages);
+
 // Lists: select all rows of the page, and count the selected ones.
 for (const all of $$("[data-select-all]")) {
   const list = all.closest("form");
