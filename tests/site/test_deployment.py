@@ -1,15 +1,29 @@
-"""docker-compose.yml and the image, by their schema and, where Docker is, by Docker itself."""
+"""Files for operators: Compose, Kubernetes, a proxy with TLS; by schema, and run where possible."""
 
+import json
+import os
 import shutil
+import ssl
 import subprocess
 import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from bench import servers
 from mhb_site.env import ROOT, Env
+from mhb_site.server import children
 
 pytestmark = pytest.mark.plain
 COMPOSE = ROOT / "docker-compose.yml"
@@ -67,4 +81,120 @@ def test_keys_reach_only_what_asks_models(compose: dict[str, Any]) -> None:
         "web",
         "worker",
         "tasks",
+    }
+
+
+# ------------------------------------------------------------------------------------ Kubernetes
+
+
+@pytest.fixture(scope="module")
+def objects() -> list[dict[str, Any]]:
+    return list(yaml.safe_load((ROOT / "deploy" / "kubernetes.yaml").read_text())["items"])
+
+
+def test_kubernetes_objects_follow_their_schema(objects: list[dict[str, Any]]) -> None:
+    for each in objects:
+        kubernetes_validate.validate(each, "1.31", strict=True)
+
+
+def test_kubernetes_runs_what_compose_runs(objects: list[dict[str, Any]], compose: dict[str, Any]) -> None:
+    containers = {
+        container["name"]: container
+        for each in objects
+        if "template" in each.get("spec", {})
+        for container in each["spec"]["template"]["spec"]["containers"]
+    }
+    for name in ("migrate", "web", "worker", "tasks", "sweeper"):
+        assert " ".join(containers[name]["command"]) == compose["services"][name]["command"], name
+    for name, container in containers.items():
+        assert container["securityContext"]["readOnlyRootFilesystem"], name
+        assert container["resources"]["limits"]["memory"], name
+        assert name == "migrate" or "livenessProbe" in container, name
+        gets_keys = {"secretRef": {"name": "mhb-keys", "optional": True}} in container.get("envFrom", [])
+        assert gets_keys == (name in {"web", "worker", "tasks"}), name
+    [settings] = [each["data"] for each in objects if each["kind"] == "ConfigMap"]
+    known = {f"MHB_{name.upper()}" for name in Env.model_fields}
+    assert {name for name in settings if name.startswith("MHB_")} <= known
+
+
+# ------------------------------------------------------------------------------- a proxy with TLS
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Answers with what it was asked."""
+
+    def do_GET(self) -> None:
+        names = ("Host", "X-Forwarded-For", "X-Forwarded-Proto")
+        body = json.dumps({"path": self.path, **{name: self.headers.get_all(name) for name in names}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
+
+
+def write_certificate(folder: Path) -> None:
+    """A certificate for localhost, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    pem = serialization.Encoding.PEM
+    (folder / "fullchain.pem").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(pem))
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(private)
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[int]:
+    """The port of nginx with the example's configuration, before a server that echoes."""
+    try:
+        program = servers.nginx()
+    except servers.Missing as missing:
+        if servers.ci():
+            raise
+        pytest.skip(str(missing))
+    write_certificate(tmp_path)
+    plain, port = servers.free_port(), servers.free_port()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as echo:
+        threading.Thread(target=echo.serve_forever, daemon=True).start()
+        site = (ROOT / "deploy" / "proxy.conf").read_text()
+        for written, here in (
+            ("listen 80;", f"listen 127.0.0.1:{plain};"),
+            ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+            ("/etc/ssl/mhb", str(tmp_path)),
+            ("http://127.0.0.1:8000/", f"http://127.0.0.1:{echo.server_port}/"),
+        ):
+            assert written in site
+            site = site.replace(written, here)
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        folders = "".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in kinds)
+        main = f"pid {tmp_path}/pid; daemon off; error_log {tmp_path}/errors; events {{}}"
+        user = "user root; " if os.geteuid() == 0 else ""
+        (tmp_path / "nginx.conf").write_text(f"{user}{main} http {{ access_log off; {folders} {site} }}")
+        process = subprocess.Popen([program, "-c", str(tmp_path / "nginx.conf"), "-e", f"{tmp_path}/errors"])
+        try:
+            assert children.wait_for_port("127.0.0.1", port)
+            yield port
+        finally:
+            process.terminate()
+            process.wait()
+            echo.shutdown()
+
+
+def test_the_proxy_speaks_tls_and_takes_the_sub_path_off(proxy: int, tmp_path: Path) -> None:
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "fullchain.pem"))
+    request = urllib.request.Request(f"https://localhost:{proxy}/mhb/review/?page=2")
+    request.add_header("X-Forwarded-For", "6.6.6.6")  # a visitor's own words are not believed
+    with urllib.request.urlopen(request, context=trusted) as answer:
+        asked = json.load(answer)
+    assert asked == {
+        "path": "/review/?page=2",
+        "Host": ["localhost"],
+        "X-Forwarded-For": ["127.0.0.1"],
+        "X-Forwarded-Proto": ["https"],
     }
