@@ -4,6 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
 
 
 def connect() -> None:
@@ -47,6 +48,13 @@ def without_texts(event: dict[str, Any], hint: dict[str, Any]) -> dict[str, Any]
     return event
 
 
+def without_query(span: Any, request: HttpRequest) -> None:
+    """Leave the query out of a request's span: people search for words of patients."""
+    for name in ("http.url", "http.target", "url.full", "url.query"):
+        if name in (span.attributes or {}):
+            span.set_attribute(name, request.path)
+
+
 def _connect_opentelemetry() -> None:
     from opentelemetry import trace
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -59,5 +67,5 @@ def _connect_opentelemetry() -> None:
     provider = TracerProvider(resource=Resource.create({"service.name": "mhb"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
-    DjangoInstrumentor().instrument()
+    DjangoInstrumentor().instrument(request_hook=without_query)
     CeleryInstrumentor().instrument()
