@@ -35,6 +35,7 @@ from tests.review.factories import (
     rejection,
     submit,
 )
+from tests.review.pages import Browse
 
 pytestmark = pytest.mark.both
 
@@ -142,6 +143,25 @@ def test_without_any_rule_the_case_is_offered(ana: User, bo: User) -> None:
     assert eligibility.count_available(bo) == 1
     assert eligibility.likely_next_case(bo) == case
     assert claim(bo).case == case
+
+
+def test_the_work_can_be_chosen_by_benchmark_and_stage(browse: Browse, ana: User, bo: User) -> None:
+    open_case(1)
+    other = open_case(2, benchmark="other")
+    second = case_in_secondary(ana, number=3)
+    work = {(each.benchmark, each.stage): each.cases for each in eligibility.available_work(bo)}
+    assert work == {(second.benchmark, "secondary"): 1, (second.benchmark, "primary"): 1, ("other", "primary"): 1}
+    assert claims.claim_next(bo, eligibility.Wish(stage="adjudication")) is None
+    browse(bo).post(reverse("review:next"), {"benchmark": "other", "stage": "primary"})
+    held = Assignment.objects.get(physician=bo, hold=Hold.HELD)
+    assert held.case == other
+    assert held.token is not None
+    claims.release(bo, held.pk, held.token)
+    client = browse(bo)
+    client.post(reverse("review:next"), {"stage": "adjudication"})
+    assert "Nothing is left of the work that you chose" in client.get(reverse("review:workbench")).content.decode()
+    client.post(reverse("review:next"))
+    assert Assignment.objects.get(physician=bo, hold=Hold.HELD).case == second, "any work again"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
