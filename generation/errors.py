@@ -132,6 +132,26 @@ class WrongComposition(GenerationError, status=422):
     """This composition cannot be used."""
 
 
+class HubMissing(GenerationError, status=422):
+    """The package huggingface_hub is not installed: pip install 'mhb[hub]'."""
+
+
+class HubTokenMissing(GenerationError, status=422):
+    """The hub's token is not in the environment variable"""
+
+
+class HubRefused(GenerationError, status=502):
+    """The hub did not take the release."""
+
+
+class WithheldText(GenerationError, status=409):
+    """The text of these sources must not be published. Share an export by reference instead."""
+
+
+class WrongCard(GenerationError, status=422):
+    """These texts for the data card cannot be used."""
+
+
 class FreezeInProgress(GenerationError, status=409):
     """A release with this name is already being frozen. Wait until it has finished."""
 
@@ -150,6 +170,18 @@ class NotRepeatable(GenerationError, status=409):
 
 class JobOfOtherBenchmark(GenerationError, status=400):
     """The job to repeat belongs to another benchmark."""
+
+
+class NoFailedVersion(GenerationError, status=409):
+    """No next version of this sample has failed."""
+
+
+class NotDiscarded(GenerationError, status=409):
+    """Only a discarded sample can be drawn again, and no control."""
+
+
+class TrapUsed(GenerationError, status=422):
+    """This trap is unknown, or a version of the sample had it already."""
 
 
 class JobOver(GenerationError, status=409):

@@ -218,6 +218,7 @@ _v1 = [
     path("imports/<int:pk>/cancel/", batches_api.CancelImport.as_view(), name="import-cancel"),
     path("batches/", batches_api.Batches.as_view(), name="batches"),
     path("batches/<int:pk>/analysis/", batches_api.BatchAnalysis.as_view(), name="batch-analysis"),
+    path("batches/<int:pk>/funnel/", batches_api.BatchFunnel.as_view(), name="batch-funnel"),
     path("batches/<int:pk>/costs/", batches_api.BatchCosts.as_view(), name="batch-costs"),
     path("batches/<int:pk>/merges/", merges_api.BatchMerges.as_view(), name="batch-merges"),
     path("batches/<int:pk>/merges/near/", merges_api.NearMatches.as_view(), name="batch-near-matches"),

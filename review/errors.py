@@ -65,6 +65,10 @@ class NotAssigned(ReviewError, status=404):
     """This case is not assigned to you."""
 
 
+class NotAProposal(ReviewError, status=409):
+    """This is not a review that you can sign now. Load the case again."""
+
+
 class LeaseLost(ReviewError, status=409):
     """This case is no longer reserved for you: your time ran out, or the case was reassigned. Your draft is kept."""
 

@@ -66,6 +66,15 @@ CITATION_KINDS: dict[str, Promise] = {
     "case": _("The text itself"),
     "search": _("Searched, not found"),
 }
+CITATION_LEVELS: dict[str, Promise] = {
+    "guideline": _("Guideline"),
+    "review": _("Systematic review"),
+    "study": _("Original study"),
+    "label": _("Drug label"),
+    "textbook": _("Textbook"),
+    "case": _("The text itself"),
+    "search": _("Searched, not found"),
+}
 DECLARATIONS: dict[str, Promise] = {
     Declaration.WORDING: _("Only the wording: the meaning is the same"),
     Declaration.MEANING: _("The meaning has changed"),
@@ -133,7 +142,7 @@ PROBLEM_MESSAGES: dict[str, Promise] = {
         "This answer requires another kind of source. Add one of the kinds listed with the question."
     ),
     "evidence-unfit": _(
-        "Your sources are not of a kind that can show every trap. See the accepted kinds under Evidence."
+        "Your sources cannot show this trap to be false. See under Evidence which sources are accepted."
     ),
     "citation-malformed": _("The reference does not match this kind of source. Check the kind and the reference."),
     "citation-incomplete": _(

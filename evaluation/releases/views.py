@@ -119,6 +119,7 @@ def public(request: HttpRequest, name: str, version: int | None = None) -> HttpR
         "errata": list(errata.errata_of(release)),
         "simulated": release.simulated or board.simulated,
         "simulated_reviewers": bool(release.simulated_samples),
+        "paper": paper_layout.views(beside_published(board, release.benchmark)),
         **_board_context(board),
     }
     response = render(request, "evaluation/releases/public.html", context)

@@ -10,7 +10,7 @@ from evaluation import registry
 from evaluation.published import FilledTable, PaperColumn, filled
 from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS, latex_table
 from evaluation.reports.numbers.counting import COMBINED, RateRow
-from evaluation.reports.queries import Report
+from evaluation.reports.queries import Report, shares_of_samples
 from review.charts.bars import Bar, BarChart, bars
 from review.common import csv_text
 
@@ -33,6 +33,20 @@ def views(tables: Sequence[FilledTable]) -> tuple[PaperView, ...]:
 def _charts(each: FilledTable, name: str) -> tuple[BarChart, ...]:
     if not each.table.drawn:
         return ()
+    if _is_of_samples(each.table.columns):
+        columns = each.table.columns
+        return tuple(
+            bars(
+                [
+                    Bar(column.label, value)
+                    for column, value in zip(columns, row.values, strict=True)
+                    if value is not None
+                ],
+                name=f"{name}-{place}",
+                title=row.model,
+            )
+            for place, row in enumerate(each.rows)
+        )
     charts = []
     for place, column in enumerate(each.table.columns):
         rows = [row for row in each.rows if row.values[place] is not None]
@@ -52,9 +66,19 @@ def paper_tables(report: Report) -> tuple[FilledTable, ...]:
 
 
 def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float | None]]:
-    """Model -> its number for each column, where it has any."""
+    """Model -> its number for each column, where it has any; of samples, one row for all models."""
+    if _is_of_samples(columns):
+        shares = shares_of_samples(report.run.release, columns[0].facet, columns[0].name)
+        counts = [shares.get(column.value, (0, 0)) for column in columns]
+        values = [hits / total if total else None for hits, total in counts]
+        return {gettext("samples of this release"): values} if shares else {}
     numbers = {endpoint: _numbers(report, endpoint, columns) for endpoint in report.endpoints}
     return {endpoint: values for endpoint, values in numbers.items() if any(value is not None for value in values)}
+
+
+def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
+    """Whether a table is about samples and not about models."""
+    return all(column.measure == "samples" for column in columns)
 
 
 def _numbers(report: Report, endpoint: str, columns: Sequence[PaperColumn]) -> list[float | None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Case, Count, F, Q, QuerySet, TextField, Value, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, TextField, Value, When
 from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
@@ -25,7 +25,7 @@ from evaluation.runs.rows.verdicts import read_scores, verdict_table
 from evaluation.runs.selection import selecting_models
 from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.selection import BROKEN, NO_RESPONSE, NOT_JUDGED, POLARITY, UNJUDGED
-from generation.models import Call, ReleasedRubric, ReleasedSample, Sample
+from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample
 from generation.models.work import Work
 from generation.samples import queries
 
@@ -317,6 +317,19 @@ def polarities(run: Run) -> list[str]:
     }
     rubrics = ReleasedRubric.objects.filter(sample__release=run.release_id, **lookups).order_by()
     return sorted(rubrics.values_list("sample__version__rubrics__polarity", flat=True).distinct())
+
+
+def shares_of_samples(release: Release, facet: str, other: str) -> dict[str, tuple[int, int]]:
+    """Value of `facet` -> (samples that also have `other`, samples). `other`: FACET=VALUE."""
+    name, _sign, value = other.partition("=")
+    rows = Facet.objects.filter(rubric__sample__release=release, name=facet).order_by()
+    also = Facet.objects.filter(rubric__sample=OuterRef("rubric__sample"), name=name, value=value)
+    counts = rows.annotate(also=Exists(also)).values_list("value", "also")
+    shares: dict[str, tuple[int, int]] = {}
+    for facet_value, has_other, n in counts.annotate(n=Count("rubric__sample", distinct=True)):
+        hits, total = shares.get(facet_value, (0, 0))
+        shares[facet_value] = hits + n * has_other, total + n
+    return shares
 
 
 def has_controls(run: Run) -> bool:

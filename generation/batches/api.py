@@ -28,6 +28,8 @@ from generation.jobs.serializers import (
     launch_key,
 )
 from generation.models import Batch, Import
+from generation.samples import funnel
+from generation.samples.serializers import FunnelReportSerializer
 from generation.sources import queries as sources_queries
 from generation.sources import services as sources_services
 from generation.sources.api import ImportSerializer
@@ -160,6 +162,18 @@ class BatchAnalysis(GenericAPIView[Batch]):
     def get(self, request: Request, pk: int) -> Response:
         analysis: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
         return Response(AnalysisSerializer(analysis).data)
+
+
+class BatchFunnel(GenericAPIView[Batch]):
+    """From the drawn records of a batch to approved samples: where the others were lost, and why."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+
+    @extend_schema(responses=FunnelReportSerializer)
+    def get(self, request: Request, pk: int) -> Response:
+        batch = BATCHES.get(pk)
+        return Response(FunnelReportSerializer(funnel.funnel(batch.benchmark, [pk])).data)
 
 
 class StageCostSerializer(DataclassSerializer):

@@ -24,6 +24,7 @@ from generation.models import BatchRole, Source
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.releases import queries as releases_queries
+from generation.samples import funnel
 from generation.samples import queries as samples_queries
 from generation.sources import services as sources_services
 from review.common.decorators import requires, signed_in_account
@@ -152,6 +153,8 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "has_analysis": registry.recipe(batch.benchmark).analysis is not None,
         "judgments": review_results.judgments(batch),
         "counts": counts,
+        "funnel": funnel.funnel(batch.benchmark, [batch.pk]),
+        "figure": reverse("generation:batch-funnel", args=[pk]),
         "planted": releases_queries.term_counts(batch.benchmark, counts),
         "plans": queries.plan_progress(batch),
         "checked": queries.check_counts(batch),
@@ -160,6 +163,16 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "made": keyset_page(samples_queries.samples(batch=batch), request, size=SAMPLES_SHOWN, newest_first=True),
     }
     return render(request, "generation/batches/batch.html", context)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def batch_funnel(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
+    """The funnel of a batch as a figure (SVG)."""
+    batch = BATCHES.get(pk)
+    report = funnel.funnel(batch.benchmark, [pk])
+    simulated = BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists()
+    return funnel.as_figure(report, [_("Batch %(n)s") % {"n": pk}], simulated=simulated)
 
 
 @require_safe

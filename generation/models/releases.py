@@ -84,6 +84,7 @@ class Freeze(Work):
     name = models.CharField(max_length=100)
     benchmark = models.CharField(max_length=64)
     composition = models.JSONField(default=dict)
+    card = models.JSONField(default=dict, blank=True)  # of the data card: name of a field -> text
     total = models.PositiveIntegerField(default=0)
     read = models.PositiveIntegerField(default=0)
     release = models.OneToOneField(Release, on_delete=models.PROTECT, null=True, blank=True, related_name="freeze")

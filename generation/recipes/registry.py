@@ -125,6 +125,10 @@ def resolve_prompt_set(benchmark: str, prompts: str = "", preset_name: str = "")
     return prompts or (chosen.prompts if chosen else "")
 
 
+# Settings that the engine reads, where a recipe has them: at least and at most.
+RANGES: Mapping[str, tuple[int, int]] = {"versions": (1, 10)}  # of a sample, before it is discarded
+
+
 def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The values of a preset with a launch's overrides; {} if the recipe has no presets.
 
@@ -140,6 +144,9 @@ def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] 
     for key, value in (changes or {}).items():
         in_presets = [other.values[key] for other in recipe(benchmark).presets if key in other.values]
         known = [*in_presets, *recipe(benchmark).choices.get(key, ())]
+        low, high = RANGES.get(key, (None, None))
+        if low is not None and high is not None and _is_same_kind(value, low) and not low <= value <= high:
+            raise WrongSetting(f"{key}: {json.dumps(value)}; from {low} to {high}")
         if not any(_is_same_kind(value, example) for example in known):
             raise WrongSetting(
                 f"{key}: {json.dumps(value)[:100]}; for example: {', '.join(map(json.dumps, known[:5]))}"

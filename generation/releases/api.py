@@ -20,9 +20,11 @@ from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.outcomes import services as outcomes_services
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, data_card, export, exporters, queries, ratings, services
+from generation.releases.freezing.card_fields import CARD_FIELDS, MOST
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
 from generation.samples.api import ErratumSerializer
+from generation.samples.serializers import FunnelReportSerializer
 from generation.samples.validity import Validity
 from review.common.api import (
     MAX_ID,
@@ -114,6 +116,10 @@ class WholeReleaseSerializer(ReleaseSerializer):
     )
     errata = serializers.SerializerMethodField()
     judgments = serializers.SerializerMethodField()
+    card = serializers.SerializerMethodField(help_text="The texts that its makers gave for the data card.")
+    funnel = serializers.SerializerMethodField(
+        help_text="From drawn records to these samples; null in releases frozen before this was counted."
+    )
     withheld = serializers.SerializerMethodField(
         help_text="Sources whose text must not be published: share exports by reference."
     )
@@ -125,6 +131,14 @@ class WholeReleaseSerializer(ReleaseSerializer):
     @extend_schema_field(ValiditySerializer(many=True))
     def get_judgments(self, release: Release) -> Any:
         return ValiditySerializer(queries.judgments(release), many=True).data
+
+    @extend_schema_field(FunnelReportSerializer(allow_null=True))
+    def get_funnel(self, release: Release) -> Any:
+        report = queries.funnel_of(release)
+        return FunnelReportSerializer(report).data if report else None
+
+    def get_card(self, release: Release) -> dict[str, str]:
+        return dict(release.about.get("card", {}))
 
     def get_shares(self, release: Release) -> dict[str, float]:
         return queries.task_shares(release)
@@ -159,6 +173,12 @@ class FreezeSerializer(serializers.Serializer[Any]):
     seed = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
     configuration = serializers.CharField(
         default="", allow_blank=True, max_length=40, help_text="A configuration of the benchmark; empty: all samples."
+    )
+    card = ShortDictField(
+        child=serializers.CharField(allow_blank=True, max_length=MOST),
+        default=dict,
+        help_text=f"Texts for the data card: {', '.join(CARD_FIELDS)}. One that is missing stays as in the previous"
+        " version; '-' removes it.",
     )
     preview = serializers.BooleanField(default=False)
 
@@ -271,7 +291,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         409 if nothing is approved; 422 if simulated and real samples would be mixed.
         """
         body = validated_body(FreezeSerializer, request)
-        name, preview = body.pop("name"), body.pop("preview")
+        name, preview, card = body.pop("name"), body.pop("preview"), body.pop("card")
         outcomes_services.apply_outcomes()  # include the latest decisions of physicians
         benchmark = body.pop("benchmark")
         composition = Composition(**{**body, "batches": tuple(body["batches"])})
@@ -279,7 +299,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
             freeze_preview = services.preview(name, benchmark=benchmark, composition=composition)
             return Response(FreezePreviewSerializer(freeze_preview).data)
         actor = signed_in_account(request)
-        row = services.start_freeze(name, benchmark=benchmark, composition=composition, actor=actor)
+        row = services.start_freeze(name, benchmark=benchmark, composition=composition, card=card, actor=actor)
         wake_after_commit(tasks.run_freeze, row.pk)
         return Response(FreezeStatusSerializer(row).data, status=202)
 

@@ -1,7 +1,10 @@
 """The data card of a release."""
 
+from typing import Any
+
 from django.db.models import Min, QuerySet
 from django.template.loader import render_to_string
+from django.utils import translation
 
 from generation.models import Release, ReleasedSample
 from generation.recipes import registry
@@ -18,8 +21,17 @@ def data_card(release: Release, *, by_reference: bool = False) -> str:
     The terms are licences and restrictions. `by_reference`: for an export without the text of the
     sources.
     """
-    context = {
+    with translation.override("en"):  # the same bytes for readers of every language
+        return render_to_string("generation/releases/data_card.md", _context(release, by_reference=by_reference))
+
+
+def _context(release: Release, *, by_reference: bool) -> dict[str, Any]:
+    funnel = queries.funnel_of(release)
+    return {
         "release": release,
+        "texts": queries.card_texts(release),
+        "funnel": funnel,
+        "funnel_groups": [(funnel.by_task, "data set"), (funnel.by_trap, "trap")] if funnel else [],
         "by_reference": by_reference,
         "withheld": queries.withheld_sources(release),
         "reviewed_how": _reviewed_how(release),
@@ -37,7 +49,6 @@ def data_card(release: Release, *, by_reference: bool = False) -> str:
         "adjudicated": release.grounds.get(Ground.ADJUDICATED, 0),
         "adjudicated_share": f"{release.grounds.get(Ground.ADJUDICATED, 0) / max(release.reviewed, 1):.1%}",
     }
-    return render_to_string("generation/releases/data_card.md", context)
 
 
 def responsible_use(release: Release) -> dict[str, str | list[str]]:
@@ -48,6 +59,8 @@ def responsible_use(release: Release) -> dict[str, str | list[str]]:
     simulated = ["The samples were made by simulated models."] if release.simulated else []
     if release.simulated_samples:
         simulated.append(f"{release.simulated_samples} samples were reviewed by simulated physicians.")
+    card = release.about.get("card", {})
+    kept = "A release never changes. DATACARD.md lists errata; the next version corrects them."
     return {
         "dataCollection": "Made from records of the sources" + (f" by {models}." if models else "."),
         "dataCollectionRawData": "; ".join(sources),
@@ -59,7 +72,8 @@ def responsible_use(release: Release) -> dict[str, str | list[str]]:
         "personalSensitiveInformation": [
             source["restrictions"] for source in release.sources if source["restrictions"]
         ],
-        "dataReleaseMaintenancePlan": "A release never changes. DATACARD.md lists errata; the next version corrects them.",
+        "dataReleaseMaintenancePlan": " ".join(filter(None, (kept, card.get("maintenance", "")))),
+        "dataBiases": [card["biases"]] if "biases" in card else [],
     }
 
 

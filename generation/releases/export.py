@@ -182,17 +182,19 @@ def _with_training(release: Release, samples: Iterator[dict[str, Any]]) -> Itera
         yield {**sample, "training": training}
 
 
-def _with_messages(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool) -> Iterator[dict[str, Any]]:
+def _with_messages(
+    release: Release, samples: Iterator[dict[str, Any]], *, judges: bool, required: bool
+) -> Iterator[dict[str, Any]]:
     """Add to each sample what a model under test is sent, and with `judges` a judge."""
     for sample in samples:
         messages = _messages(release, sample, sample["sample_id"], sample["task"])
-        if messages is None:
+        if messages is None and required:
             raise errors.FormatDoesNotFit(sample["sample_id"])
         identity = sample["sample_id"], sample["task"], sample["content"]
         judging = registry.judge_messages(release.benchmark, *identity) if judges else []
         if judging is None:
             raise errors.FormatDoesNotFit(sample["sample_id"])
-        yield {**sample, "messages": messages, **({"judging": judging} if judges else {})}
+        yield {**sample, "messages": messages or [], **({"judging": judging} if judges else {})}
 
 
 def _with_points(release: Release, samples: Iterator[dict[str, Any]], facet: str) -> Iterator[dict[str, Any]]:
@@ -283,8 +285,8 @@ def files_of(
     splits = supervision.SPLITS if exporter.supervises else None
     samples = _collect_images(exported_samples(release, split), images, splits)
     reference_entry: dict[str, Any] = {}
-    if exporter.asks:
-        samples = _with_messages(release, samples, judges=exporter.judges)
+    if exporter.asks or exporter.may_ask:
+        samples = _with_messages(release, samples, judges=exporter.judges, required=exporter.asks)
     if (exporter.weighs or exporter.judges) and (facet := registry.points_facet(release.benchmark)):
         samples = _with_points(release, samples, facet)
     if exporter.supervises:
@@ -349,7 +351,9 @@ def metadata(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> dict
         "date": release.created_at.date().isoformat(),
         "description": f"A release of the benchmark {release.benchmark}: {release.samples_count} samples."
         + (f" Canary: {release.canary}" if release.canary else ""),
-        "citation": " ".join(source["citation"] for source in release.sources),
+        "citation": " ".join(
+            filter(None, (release.about.get("card", {}).get("citation"), *(s["citation"] for s in release.sources)))
+        ),
         "languages": list(release.about.get("counts", {}).get("language", {})),
         "samples": release.samples_count,
         "split_samples": samples.count(),

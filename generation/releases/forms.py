@@ -9,6 +9,7 @@ from generation.models import Source
 from generation.recipes.configuration import configurations
 from generation.recipes.forms import benchmark_choices
 from generation.recipes.registry import names
+from generation.releases.freezing.card_fields import CARD_FIELDS, MOST
 from generation.releases.freezing.composition import Composition
 
 
@@ -24,6 +25,9 @@ def _configurations() -> list[tuple[str, Any]]:
         for offered in configurations(benchmark)
     ]
     return [("", _("All samples")), *dict(labels).items()]
+
+
+_LINES = forms.Textarea(attrs={"rows": 2})
 
 
 class FreezeForm(forms.Form):
@@ -75,8 +79,26 @@ class FreezeForm(forms.Form):
         required=False,
         help_text=_("The same seed holds out and draws the same records in every release."),
     )
+    card_motivation, card_funding, card_ethics, card_pay, card_maintenance, card_citation, card_biases = (
+        forms.CharField(label=label, help_text=help_text, max_length=MOST, required=False, widget=_LINES)
+        for label, help_text in CARD_FIELDS.values()
+    )
     # The counts that the preview showed; empty before the first preview.
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    @property
+    def chosen(self) -> list[forms.BoundField]:
+        """The fields that say what goes in."""
+        return [field for field in self if not field.name.startswith("card_")]
+
+    @property
+    def about(self) -> list[forms.BoundField]:
+        """The fields for the data card."""
+        return [field for field in self if field.name.startswith("card_")]
+
+    def card(self) -> dict[str, str]:
+        """The texts for the data card; only for a valid form."""
+        return {name: self.cleaned_data[f"card_{name}"] for name in CARD_FIELDS}
 
     def clean_batches(self) -> tuple[int, ...]:
         return tuple(int(number) for number in self.cleaned_data["batches"].split(",") if number.strip())

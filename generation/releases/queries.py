@@ -16,6 +16,9 @@ from generation import errors
 from generation.models import Batch, Freeze, Release, ReleasedSample, SampleVersion, Source
 from generation.recipes import registry
 from generation.recipes.recipe import Term
+from generation.releases.freezing.card_fields import CARD_FIELDS
+from generation.samples import funnel
+from generation.samples.funnel import FunnelReport
 from generation.samples.queries import terms
 from generation.samples.validity import Validity
 from generation.sources import importers
@@ -183,6 +186,18 @@ def release(name: str, version: int | None = None) -> Release:
     if match is None:
         raise errors.UnknownRelease(name if version is None else f"{name} v{version}")
     return match
+
+
+def card_texts(release: Release) -> list[tuple[str, str]]:
+    """(label, text) of every field of the data card that its makers fill; '' where they did not."""
+    texts = release.about.get("card", {})
+    return [(str(label), texts.get(name, "")) for name, (label, _help) in CARD_FIELDS.items()]
+
+
+def funnel_of(release: Release) -> FunnelReport | None:
+    """How its batches came to these samples; None if it was frozen before this was stored."""
+    stored = release.about.get("funnel")
+    return funnel.from_json(stored) if stored else None
 
 
 def judgments(release: Release) -> list[Validity]:

@@ -6,6 +6,7 @@ A row for each review and question, and for each highlight.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
 from review.common.csv_text import BOM, END, line
-from review.rules.consolidation import same_wordings
-from review.rules.state_machine import Phase
+from review.rules.consolidation import added_wordings, same_wordings
+from review.rules.state_machine import ADJUDICATORS, Phase
 
 ANSWERS = {Phase.COMMIT.value: "blind", Phase.CONFIRM.value: "confirmed", Phase.DISCUSS.value: "discussed"}
 HIGHLIGHT_COLUMNS = (
@@ -58,9 +59,19 @@ def _review_data(
     pseudonyms = {physician: pseudonym(secret, canary, physician) for physician in physicians}
     for key, version, case in samples:
         _name_wordings([answers for *_about, answers in reviews[case]])
+        for (_phase, _adjudicates), together in groupby(sorted(reviews[case], key=_compared), _compared):
+            raters = [answers for *_about, answers in together]
+            for answers, added in zip(raters, added_wordings(raters), strict=True):
+                answers["added_words"] = added
         for physician, simulated, role, phase, verdict, answers in reviews[case]:
             rater, is_simulated = pseudonyms[physician], "true" if simulated else "false"
             yield case, (key, str(version), rater, role, ANSWERS[phase], is_simulated), verdict, answers
+
+
+def _compared(review: tuple[Any, ...]) -> tuple[str, bool]:
+    """Answers with the same value are compared with one another."""
+    _physician, _simulated, role, phase, *_answers = review
+    return phase, role in ADJUDICATORS
 
 
 def _name_wordings(reviews: Sequence[dict[str, Any]]) -> None:
@@ -76,11 +87,14 @@ def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
     yield "", "verdict", verdict
     for question, answer in sorted(answers.get("questions", {}).items()):
         if value := answer.get("value"):
-            yield "", question, str(value)
+            name, _colon, about = question.partition(":")  # asked of each rubric or trap
+            yield about, name, str(value)
     for rubric, finding in sorted(answers.get("rubrics", {}).items()):
         for question, name in (("rubric", "value"), ("severity", "severity"), ("wording", "words")):
             if value := finding.get(name):
                 yield rubric, question, str(value)
+    for rubric, value in answers.get("added_words", {}).items():
+        yield rubric, "wording", value
     if reason := answers.get("reason_code"):
         yield "", "reason", str(reason)
 

@@ -19,9 +19,11 @@ from generation.models.work import Work
 from generation.recipes import registry
 from generation.releases import queries, ratings
 from generation.releases.freezing import content
-from generation.releases.freezing.card_facts import card_facts
+from generation.releases.freezing.card_facts import card_facts, funnel_of
+from generation.releases.freezing.card_fields import merge_card
 from generation.releases.freezing.composition import ChoiceList, Composition, choices, tally
 from generation.releases.freezing.spool import Spool
+from generation.samples import funnel
 from generation.samples import queries as samples_queries
 from review.audit import acts, verification
 from review.audit.trail import recording_events
@@ -83,17 +85,24 @@ def preview(name: str, *, benchmark: str, composition: Composition | None = None
 
 
 def start_freeze(
-    name: str, *, benchmark: str, composition: Composition | None = None, actor: User | None = None
+    name: str,
+    *,
+    benchmark: str,
+    composition: Composition | None = None,
+    card: Mapping[str, str] | None = None,
+    actor: User | None = None,
 ) -> Freeze:
     """Register a release to freeze; a worker (or `run_freeze`) does it.
 
+    `card`: texts for the data card (`card_fields`); others stay as in the previous version.
+
     Raises NothingApproved (no sample qualifies), OtherBenchmark (the name belongs to a release of
     another benchmark), MixedSimulated (mixing simulated and real samples was not allowed),
-    FreezeInProgress (a release of this name is being frozen), ValidationError (`name` is not a
-    valid name).
+    FreezeInProgress (a release of this name is being frozen), WrongCard, ValidationError (`name` is
+    not a valid name).
     """
     composition = composition or Composition()
-    _latest(name, benchmark)
+    merged_card = merge_card(_card_of(_latest(name, benchmark)), card or {})
     counted = tally(benchmark, composition)
     if Freeze.objects.filter(name=name, status__in=[Work.Status.QUEUED, Work.Status.RUNNING]).exists():
         raise errors.FreezeInProgress(name)
@@ -103,6 +112,7 @@ def start_freeze(
             name=name,
             benchmark=benchmark,
             composition=composition.as_json(),
+            card=merged_card,
             total=counted.samples,
             created_by=actor,
             created_at=timezone.now(),
@@ -124,13 +134,18 @@ def run_freeze(freeze_id: int) -> Freeze:
 
 
 def freeze_release(
-    name: str, *, benchmark: str, composition: Composition | None = None, actor: User | None = None
+    name: str,
+    *,
+    benchmark: str,
+    composition: Composition | None = None,
+    card: Mapping[str, str] | None = None,
+    actor: User | None = None,
 ) -> Release:
     """Freeze in this process.
 
     Raises what `start_freeze` raises, and NothingNew if the result would equal the latest version.
     """
-    row = start_freeze(name, benchmark=benchmark, composition=composition, actor=actor)
+    row = start_freeze(name, benchmark=benchmark, composition=composition, card=card, actor=actor)
     while (row := run_freeze(row.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
         time.sleep(0.1)  # a worker took it, or a sample was withdrawn in the meantime
     return release_of(row)
@@ -191,7 +206,7 @@ def _freeze(row: Freeze) -> None:
                 )
             if totals.samples % RENEW_EVERY == 0 and not _renew_lease(row, read=totals.samples):
                 return  # the lease expired, and another worker has taken over
-        if latest is not None and _is_unchanged(latest, spool):
+        if latest is not None and _is_unchanged(latest, spool) and _card_of(latest) == row.card:
             raise errors.NothingNew(str(latest))
         cases = [case for samples in reviewed_samples.values() for _key, _version, case in samples]
         fields: dict[str, Any] = {
@@ -212,6 +227,9 @@ def _freeze(row: Freeze) -> None:
             "composition": composition.as_json(),
             "excluded": dict(counted.excluded),
             "about": {
+                "card": row.card,
+                **totals.strata(row.benchmark),
+                "funnel": funnel.to_json(funnel_of(row.benchmark, composition, totals.samples)),
                 "counts": counted.counts,
                 **card_facts(row.benchmark, totals, cases),
                 "agreement": {split: ratings.agreement(samples, canary) for split, samples in reviewed_samples.items()},
@@ -222,6 +240,10 @@ def _freeze(row: Freeze) -> None:
         }
         if _renew_lease(row, read=totals.samples):
             _store(row, latest, chosen, spool, fields)
+
+
+def _card_of(release: Release | None) -> dict[str, str]:
+    return dict(release.about.get("card", {})) if release is not None else {}
 
 
 def _is_unchanged(latest: Release, spool: Spool) -> bool:

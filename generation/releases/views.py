@@ -3,9 +3,10 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_safe
 from django_htmx.http import HttpResponseClientRefresh
@@ -19,7 +20,7 @@ from generation.outcomes import services as outcomes_services
 from generation.recipes import forms as recipes_forms
 from generation.recipes.configuration import configuration
 from generation.releases import archive, export, forms, queries, ratings, services
-from generation.samples import errata
+from generation.samples import errata, funnel
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
@@ -42,7 +43,7 @@ def releases(request: HttpRequest) -> HttpResponse:
             preview = services.preview(data["name"], **settings)
             if data["seen"] != preview.seen:
                 return _preview(request, form, preview)
-            row = services.start_freeze(data["name"], **settings, actor=signed_in_account(request))
+            row = services.start_freeze(data["name"], **settings, card=form.card(), actor=signed_in_account(request))
         except GenerationError as error:
             form.add_error(None, str(error))
         else:
@@ -105,6 +106,9 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "simulated": release.simulated,
         "simulated_reviewers": release.simulated_samples,
         "planted": queries.term_counts(release.benchmark, release.counts),
+        "texts": queries.card_texts(release),
+        "funnel": queries.funnel_of(release),
+        "figure": reverse("generation:release-funnel", args=[name, version]),
         "errata": list(errata.errata_of(release)),
         "formats": [(name, label, export.stages_of(release, name)) for name, label in export.fitting_formats(release)],
         "withheld": queries.withheld_sources(release),
@@ -114,6 +118,18 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "by_reference": export.fitting_formats(release, by_reference=True),
     }
     return render(request, "generation/releases/release.html", context)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def release_funnel(request: HttpRequest, name: str, version: int) -> HttpResponse:  # noqa: ARG001
+    """The funnel of a release as a figure (SVG)."""
+    release = _release(name, version)
+    report = queries.funnel_of(release)
+    if report is None:
+        raise Http404
+    notes = [_("Release %(release)s, SHA-256 %(sha)s…") % {"release": release, "sha": release.sha256[:12]}]
+    return funnel.as_figure(report, notes, simulated=release.simulated or bool(release.simulated_samples))
 
 
 @require_safe

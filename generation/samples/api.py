@@ -12,12 +12,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation.models import Erratum, Rubric, Sample, SampleVersion
+from generation import tasks
+from generation.models import Draft, Erratum, Rubric, Sample, SampleVersion
+from generation.outcomes import regeneration
 from generation.samples import errata, queries
 from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
 from review.common.api import MAX_ID, NewestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import ModelRowSerializer
+from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 from review.rules.state_machine import NOT_SAMPLED, shown_status
 
@@ -79,10 +82,38 @@ class VersionSerializer(ModelRowSerializer):
         return shown_status(version.status, version.case.ground)
 
 
+class FailedVersionSerializer(ModelRowSerializer):
+    """A next version that could not be generated. `POST retry/` tries again."""
+
+    row = Draft
+    shows = "id version error detail"
+
+
 class WholeSampleSerializer(SampleSerializer):
-    """A sample with all its versions."""
+    """A sample with all its versions. `failed_version`: the next one, if it could not be generated."""
 
     versions = VersionSerializer(many=True)
+    failed_version = serializers.SerializerMethodField()
+
+    @extend_schema_field(FailedVersionSerializer(allow_null=True))
+    def get_failed_version(self, sample: Sample) -> Any:
+        row = regeneration.failed_version(sample)
+        return FailedVersionSerializer(row).data if row else None
+
+
+class DrawAgainSerializer(serializers.Serializer[Any]):
+    """The trap of the version to generate; empty: the rarest in its batch that no version had."""
+
+    trap = serializers.CharField(default="", allow_blank=True, max_length=16)
+
+
+class QueuedVersionSerializer(ModelRowSerializer):
+    """The draft of a next version. `preferred`: the traps that the generator is asked for."""
+
+    row = Draft
+    shows = "id version status preferred"
+
+    preferred = serializers.ListField(child=serializers.CharField())
 
 
 class ErratumSerializer(ModelRowSerializer):
@@ -167,6 +198,24 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         return _created_erratum(
             errata.withdraw(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
         )
+
+    @extend_schema(request=None, responses={202: QueuedVersionSerializer})
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, pk: int) -> Response:
+        """Generate the next version of a sample again. 409 if none has failed, or its batch is cancelled."""
+        return _queued_version(regeneration.retry_version(pk))
+
+    @extend_schema(request=DrawAgainSerializer, responses={202: QueuedVersionSerializer})
+    @action(detail=True, methods=["post"], url_path="draw-again", url_name="draw-again")
+    def draw_again(self, request: Request, pk: int) -> Response:
+        """Generate another version of a discarded sample, with another trap. 409 if it is not discarded."""
+        return _queued_version(regeneration.draw_again(pk, **validated_body(DrawAgainSerializer, request)))
+
+
+def _queued_version(row: Draft) -> Response:
+    wake_after_commit(tasks.work_on_job, row.batch_id)
+    row.refresh_from_db()
+    return Response(QueuedVersionSerializer(row).data, status=202)
 
 
 def _created_erratum(erratum: Erratum) -> Response:

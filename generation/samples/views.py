@@ -7,12 +7,15 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from generation import tasks
 from generation.batches import queries as batches_queries
 from generation.models import Draft, Erratum, ReleasedSample, Sample, SampleVersion
+from generation.outcomes import regeneration
 from generation.samples import errata, forms, queries
 from review.cases.bulk import case_actions
 from review.common.decorators import requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
+from review.common.waking import wake_after_commit
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
 from review.rules.state_machine import Ground
@@ -56,6 +59,8 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
         "simulated": any(version.simulated for version in versions),
         "unreviewed": versions[-1].case.ground == Ground.UNREVIEWED,
         "held": batches_queries.stopped_versions(sample),
+        "failed": regeneration.failed_version(sample),
+        "other_traps": regeneration.other_traps(sample) if sample.status == Sample.Status.DISCARDED else [],
         "errata": errata.history(sample),
         "reported": errata.history(sample).values_list("kind", flat=True).last() == Erratum.Kind.REPORTED,
     }
@@ -75,6 +80,25 @@ def sample_report(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("generation:releases")
     url = reverse("generation:release-samples", args=[row.release.name, row.release.version])
     return redirect(f"{url}?selected={row.pk}")
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def sample_retry(request: HttpRequest, pk: int) -> HttpResponse:
+    """Generate the next version of a sample again, after it failed."""
+    wake_after_commit(tasks.work_on_job, regeneration.retry_version(pk).batch_id)
+    messages.success(request, _("The next version is being generated again."))
+    return redirect("generation:sample", pk)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def sample_draw_again(request: HttpRequest, pk: int) -> HttpResponse:
+    """Generate another version of a discarded sample, with another trap."""
+    row = regeneration.draw_again(pk, request.POST.get("trap", "")[:16])
+    wake_after_commit(tasks.work_on_job, row.batch_id)
+    messages.success(request, _("Another version is being generated."))
+    return redirect("generation:sample", pk)
 
 
 @require_POST

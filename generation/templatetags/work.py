@@ -6,14 +6,13 @@ from decimal import Decimal
 from django import template
 from django.conf import settings
 from django.utils.formats import number_format
-from django.utils.functional import Promise
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
 
 from generation.llm import errors
 from generation.models import Job
 from generation.recipes import registry
 from generation.recipes.registry import module
+from generation.releases.freezing.composition import EXCLUSIONS
 from generation.sources import reasons
 from generation.trials import findings
 
@@ -81,32 +80,10 @@ def figure(value: float | None, interval: list[float] | None) -> str:
     return f"{value:.2f}" + (f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
 
 
-_EXCLUSIONS = {
-    "in-review": _("still in review"),
-    "withdrawn": _("withdrawn"),
-    "reported": _("reported, not yet decided"),
-    "second-of-pair": _("second sample of a compared record"),
-    "partner": _("its partner is left out"),
-    "other-batch": _("from another batch"),
-    "too-long": _("too long for the configuration"),
-    "not-drawn": _("not drawn: tasks are reduced to the same size"),
-    "made-otherwise": _("not made as the configuration requires"),
-    "other-source": _("from another source"),
-    "other-task": _("another task"),
-    "other-language": _("another language"),
-    "other-specialty": _("another specialty"),
-    "control": _("control sample"),
-    "unreviewed": _("not sampled for review"),
-    "reviewed": _("reviewed"),
-    "simulated": _("simulated"),
-    "not-simulated": _("not simulated"),
-}
-
-
 @register.filter
-def exclusion(reason: str) -> Promise | str:
+def exclusion(reason: str) -> str:
     """Why a sample is excluded from a release, in words."""
-    return _EXCLUSIONS.get(reason, reason)
+    return gettext(EXCLUSIONS.get(reason, reason))
 
 
 @register.filter

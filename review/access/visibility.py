@@ -145,6 +145,7 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     - The secondary also reads the primary's, once their own blind answer is committed.
     - Adjudicators read the first two physicians' reviews at once or, if the policy makes them vote
       blind, after both adjudicators have voted. They read each other's vote after both have voted.
+      If what is approved must be signed, the first second vote is a proposal that the other reads.
     - When the case is closed, everyone who submitted a review in it reads all of them.
     - If the policy requires a first look, a physician who has not committed theirs reads nothing:
       the reviews name the traps.
@@ -176,6 +177,8 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
         readable |= Q(role__in=[Role.PRIMARY, Role.SECONDARY])
         if own.phase == Phase.DISCUSS:
             readable |= Q(phase=Phase.COMMIT)
+            if _policy_flag(case, "signed_wording"):
+                readable |= Q(phase=Phase.DISCUSS)
     return _reviews_of(case).filter(readable)
 
 

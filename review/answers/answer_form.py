@@ -18,10 +18,20 @@ from review.answers.controls import (
     HighlightRow,
     Option,
 )
-from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_for_evidence, blank_citation
+from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_for_evidence, blank_citation, only_trap
 from review.answers.question_display import question_display, required_with, rubric_display
-from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, HARMS, PROBLEM_MESSAGES, VERDICTS, translate
+from review.labels import (
+    CITATION_KINDS,
+    CITATION_LEVELS,
+    DECLARATIONS,
+    FINDINGS,
+    HARMS,
+    PROBLEM_MESSAGES,
+    VERDICTS,
+    translate,
+)
 from review.rules.blocks import Block, Highlight
+from review.rules.citations import is_by_trap
 from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
     AddedRubric,
@@ -62,8 +72,11 @@ class _ControlBuilder:
         pairs = zip(control.options, reasons, strict=True)
         return replace(control, options=tuple(replace(option, reducible=reason.reducible) for option, reason in pairs))
 
-    def citation(self, number: int, citation: Citation) -> CitationRow:
+    def citation(self, form: Form, number: int, citation: Citation) -> CitationRow:
         name, id_ = f"citation.{number}", f"citation-{number}"
+        by_trap = is_by_trap(form.terms)
+        traps = [("", gettext("Choose")), *((term.code, f"{term.code} {translate(term.name)}") for term in form.terms)]
+        levels = [("", gettext("Automatic")), *((level, str(label)) for level, label in CITATION_LEVELS.items())]
         kinds = [("", gettext("Automatic")), *((k, str(v)) for k, v in CITATION_KINDS.items())]
         return CitationRow(
             number,
@@ -72,6 +85,8 @@ class _ControlBuilder:
             self.control(f"{name}.section", f"{id_}-section", citation.section),
             self.control(f"{name}.passage", f"{id_}-passage", citation.passage),
             self.control(f"{name}.read_on", f"{id_}-read-on", citation.read_on),
+            self.control(f"{name}.trap", f"{id_}-trap", citation.trap or only_trap(form), traps) if by_trap else None,
+            self.control(f"{name}.level", f"{id_}-level", citation.level, levels) if by_trap else None,
         )
 
     def highlight(self, form: Form, number: int, highlight: Highlight) -> HighlightRow:
@@ -141,7 +156,7 @@ def fill_form(
         questions=questions,
         rubrics=rubrics,
         harms=_harms(builder, form, trap_levels),
-        citations=tuple(builder.citation(number, each) for number, each in enumerate(sources, 1)),
+        citations=tuple(builder.citation(form, number, each) for number, each in enumerate(sources, 1)),
         added=tuple(builder.added(form, number, each) for number, each in enumerate(answers.added, 1)),
         highlights=tuple(builder.highlight(form, number, each) for number, each in enumerate(answers.highlights, 1)),
         verdict=builder.control(
@@ -160,7 +175,7 @@ def fill_form(
             [(value, str(label)) for value, label in DECLARATIONS.items()] if declares else (),
         ),
         agreed=builder.control("agreed", "agreed", "1"),
-        blank_citation=builder.citation(BLANK, blank_citation()),
+        blank_citation=builder.citation(form, BLANK, blank_citation()),
         blank_added=builder.added(form, BLANK, AddedRubric("")),
         blank_highlight=builder.highlight(form, BLANK, Highlight()),
         evidence_error=builder.errors.get("citations", ""),
@@ -174,8 +189,9 @@ def _accepted_evidence(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ..
     """Which kinds of source prove which traps, for those of which the form says so."""
     names: dict[tuple[str, ...], list[str]] = {}
     for term in form.terms:
-        if term.evidence:
-            kinds = tuple(str(CITATION_KINDS[kind]) for kind in term.evidence)
+        if term.evidence or term.levels:
+            labels = [CITATION_KINDS[kind] for kind in term.evidence] + [CITATION_LEVELS[each] for each in term.levels]
+            kinds = tuple(map(str, labels))
             names.setdefault(kinds, []).append(f"{term.code} {translate(term.name)}")
     return tuple((kinds, tuple(traps)) for kinds, traps in names.items())
 

@@ -104,10 +104,13 @@ class CitationRow:
     section: Control
     passage: Control
     read_on: Control
+    trap: Control | None = None
+    level: Control | None = None
 
     @property
     def controls(self) -> tuple[Control, ...]:
-        return (self.reference, self.passage, self.kind, self.read_on, self.section)
+        controls = (self.trap, self.reference, self.passage, self.kind, self.level, self.read_on, self.section)
+        return tuple(control for control in controls if control is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from django.http import QueryDict
 from django.utils import timezone
 
 from review.answers import harms
 from review.rules.blocks import Highlight, locate_highlight
-from review.rules.citations import recognise_kind
+from review.rules.citations import is_by_trap, recognise_kind
 from review.rules.questions import AddedRubric, Answer, Answers, Citation, Form, Question, RubricAnswer
 
 
@@ -70,9 +70,7 @@ def answers_from_post(
             severity=text(f"{name}.severity") or harms.worst_level(form, [text(f"harm.{tag}") for tag in rubric.tags]),
         )
     citations = [
-        _with_kind(
-            Citation(*(text(f"citation.{n}.{part}") for part in ("kind", "reference", "section", "passage", "read_on")))
-        )
+        _with_kind(Citation(**{part.name: text(f"citation.{n}.{part.name}") for part in fields(Citation)}), form)
         for n in _row_numbers(data, "citation")
         if do != f"remove-citation.{n}"
     ]
@@ -127,9 +125,16 @@ def _number(text: str) -> int:
     return int(text) if re.fullmatch("[0-9]{1,8}", text) else 0
 
 
-def _with_kind(citation: Citation) -> Citation:
-    """The citation, with the kind recognised from its reference if none was chosen."""
+def _with_kind(citation: Citation, form: Form) -> Citation:
+    """The citation, with kind and trap where they follow from its reference and the case."""
+    if not citation.trap:
+        citation = replace(citation, trap=only_trap(form))
     return citation if citation.kind else replace(citation, kind=recognise_kind(citation.reference))
+
+
+def only_trap(form: Form) -> str:
+    """The trap of every source, where evidence is given by trap and the case has one trap."""
+    return form.terms[0].code if is_by_trap(form.terms) and len(form.terms) == 1 else ""
 
 
 def _row_numbers(data: QueryDict, kind: str) -> list[int]:

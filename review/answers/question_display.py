@@ -75,7 +75,11 @@ def required_with(choice: Choice) -> str:
 def _question_with_sources(form: Form) -> Question | None:
     """The one question with which sources are entered, preferably an unconditional one."""
     candidates = [question for question in form.questions if requires_evidence(question)]
-    return next((question for question in candidates if not question.when), candidates[0] if candidates else None)
+    chosen = next((question for question in candidates if not question.when), candidates[0] if candidates else None)
+    if chosen is None or not chosen.about:
+        return chosen
+    repeated = chosen.key.partition(":")[0]  # asked of each trap or rubric: the sources follow the last one
+    return next(question for question in reversed(candidates) if question.key.partition(":")[0] == repeated)
 
 
 def _condition(form: Form, when: str) -> str:

@@ -9,6 +9,7 @@ from review.answers.posted_answers import ADOPT_PREFIX, Offer
 from review.labels import (
     ANONYMOUS_ROLES,
     CITATION_KINDS,
+    CITATION_LEVELS,
     DECLARATIONS,
     FINDINGS,
     PHASES,
@@ -20,7 +21,8 @@ from review.labels import (
 from review.models import Review, User
 from review.rules.blocks import Block, Dialogue, Diff, Highlight, Text, Turn
 from review.rules.case_spec import CaseSpec, answers_from_json
-from review.rules.citations import identity
+from review.rules.citations import identity, level_of
+from review.rules.consolidation import comparable_rubrics, settled_rubrics
 from review.rules.diffing import Span, TurnPair, align_turns, diff_words
 from review.rules.questions import (
     Answer,
@@ -33,7 +35,7 @@ from review.rules.questions import (
     finding_decision,
     verdict_decision,
 )
-from review.rules.state_machine import Verdict
+from review.rules.state_machine import Phase, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,15 @@ class ReviewColumn:
     Attributes:
         who: whose it is, as this reader may know it.
         own: whether it is the reader's own.
+        review: its id; 0 where nobody can sign it.
     """
 
     role: str
     who: str
     answers: Answers
     own: bool = False
+    review: int = 0
+    phase: str = ""
 
     @property
     def highlights(self) -> tuple[Highlight, ...]:
@@ -103,10 +108,52 @@ def anonymous_columns(reader: User, reviews: Iterable[Review]) -> list[ReviewCol
             who=gettext("You") if last[role].physician_id == reader.pk else str(label),
             answers=answers_from_json(last[role].answers),
             own=last[role].physician_id == reader.pk,
+            review=last[role].pk,
+            phase=last[role].phase,
         )
         for role, label in ANONYMOUS_ROLES.items()
         if role in last
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A review whose verdict and rubrics an adjudicator can sign word for word.
+
+    Attributes:
+        who: whose it is; several names if their verdicts and rubrics are the same.
+        rubrics: the wordings that it keeps or adds.
+        waits: the other adjudicator has signed or proposed it as their second vote.
+    """
+
+    review: int
+    who: str
+    verdict: str
+    reason: str
+    rubrics: tuple[str, ...]
+    waits: bool
+
+
+def proposals(form: Form, columns: Sequence[ReviewColumn]) -> list[Proposal]:
+    """The distinct proposals among the reviews, first the one that the other adjudicator made."""
+    groups: dict[tuple[str, str], list[ReviewColumn]] = {}
+    for column in columns:
+        rubrics = comparable_rubrics(form, column.answers) if column.answers.verdict == Verdict.APPROVE else ""
+        groups.setdefault((str(verdict_decision(column.answers)), rubrics), []).append(column)
+    found = [
+        Proposal(
+            review=next((one.review for one in same if one.phase == Phase.DISCUSS), same[0].review),
+            who=", ".join(one.who for one in same),
+            verdict=str(VERDICTS.get(same[0].answers.verdict, same[0].answers.verdict)),
+            reason=_reason_text(form, same[0].answers),
+            rubrics=tuple(rubric.criterion for rubric in settled_rubrics(form, [same[0].answers]) if not rubric.removed)
+            if same[0].answers.verdict == Verdict.APPROVE
+            else (),
+            waits=any(one.phase == Phase.DISCUSS and not one.own for one in same),
+        )
+        for same in groups.values()
+    ]
+    return sorted(found, key=lambda proposal: not proposal.waits)
 
 
 def named_columns(reviews: Iterable[Review]) -> list[ReviewColumn]:
@@ -227,7 +274,9 @@ def _extra_lines(form: Form, columns: Sequence[ReviewColumn]) -> list[ComparedLi
             )
             for column in columns
         )
-        differs = _values_differ(frozenset(map(identity, column.answers.citations)) for column in columns)
+        differs = _values_differ(
+            frozenset((*identity(each), each.trap) for each in column.answers.citations) for column in columns
+        )
         lines.append(ComparedLine(gettext("Evidence"), (), cells, differs))
     if any(column.answers.highlights for column in columns):
         cells = tuple(
@@ -267,6 +316,9 @@ def answer_text(question: Question, answer: Answer) -> str:
 def citation_line(citation: Citation) -> str:
     """A source in one line of text."""
     kind = str(CITATION_KINDS.get(citation.kind, citation.kind))
+    if citation.trap:
+        level = str(CITATION_LEVELS.get(level_of(citation), level_of(citation)))
+        kind = f"{citation.trap} · {kind}" + (f" ({level})" if level and level != kind else "")
     section = "" if citation.kind == "case" else citation.section.strip()  # for the case: a machine-readable position
     place = ", ".join(part for part in (citation.reference.strip(), section) if part)
     passage = gettext("“%(passage)s”") % {"passage": citation.passage.strip()} if citation.passage.strip() else ""

@@ -12,7 +12,7 @@ from rest_framework.viewsets import GenericViewSet, ViewSet
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import claims, eligibility, first_look, queries, retraction, services
-from review.common.api import NewestFirst, paginated_response, validated_body
+from review.common.api import MAX_ID, NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
     AnswersSerializer,
@@ -53,6 +53,14 @@ class SubmitSerializer(TokenSerializer):
     )
 
 
+class SignSerializer(TokenSerializer):
+    """The proposal to sign word for word: one of the `reviews` that you are shown."""
+
+    review = serializers.IntegerField(min_value=1, max_value=MAX_ID)
+    password = serializers.CharField(allow_blank=True, default="", max_length=4096, trim_whitespace=False)
+    code = serializers.CharField(allow_blank=True, default="", max_length=20)
+
+
 class SaveSerializer(TokenSerializer):
     """A draft to save. `revision` is the one you last saw, 0 before the first save."""
 
@@ -72,6 +80,7 @@ class ReviewDraftSerializer(ModelRowSerializer):
 class ShownReviewSerializer(serializers.Serializer[Any]):
     """A review that the physician may read now, without names. `own`: the physician wrote it."""
 
+    review = serializers.IntegerField(source="pk")
     role = serializers.CharField()
     phase = serializers.CharField()
     own = serializers.BooleanField()
@@ -269,6 +278,20 @@ class AssignmentViewSet(ViewSet):
                 revision=body.get("revision"),
                 loaded=loaded,
             )
+        return Response(SubmittedSerializer(review).data, status=201)
+
+    @extend_schema(request=SignSerializer, responses={201: SubmittedSerializer})
+    @action(detail=True, methods=["post"])
+    def sign(self, request: Request, assignment_id: int) -> Response:
+        """As an adjudicator in the second vote, sign a proposal: its verdict and rubrics, word for word.
+
+        Your levels of harm stand. Not a second vote, or no review that you are shown: 409.
+        """
+        body, me = validated_body(SignSerializer, request), signed_in_account(request)
+        signature = {"password": body["password"], "code": body["code"]}
+        loaded = queries.assignment_for_post(assignment_id)
+        with signatures.count_refused_signatures(request._request, me, loaded, body["token"]):
+            review = services.sign_proposal(me, assignment_id, body["token"], body["review"], **signature)
         return Response(SubmittedSerializer(review).data, status=201)
 
     @extend_schema(request=RevealSerializer, responses=WorkSerializer)

@@ -18,6 +18,7 @@ from review.answers.side_by_side import (
     ReviewColumn,
     anonymous_columns,
     compare,
+    proposals,
     version_changes,
     wording_offers,
 )
@@ -166,6 +167,7 @@ def render_case(
         "objection": visibility.objection_shown_to(reviews) if assignment.role in ADJUDICATORS else None,
         "columns": columns,
         "marks": marks(spec, spec.form, answers.highlights, columns),
+        "proposals": proposals(full_form, columns) if assignment.phase == Phase.DISCUSS else [],
         "agreed_fields": agreed_fields,
         "agreement_confirmed": "agreed" in request.POST,
         "comparison": compare(full_form, columns) if len(columns) > 1 else None,

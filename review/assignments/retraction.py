@@ -45,6 +45,8 @@ def retract(physician: User, review_id: int) -> Assignment:
         raise errors.NotAssigned
     # A copy closes with this one answer and nobody builds on it, so it counts as still open.
     too_late = State(case.state).final and not case.is_copy
+    # Under this policy the other adjudicator has read it, and may sign it.
+    too_late = too_late or (case.frozen.policy.signed_wording and review.phase == Phase.DISCUSS)
     too_late = too_late or Rewording.objects.filter(review=review).exists()  # the primary has been asked
     if too_late or visibility.counted_reviews().filter(case=case).order_by("-id").first() != review:
         raise errors.NotUndoable

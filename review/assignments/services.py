@@ -24,7 +24,13 @@ from review.cases.services import follow_reviews, load_progress
 from review.discussion import guidelines
 from review.models import Assignment, Case, Draft, Review, User
 from review.rules.case_spec import answers_from_json, answers_to_json
-from review.rules.consolidation import changes_rubrics, declaration_problems, may_declare, with_verdict
+from review.rules.consolidation import (
+    changes_rubrics,
+    declaration_problems,
+    may_declare,
+    signed_answers,
+    with_verdict,
+)
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers, opinion, problems, without_unasked
 from review.rules.state_machine import Phase, Role, Verdict, position
@@ -132,6 +138,26 @@ def submit(
         if not _store_late_answers(physician, assignment_id, answers, revision):
             _with_stale_note(late)
         raise
+
+
+def sign_proposal(
+    physician: User, assignment_id: int, token: uuid.UUID, review_id: int, *, password: str = "", code: str = ""
+) -> Review:
+    """Cast an adjudicator's second vote by signing a proposal word for word.
+
+    A proposal is any review that the adjudicator may read; once the other adjudicator has voted a
+    second time, that vote is one as well. If both sign the same one, it is the consensus.
+
+    Raises what `submit` raises, NotAProposal (no such review, or this is no second vote).
+    """
+    assignment = queries.assignment_of(physician, assignment_id)
+    shown = {review.pk: review for review in visibility.reviews_shown_to(physician, assignment.case, assignment)}
+    own = max((pk for pk, review in shown.items() if review.assignment_id == assignment.pk), default=None)
+    if assignment.phase != Phase.DISCUSS or review_id not in shown or own is None:
+        raise errors.NotAProposal
+    proposal, earlier = (answers_from_json(shown[pk].answers) for pk in (review_id, own))
+    answers = signed_answers(assignment.case.frozen.form, proposal, earlier)
+    return submit(physician, assignment_id, token, answers, password=password, code=code)
 
 
 @transaction.atomic

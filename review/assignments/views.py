@@ -239,16 +239,19 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         if "agreed" not in request.POST and (problems := _confirmation_problems(posted, answers)):
             raise errors.Incomplete(problems)
         with signatures.count_refused_signatures(request, posted.me, posted.assignment, posted.token):
-            review = services.submit(
-                posted.me,
-                assignment_id,
-                posted.token,
-                answers,
-                password=request.POST.get("password", ""),
-                code=request.POST.get("code", ""),
-                revision=posted.revision,
-                loaded=posted.assignment,
-            )
+            signature = {name: request.POST.get(name, "") for name in ("password", "code")}
+            if (signed := request.POST.get("sign", "")).isdecimal() and len(signed) < 19:
+                review = services.sign_proposal(posted.me, assignment_id, posted.token, int(signed), **signature)
+            else:
+                review = services.submit(
+                    posted.me,
+                    assignment_id,
+                    posted.token,
+                    answers,
+                    **signature,
+                    revision=posted.revision,
+                    loaded=posted.assignment,
+                )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
         # Show the form as typed, not the committed answer: the physician may have drafted another
         # one before pressing "keep".

@@ -5,7 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from review.access.visibility import counted_reviews
 from review.models import Case, Event
@@ -175,3 +177,37 @@ def settled_case(case: Case) -> SettledCase:
         and (any(r.inadequate for r in last.values()) or consolidation.is_reducible(spec.form, rejections)),
         answers={f"{review.role}/{review.phase}": review.answers for review in reviews},
     )
+
+
+def rejection_labels(cases: QuerySet[Any]) -> dict[int, str]:
+    """Why each of these rejected cases was rejected, as a msgid: case -> label.
+
+    That is the ground if it says so (a rubric inadequate, undecided), else the reason that the
+    deciding physicians chose, the adjudicators before the two reviewers, of several the first. Two
+    queries.
+    """
+    rows = Case.objects.filter(pk__in=cases, state=State.REJECTED)
+    columns = rows.values_list("pk", "ground", KeyTransform("reasons", KeyTransform("form", "spec")))
+    labels: dict[int, str] = {}
+    reasons: dict[int, dict[str, str]] = {}
+    for pk, ground, listed in columns.iterator(chunk_size=1000):
+        if ground in _TELLING:
+            labels[pk] = _TELLING[Ground(ground)]
+        else:
+            reasons[pk] = {reason["code"]: reason["label"] for reason in listed or ()}
+    reviews = counted_reviews().filter(case__in=reasons, verdict=Verdict.REJECT).order_by("id")
+    code_of = KeyTextTransform("reason_code", "answers")
+    by_role: dict[int, dict[str, str]] = {}
+    for pk, role, code in reviews.values_list("case", "role", code_of).iterator(chunk_size=1000):
+        by_role.setdefault(pk, {})[role] = code or ""  # the latest review of each role counts
+    for pk, known in reasons.items():
+        chosen = by_role.get(pk, {})
+        codes = [chosen[role] for role in (*ADJUDICATORS, *Role) if chosen.get(role)]
+        labels[pk] = known.get(codes[0], codes[0]) if codes else ""
+    return labels
+
+
+_TELLING = {
+    Ground.RUBRIC_INADEQUATE: gettext_noop("a rubric was judged inadequate"),
+    Ground.UNDECIDED: gettext_noop("the adjudicators could not agree"),
+}

@@ -17,6 +17,7 @@ from review.charts.boxes import BoxChart
 from review.charts.flow import FlowChart
 from review.charts.heat_map import HEAT_STEPS, HeatMap
 from review.charts.radar import RadarChart
+from review.charts.stages import StageChart
 from review.charts.text_measure import FONT, LegendEntry, text_width, wrap
 
 Chart = BarChart | BoxChart | FlowChart | HeatMap | RadarChart
@@ -77,9 +78,16 @@ def palette() -> Mapping[str, str]:
     return dict(re.findall(r"--([\w-]{1,40}): (#[0-9a-f]{6})\b", light))
 
 
-def svg(chart: Chart, title: str, notes: Iterable[str]) -> str:
+def svg(chart: Chart | StageChart, title: str, notes: Iterable[str]) -> str:
     """The SVG file of a chart, with the title above and the notes below it."""
-    draw = {BarChart: _bars, BoxChart: _boxes, FlowChart: _flow, HeatMap: _heat, RadarChart: _radar}[type(chart)]
+    draw = {
+        BarChart: _bars,
+        BoxChart: _boxes,
+        FlowChart: _flow,
+        HeatMap: _heat,
+        RadarChart: _radar,
+        StageChart: _stages,
+    }[type(chart)]
     colours = palette()
     shapes: list[Shape] = []
     texts: list[Label] = []
@@ -286,3 +294,39 @@ def _radar(chart: RadarChart, y: float, shapes: list[Shape], texts: list[Label])
         ]
     texts += [Label(chart.tick_x + dx, ring.text_y + y, ring.text, colours["ink-2"]) for ring in chart.rings]
     return y + chart.height
+
+
+STAGE_WIDTH, SIDE_X = 270.0, 330.0  # of the column of stages; where the boxes beside it begin
+
+
+def _stages(chart: StageChart, y: float, shapes: list[Shape], texts: list[Label]) -> float:
+    colours = palette()
+    side_width = WIDTH - MARGIN - SIDE_X
+    middle = MARGIN + STAGE_WIDTH / 2
+    for index, box in enumerate(chart.boxes):
+        last = index == len(chart.boxes) - 1
+        added = [line for label, n in box.gained for line in wrap(f"+ {n} {label}", STAGE_WIDTH - 2 * GAP)]
+        main = [*wrap(f"{box.label}: {box.count}", STAGE_WIDTH - 2 * GAP), *added]
+        side = [line for label, n in box.lost for line in wrap(f"{n} {label}", side_width - 2 * GAP)]
+        height = len(main) * LINE_HEIGHT + GAP
+        side_height = len(side) * LINE_HEIGHT + GAP if side else 0.0
+        shapes.append(Shape(_box(MARGIN, y, STAGE_WIDTH, height), fill=colours["surface"], stroke=colours["ink-2"]))
+        for row, line in enumerate(main):
+            at = y + GAP / 2 + FONT + row * LINE_HEIGHT
+            texts.append(Label(MARGIN + GAP, at, line, colours["ink"], bold=row < len(main) - len(added)))
+        y += height
+        if last:
+            break
+        step = max(side_height + 2 * GAP, 2 * LINE_HEIGHT)
+        if side:
+            top = y + (step - side_height) / 2
+            shapes.append(Shape(f"M{middle:g} {y + step / 2:g}H{SIDE_X:g}", stroke=colours["ink-2"]))
+            shapes.append(Shape(_box(SIDE_X, top, side_width, side_height), fill="none", stroke=colours["line"]))
+            texts += [
+                Label(SIDE_X + GAP, top + GAP / 2 + FONT + row * LINE_HEIGHT, line, colours["ink"])
+                for row, line in enumerate(side)
+            ]
+        shapes.append(Shape(f"M{middle:g} {y:g}V{y + step - 6:g}", stroke=colours["ink-2"]))
+        shapes.append(Shape(f"M{middle - 4:g} {y + step - 8:g}h8l-4 8Z", fill=colours["ink-2"]))
+        y += step
+    return y

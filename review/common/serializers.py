@@ -17,7 +17,7 @@ from rest_framework.settings import api_settings
 
 from review.rules import limits
 from review.rules.blocks import Highlight, Point, Turn
-from review.rules.citations import KINDS
+from review.rules.citations import KINDS, LEVELS
 from review.rules.questions import (
     RUBRIC_VALUES,
     Choice,
@@ -212,7 +212,8 @@ class CitationSerializer(StrictSerializer):
     """Evidence. `reference`: a guideline's or book's name (with its `section`), DOI, PMID, URL or
     part of this case; `read_on`: ISO date. Kind `case`: `passage` must be in the text of the case;
     `section` becomes its place ("1.3:5-16", passage and code points). Kind `search` (searched, not
-    found): `reference` is where, `passage` the words, `read_on` when.
+    found): `reference` is where, `passage` the words, `read_on` when. `trap`, `level`: where the
+    terms of the case have `levels`, each citation belongs to one trap and has a level.
     """
 
     kind = serializers.ChoiceField(choices=KINDS, allow_blank=True, default="")
@@ -220,6 +221,8 @@ class CitationSerializer(StrictSerializer):
     section = serializers.CharField(allow_blank=True, default="", max_length=limits.SECTION)
     passage = _text(limits.TEXT)
     read_on = serializers.CharField(allow_blank=True, default="", max_length=limits.DAY)
+    trap = serializers.CharField(allow_blank=True, default="", max_length=limits.CODE)
+    level = serializers.ChoiceField(choices=LEVELS, allow_blank=True, default="")
 
 
 class AddedRubricSerializer(StrictSerializer):
@@ -345,10 +348,13 @@ class RubricTextSerializer(DataclassSerializer):
 
 
 class TrapTermSerializer(DataclassSerializer):
-    """What a tag means. `evidence`: the kinds of citation that can show the trap; empty: any."""
+    """What a tag means. `evidence`: the kinds of citation that can show the trap; empty: any.
+    `levels`: the levels that can; if there are some, a citation belongs to one trap.
+    """
 
     mirrors = TrapTerm
     evidence = serializers.ListField(child=serializers.CharField(), default=list)
+    levels = serializers.ListField(child=serializers.CharField(), default=list)
 
 
 class LevelSerializer(DataclassSerializer):

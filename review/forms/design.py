@@ -88,7 +88,7 @@ def apply_design(design: Design, version: int, spec: CaseSpec) -> CaseSpec:
     """The case, built with the folder's form, with a form version's questions and policy."""
     keys = {question.key for question in design.questions}
     rubrics_when = spec.form.rubrics_when if spec.form.rubrics_when.partition("=")[0] in keys else ""
-    questions = _case_questions(design, spec.form)
+    questions = case_questions(design.questions, spec.form)
     form = replace(
         spec.form,
         questions=questions,
@@ -125,22 +125,31 @@ def _severities(design: Design, form: Form) -> tuple[Level, ...]:
     return tuple(by_value.get(level.value, level) for level in form.severities)
 
 
-def _case_questions(design: Design, form: Form) -> tuple[Question, ...]:
-    """The questions of a case, with those per rubric or per trap repeated for each of them."""
+def case_questions(asked: tuple[Question, ...], form: Form) -> tuple[Question, ...]:
+    """The questions of a case, with those per rubric or per trap repeated for each of them.
+
+    form: the folder's for the case. What it asks of each trap is asked of each trap by forms of
+        the site that are older than this, too.
+    """
     questions: list[Question] = []
+    folder = {question.key: question.per for question in form.questions}
+    asked = tuple(
+        replace(question, per=folder.get(question.key, "case")) if question.per == "case" else question
+        for question in asked
+    )
     names = {term.code: term.name for term in form.terms}
     subjects = {
         "rubric": [(rubric.key, rubric.key) for rubric in form.rubrics],
         "trap": [(tag, f"{tag} {names.get(tag, '')}".strip()) for tag in form.tags],
     }
-    for question in design.questions:
+    for question in asked:
         if question.per not in subjects:
             questions.append(question)
             continue
         for key, about in subjects[question.per]:
             when = question.when
             source, _, value = when.partition("=")
-            if any(other.key == source and other.per == question.per for other in design.questions):
+            if any(other.key == source and other.per == question.per for other in asked):
                 when = f"{source}:{key}={value}"
             questions.append(replace(question, key=f"{question.key}:{key}", about=about, when=when, first_look=False))
     if can_be_revised(form):

@@ -9,7 +9,7 @@ from django.utils import translation
 
 from review.calibration import practice
 from review.common import benchmarks
-from review.forms.design import INHERITABLE_PARTS, Design, apply_design, describe, design_from_json
+from review.forms.design import INHERITABLE_PARTS, Design, apply_design, case_questions, describe, design_from_json
 from review.labels import HARMS, translate
 from review.models import ReviewForm
 from review.rules.case_spec import CaseSpec
@@ -52,10 +52,11 @@ def with_forms_in_force(specs: Sequence[CaseSpec]) -> list[CaseSpec]:
 
 
 def _with_form(spec: CaseSpec, row: ReviewForm | None) -> CaseSpec:
-    if row is None:
-        return spec
-    if row.design is None or _is_control(spec):
-        return replace(spec, form_version=row.version)
+    if row is None or row.design is None or _is_control(spec):
+        if any(question.per != "case" for question in spec.form.questions):
+            form = replace(spec.form, questions=case_questions(spec.form.questions, spec.form))
+            spec = replace(spec, form=form)
+        return replace(spec, form_version=row.version) if row else spec
     return apply_design(design_from_json(row.design), row.version, spec)
 
 

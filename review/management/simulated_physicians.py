@@ -22,6 +22,7 @@ from review.rewordings import services as rewordings_services
 from review.rules import consolidation
 from review.rules.blocks import passages
 from review.rules.case_spec import answers_from_json
+from review.rules.citations import is_by_trap
 from review.rules.questions import Answer, Answers, Choice, Citation, Form, Question, RubricAnswer
 from review.rules.state_machine import ADJUDICATORS, Declaration, Phase, Role, State, Verdict
 
@@ -310,7 +311,9 @@ def _with_details(case: Case, answers: Answers, chance: random.Random) -> Answer
         for key, finding in answers.rubrics.items()
     }
     citations = answers.citations
-    if not citations and any(choice.evidence for choice in chosen):
+    if not citations and any(choice.evidence for choice in chosen) and is_by_trap(form.terms):
+        citations = tuple(_citations_by_trap(case, chance))
+    elif not citations and any(choice.evidence for choice in chosen):
         section, passage = f"Section {chance.randint(1, 12)}", f"What the trap claims is not so. {SIGNED}"
         read_on = case.opened_at.date().isoformat()
         required = (Citation(kind, REFERENCES[kind], section, passage, read_on) for kind in kinds)
@@ -328,6 +331,26 @@ def _harm_level(case: Case, key: str, chance: random.Random) -> str:
     index = random.Random(f"{case.lineage}/{trap}/harm").randrange(len(levels))
     index += chance.choice((-1, 1)) if chance.random() < OTHER_HARM else 0
     return levels[min(max(index, 0), len(levels) - 1)]
+
+
+def _citations_by_trap(case: Case, chance: random.Random) -> Iterator[Citation]:
+    """One source for each trap, mostly of the first level that can show it."""
+    read_on = case.opened_at.date().isoformat()
+    text = next((passage.text for passage in passages(case.frozen.blocks) if passage.text.strip()), "")
+    for term in case.frozen.form.terms:
+        level = term.levels[0] if chance.random() < 0.5 else chance.choice(term.levels)
+        claim = f"What trap {term.code} claims is not so. {SIGNED}"
+        if level == "search":
+            yield Citation("search", "Simulated drug register", "", f"what the trap names {SIGNED}", read_on, term.code)
+        elif level == "case" and text:
+            yield Citation("case", "Simulated place", "", text.strip()[:60].strip(), read_on, term.code)
+        elif level == "textbook":
+            yield Citation("book", "Simulated textbook", f"Page {chance.randint(1, 900)}", claim, read_on, term.code)
+        elif level in ("review", "study", "label"):
+            yield Citation("url", REFERENCES["url"], "", claim, read_on, term.code, level)
+        else:
+            section = f"Section {chance.randint(1, 12)}"
+            yield Citation("guideline", REFERENCES["guideline"], section, claim, read_on, term.code)
 
 
 def _further_citations(case: Case, read_on: str) -> Iterator[Citation]:

@@ -26,7 +26,7 @@ from review.models import Case, Event, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
 from review.rules.case_spec import answers_from_json, spec_from_json
-from review.rules.consolidation import same_wordings
+from review.rules.consolidation import added_wordings, same_wordings
 from review.rules.questions import RETAINED_VALUES, RUBRIC_VALUES, Form
 from review.rules.reading_time import count_block_words
 from review.rules.state_machine import Phase, Role, State, Verdict
@@ -187,7 +187,7 @@ def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Ag
     criteria += [AgreementCriterion(f"question.{key}", key, (), False, _question_reader(key)) for key in sorted(older)]
     findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
     criteria.append(AgreementCriterion("rubric", gettext("Rubric adequacy"), findings, False, _read_findings))
-    wordings = ("generated", "corrected", "corrected-2")
+    wordings = ("generated", "corrected", "corrected-2", "added", "absent")
     criteria.append(
         AgreementCriterion("wording", gettext("Wording of the rubrics kept"), wordings, False, _read_wordings)
     )
@@ -225,9 +225,15 @@ def _read_findings(first: Answers, second: Answers) -> list[tuple[str, str]]:
 
 
 def _read_wordings(first: Answers, second: Answers) -> list[tuple[str, str]]:
-    """The words in which both keep a rubric: two corrections agree only if they are the same."""
+    """The words in which both keep a rubric, and the rubrics that either adds.
+
+    Two corrections agree only if they are the same, and additions only if both made them.
+    """
     both = [same_wordings([finding, second["rubrics"].get(key, {})]) for key, finding in first["rubrics"].items()]
-    return [(one, other) for one, other in both if one and other]
+    one_added, other_added = added_wordings([first, second])
+    return [(one, other) for one, other in both if one and other] + [
+        (one_added[key], other_added[key]) for key in one_added
+    ]
 
 
 def _read_severities(first: Answers, second: Answers) -> list[tuple[str, str]]:

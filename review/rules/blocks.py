@@ -159,12 +159,15 @@ class TrapTerm:
     """The meaning of a tag: the name of its trap and its definition.
 
     evidence: the kinds of source that can show the trap; empty: any.
+    levels: the levels of evidence that can. If there are some, evidence is given by trap: each
+        citation belongs to one, and has a level.
     """
 
     code: str
     name: str
     definition: str = ""
     evidence: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
 
 
 Block = Text | Dialogue | Diff | Table | Image | Images | Points

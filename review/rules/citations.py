@@ -19,6 +19,21 @@ from review.rules.blocks import Highlight, TrapTerm, locate_highlight
 CitationKind = Literal["guideline", "doi", "pmid", "url", "book", "case", "search"]
 KINDS: tuple[CitationKind, ...] = get_args(CitationKind)
 PUBLISHED: tuple[CitationKind, ...] = ("guideline", "doi", "pmid", "url", "book")
+CitationLevel = Literal["guideline", "review", "study", "label", "textbook", "case", "search"]
+LEVELS: tuple[CitationLevel, ...] = get_args(CitationLevel)
+PUBLISHED_LEVELS: tuple[CitationLevel, ...] = LEVELS[:5]
+# The levels that a source of each kind can have. The first one is meant where none was chosen,
+# unless the kind says nothing about it.
+KIND_LEVELS: dict[str, tuple[CitationLevel, ...]] = {
+    "guideline": ("guideline", "review", "label"),
+    "book": ("textbook", "label"),
+    "case": ("case",),
+    "search": ("search",),
+    "doi": PUBLISHED_LEVELS,
+    "pmid": PUBLISHED_LEVELS,
+    "url": PUBLISHED_LEVELS,
+}
+_UNTOLD = ("doi", "pmid", "url")
 Fault = Literal["citation-malformed", "citation-incomplete", "citation-duplicate"]
 
 _ISBN = re.compile(r"ISBN(?:-1[03])?:?\s*[0-9][0-9Xx -]{8,16}", re.IGNORECASE)
@@ -47,6 +62,8 @@ class Citation:
         `<passage key>:<start>-<end>` in code points.
     passage: the words quoted; for a search, the words searched for.
     read_on: the day on which the source was read or searched (ISO date).
+    trap: the code of the trap that it shows to be false, in cases whose evidence is given by trap.
+    level: the level of evidence; empty: as `level_of` says.
     """
 
     kind: str = ""
@@ -54,6 +71,13 @@ class Citation:
     section: str = ""
     passage: str = ""
     read_on: str = ""
+    trap: str = ""
+    level: str = ""
+
+
+def level_of(citation: Citation) -> str:
+    """The level of evidence of a citation; empty if none was chosen and its kind leaves it open."""
+    return citation.level or ("" if citation.kind in _UNTOLD else next(iter(KIND_LEVELS.get(citation.kind, ())), ""))
 
 
 def recognise_kind(reference: str) -> CitationKind | Literal[""]:
@@ -90,6 +114,7 @@ def normalise(citation: Citation) -> Citation:
         section=_squeeze(citation.section),
         passage=citation.passage.strip(),
         read_on=citation.read_on.strip(),
+        level=level_of(citation) if citation.trap else citation.level,
     )
 
 
@@ -127,7 +152,7 @@ def citation_faults(citations: Sequence[Citation], *, today: date | None = None)
     """
     last_day = today or latest_day()
     faults: list[tuple[str, Fault]] = []
-    seen: set[tuple[str, str, str]] = set()
+    seen: set[tuple[str, ...]] = set()
     for number, citation in enumerate(citations, 1):
         field = f"citation.{number}"
         reference = _squeeze(citation.reference)
@@ -138,10 +163,12 @@ def citation_faults(citations: Sequence[Citation], *, today: date | None = None)
         elif not _well_formed(citation.kind, reference):
             faults.append((f"{field}.reference", "citation-malformed"))
         elif citation.kind in KINDS:
-            source = identity(citation)
+            source = (*identity(citation), citation.trap)
             if source in seen:
                 faults.append((f"{field}.reference", "citation-duplicate"))
             seen.add(source)
+        if citation.level and citation.level not in KIND_LEVELS.get(citation.kind, LEVELS):
+            faults.append((f"{field}.level", "citation-malformed"))
         if citation.kind in ("guideline", "book") and not citation.section.strip():
             faults.append((f"{field}.section", "citation-incomplete"))
         if not citation.passage.strip():
@@ -228,7 +255,35 @@ def locate_passage(citation: Citation, texts: Mapping[str, str]) -> Citation | N
     return replace(citation, passage=quotation.quote, section=f"{quotation.passage}:{quotation.start}-{quotation.end}")
 
 
+def is_by_trap(terms: Sequence[TrapTerm]) -> bool:
+    """Whether every citation of the case has to name the trap that it is about."""
+    return any(term.levels for term in terms)
+
+
+def trap_faults(terms: Sequence[TrapTerm], sources: Sequence[Citation]) -> list[tuple[str, Fault]]:
+    """The faults of traps and levels, as in `citation_faults`, where evidence is given by trap."""
+    if not is_by_trap(terms):
+        return []
+    codes = {term.code for term in terms}
+    faults: list[tuple[str, Fault]] = []
+    for number, citation in enumerate(sources, 1):
+        if citation.trap not in codes:
+            faults.append((f"citation.{number}.trap", "citation-malformed" if citation.trap else "citation-incomplete"))
+        if not level_of(citation):
+            faults.append((f"citation.{number}.level", "citation-incomplete"))
+    return faults
+
+
 def unproved_traps(terms: Sequence[TrapTerm], sources: Sequence[Citation]) -> list[TrapTerm]:
-    """The traps for which none of the sources is of a kind that can show them."""
+    """The traps for which none of the sources can show that they are false.
+
+    A source about another trap shows nothing about this one, where evidence is given by trap.
+    """
     kinds = {citation.kind for citation in sources}
-    return [term for term in terms if term.evidence and not kinds & set(term.evidence)]
+    levels = {(citation.trap, level_of(citation)) for citation in sources}
+    return [
+        term
+        for term in terms
+        if (not any((term.code, level) in levels for level in term.levels) if term.levels else False)
+        or (term.evidence and not kinds & set(term.evidence))
+    ]

@@ -5,7 +5,7 @@ Plain values. `review.cases.queries.settled_case` decides whose answers count.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from review.rules.citations import Citation, identity, normalise
@@ -122,6 +122,35 @@ def same_wordings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     return labels
 
 
+def signed_answers(form: Form, proposal: Answers, own: Answers) -> Answers:
+    """The answers of a physician who signs a proposal: its verdict and rubrics, word for word.
+
+    own: the signer's earlier answers, whose levels of harm and highlights stand.
+    """
+    rubrics = {
+        key: replace(finding, severity=earlier.severity)
+        if finding.value in RETAINED_VALUES and (earlier := own.rubrics.get(key, RubricAnswer())).severity
+        else finding
+        for key, finding in proposal.rubrics.items()
+    }
+    sources = merged_citations([proposal, own]) if proposal.verdict == Verdict.APPROVE else proposal.citations
+    highlights = own.highlights if form.labels else ()
+    return replace(
+        proposal, rubrics=rubrics, citations=sources, highlights=highlights, change_reason="", declaration=""
+    )
+
+
+def added_wordings(raters: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Who added which rubrics, from stored answers: for each rater key -> 'added' or 'absent'.
+
+    A rubric that only one rater adds is a wording on which they differ. Keys are `P<n>`, in the
+    order of the raters; whitespace makes no difference.
+    """
+    texts = [[" ".join(str(each["criterion"]).split()) for each in one.get("added", ())] for one in raters]
+    keys = {text: f"P{number}" for number, text in enumerate(dict.fromkeys(chain.from_iterable(texts)), 1)}
+    return [{key: "added" if text in own else "absent" for text, key in keys.items()} for own in texts]
+
+
 def first_look_problems(form: Form, answers: Answers) -> list[Problem]:
     """The unanswered questions of the first look, before which no traps are revealed."""
     return question_problems(form.first_look, answers)
@@ -191,10 +220,10 @@ def _settle_rubric(
 
 
 def merged_citations(answers: Sequence[Answers]) -> tuple[Citation, ...]:
-    """The evidence in all `answers`, each source once: the first citation of it."""
-    by_identity: dict[tuple[str, str, str], Citation] = {}
+    """The evidence in all `answers`, each source once for each trap: the first citation of it."""
+    by_identity: dict[tuple[str, ...], Citation] = {}
     for citation in (citation for one in answers for citation in one.citations):
-        by_identity.setdefault(identity(citation), normalise(citation))
+        by_identity.setdefault((*identity(citation), citation.trap), normalise(citation))
     return tuple(by_identity.values())
 
 

@@ -172,13 +172,17 @@ def problems(
     result = question_problems(form, answers)
     choices = _chosen_choices(form, answers)
     rubrics_asked = asks_rubrics(form, answers)
-    if any(choice.evidence for choice in choices) and not answers.citations:
+    if unproved := _trap_evidence_problems(form, answers):
+        result += unproved
+    elif any(choice.evidence for choice in choices) and not answers.citations:
         result.append(Problem("citations", "evidence-missing"))
     elif any(c.evidence_kinds and not {s.kind for s in answers.citations} & {*c.evidence_kinds} for c in choices):
         result.append(Problem("citations", "evidence-kind-missing"))
     elif any(choice.evidence for choice in choices) and citations.unproved_traps(form.terms, answers.citations):
         result.append(Problem("citations", "evidence-unfit"))
-    result += [Problem(field, code) for field, code in citations.citation_faults(answers.citations, today=today)]
+    faults = citations.citation_faults(answers.citations, today=today)
+    faults += citations.trap_faults(form.terms, answers.citations)
+    result += [Problem(field, code) for field, code in faults]
     if rubrics_asked:
         result += _rubric_problems(form, answers)
         result += _addition_problems(form, answers)
@@ -209,6 +213,29 @@ def problems(
     asked = without_unasked(form, answers)
     if committed is not None and differs(committed, asked, ignored) and not answers.change_reason.strip():
         result.append(Problem("change_reason", "change-reason-missing"))
+    return result
+
+
+def _trap_evidence_problems(form: Form, answers: Answers) -> list[Problem]:
+    """The answers that call a trap false without a source about this trap that can show it.
+
+    None where evidence is not given by trap.
+    """
+    if not citations.is_by_trap(form.terms):
+        return []
+    asked = without_unasked(form, answers).questions
+    unproved = {term.code for term in citations.unproved_traps(form.terms, answers.citations)}
+    cited = {citation.trap for citation in answers.citations}
+    result: list[Problem] = []
+    for question in form.questions:
+        answer = asked.get(question.key)
+        if answer is None or not any(choice.evidence for choice in question.chosen(answer.value)):
+            continue
+        traps = [question.key.partition(":")[2]] if question.about else [term.code for term in form.terms]
+        if missing := [trap for trap in traps if trap in unproved]:
+            code: Literal["evidence-unfit", "evidence-missing"]
+            code = "evidence-unfit" if cited.issuperset(missing) else "evidence-missing"
+            result.append(Problem(f"question.{question.key}", code))
     return result
 
 
@@ -256,6 +283,8 @@ def _limited_texts(answers: Answers) -> Iterator[tuple[str, str, int]]:
         yield f"citation.{number}.section", citation.section, limits.SECTION
         yield f"citation.{number}.passage", citation.passage, limits.TEXT
         yield f"citation.{number}.read_on", citation.read_on, limits.CODE
+        yield f"citation.{number}.trap", citation.trap, limits.CODE
+        yield f"citation.{number}.level", citation.level, limits.CODE
     for number, added in enumerate(answers.added, 1):
         yield f"added.{number}.criterion", added.criterion, limits.CRITERION
         yield f"added.{number}.severity", added.severity, limits.CODE

@@ -18,6 +18,8 @@ VERBS = {
     "paused": gettext_lazy("paused"),
     "resumed": gettext_lazy("resumed"),
     "cancelled": gettext_lazy("cancelled"),
+    "retried": gettext_lazy("next version retried"),
+    "drawn again": gettext_lazy("discarded sample drawn again"),
     "budget": gettext_lazy("budget changed"),
     "pace": gettext_lazy("priority or worker processes changed"),
     "left-out": gettext_lazy("model left out"),

@@ -98,7 +98,9 @@ def answers_to(form: dict[str, Any], *, approve: bool) -> dict[str, Any]:
         "verdict": "approve" if approve else "reject",
         "reason": "" if approve else "Nobody would ask this.",
         "reason_code": "" if approve or not form["reasons"] else form["reasons"][0]["code"],
-        "citations": [CITATION] if evidence else [],
+        "citations": [CITATION | {"trap": term["code"], "level": "study"} for term in form["terms"]]
+        if evidence
+        else [],
     }
 
 

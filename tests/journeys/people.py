@@ -77,9 +77,15 @@ class Person:
         self._choose_favourable(form)
         source = form.locator('[name="citation.1.reference"]')
         if source.is_visible() and not source.input_value():
-            form.locator('[name="citation.1.reference"]').fill("Guideline on headache, 2024")
-            form.locator('[name="citation.1.section"]').fill("3.2")
-            form.locator('[name="citation.1.passage"]').fill("No such drug is approved.")
+            traps = form.locator('[name="citation.1.trap"] option').evaluate_all("all => all.map((one) => one.value)")
+            for number, trap in enumerate(list(filter(None, traps)) or [""], 1):
+                if number > 1:
+                    form.locator("#add-citation").click()
+                if trap:
+                    form.locator(f'[name="citation.{number}.trap"]').select_option(trap)
+                form.locator(f'[name="citation.{number}.reference"]').fill("Guideline on headache, 2024")
+                form.locator(f'[name="citation.{number}.section"]').fill("3.2")
+                form.locator(f'[name="citation.{number}.passage"]').fill("No such drug is approved.")
         form.locator(f'[name="verdict"][value="{verdict}"]').check()
         reason_codes = form.locator('[name="reason_code"]')
         if verdict == "reject" and reason_codes.count():

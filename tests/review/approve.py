@@ -6,9 +6,17 @@ from dataclasses import replace
 from review.access import visibility
 from review.assignments import claims, first_look, services
 from review.models import User
+from review.rules.citations import is_by_trap
 from review.rules.questions import Answer, Answers, Citation, Form, RubricAnswer
 
 EVIDENCE = Citation("guideline", "Guideline of the tests", "1", "It is not so.", "2020-01-15")
+
+
+def evidence_of(form: Form) -> tuple[Citation, ...]:
+    """The source of the tests: once, or for each trap where evidence is given by trap."""
+    if not is_by_trap(form.terms):
+        return (EVIDENCE,)
+    return tuple(replace(EVIDENCE, trap=term.code, level="guideline") for term in form.terms)
 
 
 def approval_of(form: Form) -> Answers:
@@ -19,7 +27,7 @@ def approval_of(form: Form) -> Answers:
         questions={key: Answer(choice.value) for key, choice in choices.items()},
         rubrics={rubric.key: RubricAnswer("adequate", severity=severity) for rubric in form.rubrics},
         verdict="approve",
-        citations=(EVIDENCE,) if any(choice.evidence for choice in choices.values()) else (),
+        citations=evidence_of(form) if any(choice.evidence for choice in choices.values()) else (),
     )
 
 

@@ -1,18 +1,24 @@
 """freeze_release NAME --benchmark mhb"""
 
+import json
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
+from generation.errors import WrongCard
 from generation.management.command_line import POLL, StepCommand, readable
 from generation.models.work import Work
 from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
+from generation.releases.freezing.card_fields import CARD_FIELDS, merge_card
 from generation.releases.freezing.composition import Composition
 from review.rules.permissions import OPERATOR, Can, require
+
+LARGEST_CARD = 200_000  # bytes
 
 
 def parse_condition(text: str) -> tuple[str, str]:
@@ -21,6 +27,24 @@ def parse_condition(text: str) -> tuple[str, str]:
     if not separator or not name:
         raise ArgumentTypeError(f"{text!r} is not FIELD=VALUE")
     return name, value
+
+
+def read_card(path: Path) -> dict[str, str]:
+    """The texts in a file. Raises CommandError, which names the file."""
+    try:
+        with path.open("rb") as file:
+            content = json.loads(file.read(LARGEST_CARD))
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}.") from error
+    except ValueError as error:  # not UTF-8, no JSON, or cut off at the limit
+        raise CommandError(f"{path}: it must be a JSON object of texts, at most {LARGEST_CARD} bytes.") from error
+    if not isinstance(content, dict):
+        raise CommandError(f"{path}: it must be a JSON object of texts.")
+    try:
+        merge_card({}, content)
+    except WrongCard as error:
+        raise CommandError(f"{path}: {error}") from error
+    return content
 
 
 class Command(StepCommand):
@@ -58,6 +82,12 @@ class Command(StepCommand):
             default=0,
             help="seed of the held-out split and of the draws of a configuration (default: 0)",
         )
+        parser.add_argument(
+            "--card",
+            type=Path,
+            metavar="FILE",
+            help=f"texts for the data card, a JSON object: {', '.join(CARD_FIELDS)}; others stay as in the previous version",
+        )
         parser.add_argument("--preview", action="store_true", help="print what would go in, and freeze nothing")
 
     def step(self, **options: Any) -> dict[str, Any]:
@@ -74,6 +104,7 @@ class Command(StepCommand):
             seed=options["seed"],
             configuration=options["configuration"],
         )
+        card = read_card(options["card"]) if options["card"] else {}
         outcomes_services.apply_outcomes()  # include what physicians have just decided
         choice: dict[str, Any] = {"benchmark": options["benchmark"], "composition": composition}
         preview = asdict(releases_services.preview(options["name"], **choice))
@@ -81,7 +112,7 @@ class Command(StepCommand):
             return preview
         for key, value in preview.items() if not options["json"] else ():
             self.stdout.write(f"{key}: {readable(value)}")
-        row = releases_services.start_freeze(options["name"], **choice)
+        row = releases_services.start_freeze(options["name"], **choice, card=card)
         while (row := releases_services.run_freeze(row.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
             time.sleep(POLL)  # a worker woken by the sweeper was faster
         release = releases_services.release_of(row)

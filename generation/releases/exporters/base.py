@@ -45,6 +45,7 @@ class Exporter:
         lines: the name of its file, if that is JSON Lines with one sample on each line. Such a
             format can also be exported by reference (`references`).
         asks: each sample has `messages`, what a model under test is sent.
+        may_ask: it has them if the benchmark asks one question a sample; else the list is empty.
         judges: each sample has `judging`, what a judge is sent (`registry.judge_messages`), and
             `about["judging"]` says how its replies are counted (`registry.judging`).
         weighs: each sample has `points`, one for each rubric, if the benchmark's criteria have any.
@@ -56,7 +57,7 @@ class Exporter:
     name = ""
     label = ""
     lines = ""
-    asks = judges = weighs = earns = trains = supervises = False
+    asks = may_ask = judges = weighs = earns = trains = supervises = False
 
     def write(
         self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})

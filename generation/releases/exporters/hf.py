@@ -24,7 +24,7 @@ class HuggingFaceExporter(Exporter):
 
     name = "hf"
     label = "Hugging Face"
-    asks = True
+    may_ask = True
 
     def write(
         self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any, overload
 
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.utils.translation import gettext_noop as _
 
 from generation import errors
 from generation.models import Erratum, ReleasedSample, Sample, SampleVersion
@@ -26,6 +27,28 @@ FIELDS = {  # name in `where` -> column
     "specialty": "case__specialty",
 }
 CHOICES = {"reviewed": ("yes", "no", "any"), "simulated": ("yes", "no", "any")}
+APPROVED_SINCE = "approved-since"
+EXCLUSIONS = {  # why a sample is left out -> in words
+    "in-review": _("still in review"),
+    "withdrawn": _("withdrawn"),
+    "reported": _("reported, not yet decided"),
+    APPROVED_SINCE: _("approved after the freeze began"),
+    "second-of-pair": _("second sample of a compared record"),
+    "partner": _("its partner is left out"),
+    "other-batch": _("from another batch"),
+    "too-long": _("too long for the configuration"),
+    "not-drawn": _("not drawn: tasks are reduced to the same size"),
+    "made-otherwise": _("not made as the configuration requires"),
+    "other-source": _("from another source"),
+    "other-task": _("another task"),
+    "other-language": _("another language"),
+    "other-specialty": _("another specialty"),
+    "control": _("control sample"),
+    "unreviewed": _("not sampled for review"),
+    "reviewed": _("reviewed"),
+    "simulated": _("simulated"),
+    "not-simulated": _("not simulated"),
+}
 # A comparison has two samples of a record, alike by design: only the first one is released.
 _SECOND_OF_A_PAIR = Q(
     Exists(

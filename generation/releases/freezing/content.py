@@ -187,6 +187,7 @@ class ReleaseTotals:
         self._made: dict[str, Counter[str]] = defaultdict(Counter)
         self._samples: Counter[tuple[str, str]] = Counter()  # by name and value of a facet
         self._rubrics: Counter[tuple[str, str]] = Counter()
+        self._strata: Counter[tuple[str, ...]] = Counter()
         self._facet_groups: Counter[Facets] = Counter()  # rubrics by their facets: most recur
 
     def add(self, entry: FrozenSample) -> None:
@@ -214,6 +215,16 @@ class ReleaseTotals:
             for value in values:
                 self._samples[name, value] += 1
         self._facet_groups.update(entry.facets)
+        if draw := registry.recipe(sample["benchmark"]).review_draw:
+            self._strata[
+                tuple(str({"task": sample["task"], **sample["content"]}.get(key, "")) for key in draw.strata)
+            ] += 1
+
+    def strata(self, benchmark: str) -> dict[str, Any]:
+        """The samples by the strata of which a fixed number is drawn for review, if it is."""
+        draw = registry.recipe(benchmark).review_draw
+        rows = [[*stratum, n] for stratum, n in sorted(self._strata.items())]
+        return {"strata": {"by": list(draw.strata), "rows": rows}} if draw else {}
 
     def made(self) -> dict[str, dict[str, int]]:
         return {name: dict(sorted(values.items())) for name, values in sorted(self._made.items())}

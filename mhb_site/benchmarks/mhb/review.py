@@ -12,7 +12,7 @@ from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.forms.design import folder_form
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.citations import PUBLISHED, CitationKind
+from review.rules.citations import PUBLISHED_LEVELS, CitationLevel
 from review.rules.questions import RubricText, TrapTerm
 from review.rules.state_machine import Policy
 
@@ -30,21 +30,23 @@ FORM = folder_form(__package__)
 # A control has no trap, so there is nothing to hide, verify or disagree on: one physician is enough.
 CONTROL_FORM, CONTROL_POLICY = folder_form(__package__, "control_form"), Policy(secondary=False)
 
-# The kinds of source that can show a trap of each type to be false; for all other types, published
-# sources. Ours: the paper asks for evidence "against authoritative sources". A search without
-# result shows that something does not exist, the text itself shows a contradiction, and a report,
-# which is not altered, is a source for every type.
-_INVENTED: tuple[CitationKind, ...] = (*PUBLISHED, "search")
-_IN_THE_TEXT: tuple[CitationKind, ...] = (*PUBLISHED, "case")
-EVIDENCE: dict[str, tuple[CitationKind, ...]] = {
+# The levels of evidence that can show a trap of each type to be false; for all other types,
+# published sources. Ours: the paper asks for evidence "against authoritative sources". A search
+# without result shows that something does not exist. The text itself shows what contradicts or
+# mixes up the text, but not that an established fact or a dose is wrong. A report, which is not
+# altered, also shows that what a question presumes is not in it.
+_INVENTED: tuple[CitationLevel, ...] = (*PUBLISHED_LEVELS, "search")
+_IN_THE_TEXT: tuple[CitationLevel, ...] = (*PUBLISHED_LEVELS, "case")
+EVIDENCE: dict[str, tuple[CitationLevel, ...]] = {
     "A1": _INVENTED,  # non-existent entity
     "A2": _IN_THE_TEXT,  # input contradiction
-    "A4": _IN_THE_TEXT,  # memory distortion
     "A5": _INVENTED,  # research fabrication
+    "B2": _IN_THE_TEXT,  # amalgamation error
     "B3": _IN_THE_TEXT,  # multimodal integration failure
     "D1": _INVENTED,  # procedural invention
     "D2": _INVENTED,  # source fabrication
 }
+KNOWLEDGE = ("A3", "A4", "E1")  # established facts, doses, what is current: no case can show these
 
 # secondary, secondary_confirms, inadequate_rejects and discussion keep their defaults, which follow
 # the paper's review. Naturalness comes first, because a marked trap no longer looks natural.
@@ -90,11 +92,17 @@ def _rubrics(sample: NewSample) -> tuple[RubricText, ...]:
 
 
 def _terms(traps: Sequence[dict[str, Any]], task: str) -> tuple[TrapTerm, ...]:
-    case_kind: tuple[CitationKind, ...] = ("case",) if task == "report" else ()
     definitions = {term.code: term.definition for term in TERMS}
     names = {trap["code"]: trap["name"] for trap in traps}
-    kinds = {code: tuple(dict.fromkeys((*EVIDENCE.get(code, PUBLISHED), *case_kind))) for code in names}
-    return tuple(TrapTerm(code, name, definitions.get(code, ""), kinds[code]) for code, name in names.items())
+    return tuple(
+        TrapTerm(code, name, definitions.get(code, ""), levels=_levels(code, task)) for code, name in names.items()
+    )
+
+
+def _levels(code: str, task: str) -> tuple[str, ...]:
+    """The levels of evidence that can show a trap of this type in this task."""
+    report: tuple[str, ...] = ("case",) if task == "report" and code not in KNOWLEDGE else ()
+    return tuple(dict.fromkeys((*EVIDENCE.get(code, PUBLISHED_LEVELS), *report)))
 
 
 def _model_view(sample: NewSample) -> tuple[Block, ...]:

@@ -333,7 +333,7 @@ form.addEventListener(
       event.stopImmediatePropagation();
       return;
     }
-    if (button?.hasAttribute("formaction") || button?.name === "keep") return;
+    if (button?.hasAttribute("formaction") || ["keep", "sign"].includes(button?.name)) return;
     updateRequired();
     const missing = openElements();
     if (!missing.length) return;

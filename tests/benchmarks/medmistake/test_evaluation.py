@@ -12,7 +12,7 @@ from django.urls import reverse
 from evaluation.models import Judgment
 from evaluation.protocol import Rubric, Sample
 from evaluation.releases.leaderboard import leaderboard
-from evaluation.reports import formats
+from evaluation.reports import formats, paper_layout
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.numbers.report_numbers import Options
 from evaluation.runs import services, work
@@ -101,6 +101,12 @@ def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path
     assert "used to select the samples" in client.get(results).content.decode()
     assert "Leave them out of the ranking" in client.get(results, {"all_ranked": "1"}).content.decode()
     assert "Models used to select the samples" in formats.as_markdown(report)
+    figure = next(each for each in paper_layout.paper_tables(report) if each.table.name == "Figure 3")
+    [figure_row] = figure.rows
+    assert {value for value in figure_row.values if value is not None} == {1.0}, "these scenarios were all repeated"
+    [view] = paper_layout.views([figure])
+    assert [len(chart.marks) for chart in view.charts] == [len(release.counts["category"])]
+    assert "## Figure 3. Share of mistakes that a target repeated" in paper_layout.as_markdown(report)
 
 
 @pytest.mark.django_db
@@ -141,6 +147,11 @@ def test_the_replicated_configuration_leaves_out_mistakes_that_no_target_repeate
     assert (full.samples_count, replicated.samples_count) == (2, 1)
     assert (full.excluded, replicated.excluded) == ({}, {"made-otherwise": 1})
     assert set(replicated.counts["replicated"]) == {"yes"}
+    shares = reports_queries.shares_of_samples(full, "category", "replicated=yes")
+    assert sum(hits for hits, _total in shares.values()) == 1
+    assert {value: total for value, (_hits, total) in shares.items()} == {
+        value: count["samples"] for value, count in full.counts["category"].items()
+    }
     assert "not made as the configuration requires: 1" in data_card(replicated)
 
 

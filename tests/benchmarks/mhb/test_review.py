@@ -11,11 +11,14 @@ from bench.rows import ALTERED, QUESTION, REPORT, TRAPS
 from evaluation.protocol import Sample
 from generation.recipes import registry
 from mhb_site.benchmarks.mhb import protocol, review
+from review.forms.design import case_questions
 from review.rules.blocks import Dialogue, Diff, Table, Text
 from review.rules.case_spec import spec_from_json, spec_to_json
 from review.rules.questions import Answer, Answers, Citation, Problem, RubricAnswer, opinion, problems
 from review.rules.state_machine import Phase, Policy, Role, Verdict
 from tests.benchmarks.mhb.helpers import dialogue_draft, dialogue_reply, generate_sample, report_draft, report_reply
+
+DOI = Citation("doi", "10.1000/x", "", "No such drug is registered.", "2020-01-15", "A1", "study")
 
 
 def dialogue_case():
@@ -28,7 +31,7 @@ def answers(**changes):
         questions={key: Answer(value, note="because") for key, value in values.items()},
         rubrics={key: RubricAnswer("adequate", severity="severe") for key in ("R1", "R2")},
         verdict=Verdict.APPROVE,
-        citations=(Citation("doi", "10.1000/x", "", "No such drug is registered.", "2020-01-15"),),
+        citations=(DOI,),
     )
 
 
@@ -77,7 +80,8 @@ def test_the_migration_rewords_old_cases_and_keeps_their_values():
     for choice, label in zip(factual["choices"], ("Met", "Not met"), strict=True):
         choice["label"] = label
     assert reword(old)
-    assert old == current
+    factual["help"] = next(each for each in current["form"]["questions"] if each["key"] == "factual")["help"]
+    assert old == current, "but for the text, which was changed again since"
     assert not reword(old)
 
 
@@ -105,7 +109,47 @@ def test_naturalness_is_judged_before_the_reveal_and_noticing_never_blocks():
 
 def test_calling_the_trap_false_needs_evidence():
     form = dialogue_case().form
-    assert problems(form, replace(answers(), citations=())) == [Problem("citations", "evidence-missing")]
+    assert problems(form, replace(answers(), citations=())) == [Problem("question.factual", "evidence-missing")]
+
+
+def test_each_trap_is_asked_about_and_needs_a_source_of_its_own():
+    sample = generate_sample(dialogue_draft(), dialogue_reply())
+    traps = [{**sample.content["traps"][0], "code": code} for code in ("A1", "A4", "B2")]
+    rubrics = tuple(
+        replace(rubric, traps=(code,)) for rubric, code in zip(sample.rubrics * 2, ("A1", "A4", "B2"), strict=False)
+    )
+    keys = tuple(replace(rubric, key=f"R{number}") for number, rubric in enumerate(rubrics, 1))
+    sample = replace(sample, rubrics=keys, content={**sample.content, "traps": traps})
+    spec = review.case(sample, "mhb-dialogue-000001", 1)
+    spec = replace(spec, form=replace(spec.form, questions=case_questions(spec.form.questions, spec.form)))
+    asked = [(question.key, question.about) for question in spec.form.questions if question.about]
+    assert [key for key, _about in asked] == ["factual:A1", "factual:A4", "factual:B2"]
+    values = {"naturalness": "3", "noticed": "no", "coherence": "met", "alignment": "met"}
+    values |= {key: "met" for key, _about in asked}
+    quote = Citation("case", "turn 1", "1.1:0-4", ALTERED[0]["content"][:4], "2020-01-15")
+
+    def faults(*citations):
+        given = Answers(
+            questions={key: Answer(value) for key, value in values.items()},
+            rubrics={rubric.key: RubricAnswer("adequate", severity="mild") for rubric in keys},
+            verdict=Verdict.APPROVE,
+            citations=citations,
+        )
+        return [(problem.field, problem.code) for problem in problems(spec.form, given)]
+
+    of_dose, of_mixture = replace(DOI, trap="A4"), replace(quote, trap="B2")
+    assert faults(DOI, of_dose, of_mixture) == []
+    assert faults(DOI) == [("question.factual:A4", "evidence-missing"), ("question.factual:B2", "evidence-missing")]
+    # The conversation proves what only the text can show, but no dose.
+    assert faults(DOI, replace(quote, trap="A4"), of_mixture) == [("question.factual:A4", "evidence-unfit")]
+    assert faults(DOI, of_dose, of_mixture, replace(DOI, trap="")) == [("citation.4.trap", "citation-incomplete")]
+    assert faults(DOI, replace(of_dose, level=""), of_mixture) == [
+        ("question.factual:A4", "evidence-unfit"),
+        ("citation.2.level", "citation-incomplete"),
+    ]
+    search = Citation("search", "A register", "", "Neurostatin", "2020-01-15")
+    assert faults(replace(search, trap="A1"), of_dose, of_mixture) == []
+    assert ("question.factual:A4", "evidence-unfit") in faults(DOI, replace(search, trap="A4"), of_mixture)
 
 
 def test_the_form_has_severities_and_reducible_reasons():

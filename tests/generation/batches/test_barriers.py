@@ -34,6 +34,7 @@ from generation.recipes.recipe import (
     Step,
 )
 from generation.recipes.recipe import Draft as DraftValue
+from generation.samples import funnel
 from review.models import User
 from tests.engine import endpoint
 from tests.generation.batches.test_second_shape import source_of
@@ -157,6 +158,13 @@ def test_a_repeated_step_is_stored_after_each_run_and_equal_words_are_merged(mod
     [round_] = BarrierRound.objects.all()
     assert (round_.status, round_.number) == (Status.DONE, 1)
     assert Call.objects.get(subject=f"barrierround:{round_.pk}").prompt
+    whole = funnel.funnel("brew", [batch.pk]).whole
+    assert whole.adds_up
+    assert [(stage.name, stage.count) for stage in whole.stages[:4]] == [
+        ("drawn", 2), ("drafted", 5), ("generated", 3), ("samples", 3),
+    ]  # fmt: skip
+    assert whole.stages[1].gained == {"split": 3}
+    assert [(loss.kind, loss.count) for loss in whole.stages[1].lost] == [("dropped", 1), ("merged", 1)]
 
 
 def test_each_endpoint_of_a_role_gets_a_draft_of_each_record(models: str) -> None:
@@ -169,6 +177,9 @@ def test_each_endpoint_of_a_role_gets_a_draft_of_each_record(models: str) -> Non
         (name, name) for name in ("sim-generator", "sim-average")
     }
     assert all(version.draft.endpoint_id for version in SampleVersion.objects.select_related("draft"))
+    whole = funnel.funnel("brew", [batch.pk]).whole
+    assert whole.adds_up
+    assert (whole.stages[0].count, whole.stages[1].gained) == (2, {"generators": 2})
 
 
 def test_a_role_for_one_endpoint_refuses_more_endpoints(models: str, monkeypatch: pytest.MonkeyPatch) -> None:

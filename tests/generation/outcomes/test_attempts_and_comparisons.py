@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from generation.batches import services as batches_services
 from generation.batches.kind import BATCHES
@@ -30,7 +32,7 @@ from review.rules.questions import AddedRubric, Answers, Form, RubricAnswer
 from tests.conftest import RunConcurrently
 from tests.engine import calls, conversations_file, endpoint, import_file, run_batch
 from tests.populations import population
-from tests.review.approve import EVIDENCE, approval_of, approve_everything
+from tests.review.approve import approval_of, approve_everything, evidence_of
 from tests.review.factories import account, claim_and_submit
 
 pytestmark = pytest.mark.django_db
@@ -126,7 +128,7 @@ def test_an_approved_version_can_lose_a_rubric_and_gain_one(sample: Sample, ana:
     added = rubrics["P1"]
     assert (added.added, added.removed, added.severity, added.traps) == (True, False, "mild", [tag])
     assert added.approved == added.criterion == new_rubric.criterion
-    assert version.citations == [asdict(EVIDENCE)]
+    assert version.citations == [asdict(each) for each in evidence_of(version.case.frozen.form)]
     release = releases_services.freeze_release("own", benchmark="mhb")
     [exported] = export.exported_samples(release)
     remaining = [key for key in rubrics if key != "R1"]
@@ -301,6 +303,54 @@ def test_a_failed_next_version_can_be_retried(batch: Batch, sample: Sample, ana:
     assert jobs_services.retry_failed(batch.pk) == 1
     batches_services.work_on_batch(batch.pk)
     assert latest_version(sample).number == 2
+
+
+def test_a_failed_next_version_is_shown_and_retried_by_hand(
+    batch: Batch, sample: Sample, ana: User, bo: User, adela: User, models: str, client: Client
+) -> None:
+    decide(sample, ana, bo, reject)
+    generator = endpoint(models)
+    type(generator).objects.update(model="sim-generator+refusal")
+    batches_services.work_on_batch(batch.pk)
+    client.force_login(adela)
+    assert (
+        "Version 2 could not be generated"
+        in client.get(reverse("generation:sample", args=[sample.pk])).content.decode()
+    )
+    failed = client.get(reverse("api:sample", args=[sample.pk])).json()["failed_version"]
+    assert (failed["version"], bool(failed["error"])) == (2, True)
+    type(generator).objects.update(model="sim-generator")
+    assert client.post(reverse("api:sample-retry", args=[sample.pk])).status_code == 202
+    assert client.post(reverse("api:sample-retry", args=[sample.pk])).status_code == 409, "it is queued"
+    batch.refresh_from_db()
+    assert batch.status == Batch.Status.RUNNING
+    batches_services.work_on_batch(batch.pk)
+    assert latest_version(sample).number == 2
+    assert client.get(reverse("api:sample", args=[sample.pk])).json()["failed_version"] is None
+
+
+def test_a_discarded_record_is_drawn_again_with_another_trap(
+    batch: Batch, sample: Sample, ana: User, bo: User, adela: User, client: Client
+) -> None:
+    client.force_login(adela)
+    address = reverse("api:sample-draw-again", args=[sample.pk])
+    assert client.post(address, {}, content_type="application/json").status_code == 409, "it is in review"
+    decide(sample, ana, bo, reject_as_disputed)
+    [used, *_more] = latest_version(sample).traps
+    assert client.post(address, {"trap": used}, content_type="application/json").status_code == 422
+    page = client.get(reverse("generation:sample", args=[sample.pk])).content.decode()
+    assert "Draw this record again" in page
+    assert f'<option value="{used}">' not in page
+    answer = client.post(address, {}, content_type="application/json").json()
+    assert answer["version"] == 2
+    assert answer["preferred"] != [used]
+    batches_services.work_on_batch(batch.pk)
+    second = latest_version(sample)
+    assert (second.number, second.draft.preferred) == (2, answer["preferred"])
+    [call] = calls(f"draft:{second.draft_id}")
+    assert REASON in call.sent["messages"][-1]["content"], "the generator is shown why the first one was rejected"
+    decide(sample, ana, bo, unchanged)
+    assert sample.status == Sample.Status.APPROVED
 
 
 def test_physicians_can_review_the_second_version(batch: Batch, sample: Sample, physicians: list[User]) -> None:

@@ -125,3 +125,12 @@ def test_task_labels_belong_to_their_package_of_benchmarks(settings: Any) -> Non
     settings.MHB_BENCHMARKS = package
     registry.module.cache_clear()
     assert registry.task_label("qa") == "Question answering"
+
+
+@pytest.mark.parametrize(("versions", "fits"), [(0, False), (1, True), (10, True), (11, False), (2.5, False)])
+def test_the_number_of_versions_has_a_range(versions: float, fits: bool) -> None:
+    if fits:
+        assert registry.resolve_settings("mhb", "", {"versions": versions})["versions"] == versions
+    else:
+        with pytest.raises(errors.WrongSetting, match="versions"):
+            registry.resolve_settings("mhb", "", {"versions": versions})

@@ -47,7 +47,7 @@ from tests.engine import (
 )
 from tests.generation.llm.helpers import fake_endpoint
 from tests.populations import population
-from tests.review.approve import EVIDENCE, approval_of, rejection_of
+from tests.review.approve import approval_of, evidence_of, rejection_of
 from tests.review.factories import claim_and_submit
 
 pytestmark = pytest.mark.django_db
@@ -136,7 +136,8 @@ def _next_form() -> Form:
 
 def test_the_corrected_wording_is_released(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
-    unchanged = approval_of(_next_form())
+    form = _next_form()
+    unchanged = approval_of(form)
     answers = replace(unchanged, rubrics={**unchanged.rubrics, "R1": CORRECTED})
     claim_and_submit(ana, answers)
     claim_and_submit(bo, answers, answers)
@@ -146,7 +147,7 @@ def test_the_corrected_wording_is_released(tmp_path: Path, models: str, ana: Use
     [exported] = export.exported_samples(release)
     assert exported["rubrics"][0]["criterion"] == "Corrected by two."
     assert [rubric["severity"] for rubric in exported["rubrics"][:2]] == ["severe", "moderate"]
-    assert exported["citations"] == [asdict(EVIDENCE)]
+    assert exported["citations"] == [asdict(each) for each in evidence_of(form)]
     assert set(exported["facets"]["severity"]) == {"severe", "moderate"}
     assert exported["review"] == {"ground": "consensus", "physicians": 2}
     assert exported["simulated"]

@@ -265,7 +265,8 @@ def test_highlights_and_polarity_are_exported_under_pseudonyms(
     assert text[int(row["start"]) : int(row["end"])] == row["quote"] == highlight.quote
     rated = {row["rater"] for row in read_ratings(tmp_path / "out") if row["role"] == "primary"}
     assert {row["rater"]} == rated
-    polarities = {row["rubric"]: row["polarity"] for row in read_ratings(tmp_path / "out")}
+    ratings = read_ratings(tmp_path / "out")
+    polarities = {row["rubric"]: row["polarity"] for row in ratings if row["question"] != "factual"}  # of a trap
     assert polarities.pop("") == ""
     [sample] = export.exported_samples(release)
     assert polarities == {rubric["key"]: rubric["polarity"] for rubric in sample["rubrics"]}

@@ -15,7 +15,15 @@ from review.assignments import first_look, services
 from review.cases import services as cases_services
 from review.forms import check, queries
 from review.forms import services as forms_services
-from review.forms.design import Design, apply_design, design_from_json, design_to_json, is_sampled, unknown_names
+from review.forms.design import (
+    Design,
+    apply_design,
+    case_questions,
+    design_from_json,
+    design_to_json,
+    is_sampled,
+    unknown_names,
+)
 from review.models import Case, PersonEvent, ReviewForm, User
 from review.quality.reliability import agreement_table
 from review.rules.case_spec import CaseSpec
@@ -65,7 +73,7 @@ def complete(spec: CaseSpec, **questions: Answer) -> Answers:
         defaults | questions,
         {rubric.key: RubricAnswer("adequate", severity="mild") for rubric in spec.form.rubrics},
         verdict="approve",
-        citations=(CITATION,),
+        citations=tuple(replace(CITATION, trap=term.code) for term in spec.form.terms),
     )
 
 
@@ -135,7 +143,7 @@ def add_question(**changes: Any) -> Any:
         (add_question(first_look=True, per="trap"), "question.6.first_look", "before the traps"),
         (add_question(first_look=True, label="Did you see the trap?"), "question.6.first_look", "mentions traps"),
         (change_question("alignment", first_look=True), "question.5.first_look", "before the traps"),
-        (change_question("factual", per="trap"), "question.3.per", "Only the wording"),
+        (change_question("factual", per="case"), "question.3.per", "Only the wording"),
         (change_question("coherence", required=False), "question.4.required", "Only the wording"),
         (change_question("factual", choices=YES_NO), "question.3.choices", "cannot change"),
         (lambda d: replace(d, share=101), "share", "from 0 to 100"),
@@ -216,7 +224,8 @@ def test_open_cases_keep_their_form_and_new_cases_get_the_latest_version(
     plain = open_sample(sample, 3)
     old, new, plain = (Case.objects.get(pk=case.pk) for case in (old, new, plain))
     assert (old.frozen.form_version, new.frozen.form_version, plain.frozen.form_version) == (0, 1, back.version)
-    assert old.frozen.form == plain.frozen.form == sample.form
+    of_folder = replace(sample.form, questions=case_questions(sample.form.questions, sample.form))
+    assert old.frozen.form == plain.frozen.form == of_folder
     assert old.frozen.policy.secondary is True
     assert new.frozen.policy == replace(sample.policy, secondary=False)
     keys = [question.key for question in new.frozen.form.questions[5:]]
@@ -266,7 +275,7 @@ def test_optional_conditional_and_written_answers(sample: CaseSpec, default: Des
     rows = {row.choice.name: row for row in fill_form(spec.form, answers).questions}
     assert rows["question.why"].display.when == ("question.sure", "1")
     assert "How sure are you?" in rows["question.why"].display.condition
-    assert [name for name, row in rows.items() if row.display.sources] == ["question.factual"]
+    assert [name for name, row in rows.items() if row.display.sources] == ["question.factual:A1"]
 
 
 def test_a_kind_of_source_can_be_required(sample: CaseSpec, default: Design) -> None:
@@ -275,7 +284,7 @@ def test_a_kind_of_source_can_be_required(sample: CaseSpec, default: Design) -> 
     assert forms_services.faults("mhb", design) == []
     spec = apply_design(design, 1, sample)
     assert problems(spec.form, complete(spec)) == [Problem("citations", "evidence-kind-missing")]
-    cited = replace(CITATION, kind="pmid", reference="12345678")
+    cited = replace(CITATION, kind="pmid", reference="12345678", trap="A1", level="study")
     assert problems(spec.form, replace(complete(spec), citations=(cited,))) == []
 
 

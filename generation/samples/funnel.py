@@ -1,0 +1,404 @@
+"""The way from drawn records to approved samples: how many arrived where, and why others did not.
+
+After CONSORT's flow diagram: at every stage, what arrived minus what left, plus what was added, is
+what arrived at the next one.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, Subquery, Value, When
+from django.db.models.functions import Left
+from django.http import HttpResponse
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext_lazy as _
+from pydantic import TypeAdapter
+
+from generation.models import Draft, Finding, Sample, SampleVersion
+from generation.recipes import registry
+from review.cases import queries as cases_queries
+from review.charts.stages import StageBox, StageChart
+from review.charts.standalone import svg
+from review.labels import with_label
+from review.rules.state_machine import State
+
+MERGED = "Merged"  # stored in place of an error name
+DETAIL = 200  # characters of a recipe's reason
+OTHERS_FROM = 8  # reasons of a recipe shown by name; the rest is counted together
+Status = SampleVersion.Status
+
+StageName = Literal["drawn", "drafted", "generated", "samples", "decided", "approved", "released"]
+STAGES: dict[str, Promise] = {
+    "drawn": _("Records drawn"),
+    "drafted": _("Drafts"),
+    "generated": _("Generated"),
+    "samples": _("Samples for review"),
+    "decided": _("Samples decided"),
+    "approved": _("Approved"),
+    "released": _("Released"),
+}
+LOSSES: dict[str, Promise] = {
+    "open": _("still being generated"),
+    "dropped": _("given up by the recipe"),
+    "failed": _("failed"),
+    "merged": _("merged into another draft"),
+    "stopped": _("stopped by a check, undecided"),
+    "discarded": _("stopped by a check, discarded"),
+    "awaits-draw": _("awaiting the draw for review"),
+    "in-review": _("in review"),
+    "withdrawn": _("withdrawn"),
+    "rejected": _("rejected"),
+    "regenerating": _("rejected, next version being generated"),
+    "regeneration-failed": _("rejected, next version failed"),
+    "regeneration-stopped": _("rejected, next version stopped by a check"),
+    "next-in-review": _("rejected, next version in review"),
+    "left-out": _("left out"),
+}
+GAINS: dict[str, Promise] = {
+    "generators": _("drafts by further generators"),
+    "split": _("from drafts that were split"),
+    "controls": _("controls"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Why `count` items did not get to the next stage. `why`: a msgid, or empty."""
+
+    kind: str
+    why: str
+    count: int
+
+    @property
+    def label(self) -> str:
+        """The reason in the reader's language."""
+        kind = str(LOSSES.get(self.kind, self.kind))
+        return with_label(kind, gettext(self.why)) if self.why else kind
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """How many items arrived at a stage, how many were added there, and which went no further."""
+
+    name: StageName
+    count: int
+    lost: tuple[Loss, ...] = ()
+    gained: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return str(STAGES[self.name])
+
+    @property
+    def gains(self) -> list[tuple[str, int]]:
+        """What was added, in the reader's language."""
+        return [(str(GAINS[name]), n) for name, n in self.gained.items()]
+
+    @property
+    def remaining(self) -> int:
+        return self.count - sum(loss.count for loss in self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCounts:
+    """What became of the versions with one number; `reasons`: why rejected (msgid -> versions)."""
+
+    number: int
+    made: int
+    approved: int
+    in_review: int
+    withdrawn: int
+    rejected: int
+    reasons: Mapping[str, int]
+
+    @property
+    def reason_labels(self) -> list[tuple[str, int]]:
+        return [(gettext(why) if why else gettext("no reason code"), n) for why, n in self.reasons.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFunnel:
+    """The stages of a group of samples: all, a data set's, or those with a trap.
+
+    A data set is the task of a sample; what never became one counts under the kind of its record.
+    A sample counts under each trap of its latest version, and a draft has no trap yet.
+    """
+
+    group: str
+    stages: tuple[Stage, ...]
+    versions: tuple[VersionCounts, ...] = ()
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether each stage is what the one before left, plus what was added."""
+        pairs = zip(self.stages, self.stages[1:], strict=False)
+        whole = all(before.remaining + sum(after.gained.values()) == after.count for before, after in pairs)
+        counts = [n for stage in self.stages for n in (stage.count, *(loss.count for loss in stage.lost))]
+        return (
+            whole
+            and min(counts) >= 0
+            and all(
+                row.made == row.approved + row.in_review + row.withdrawn + row.rejected
+                and row.rejected == sum(row.reasons.values())
+                for row in self.versions
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelReport:
+    """The funnel of some batches: of everything, by data set, and by trap."""
+
+    whole: SampleFunnel
+    by_task: tuple[SampleFunnel, ...]
+    by_trap: tuple[SampleFunnel, ...]
+
+    @property
+    def adds_up(self) -> bool:
+        return all(funnel.adds_up for funnel in (self.whole, *self.by_task, *self.by_trap))
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The counts of one group."""
+
+    drafts: int = 0
+    made: int = 0
+    controls: int = 0
+    samples: int = 0
+    before_generated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    before_samples: Counter[tuple[str, str]] = field(default_factory=Counter)
+    before_decided: Counter[tuple[str, str]] = field(default_factory=Counter)
+    before_approved: Counter[tuple[str, str]] = field(default_factory=Counter)
+    approved: int = 0
+    versions: dict[int, Counter[str]] = field(default_factory=dict)
+    reasons: dict[int, Counter[str]] = field(default_factory=dict)
+
+    def add_version(self, number: int, status: str, n: int, why: str = "") -> None:
+        self.versions.setdefault(number, Counter())[status] += n
+        if status == Status.REJECTED:
+            self.reasons.setdefault(number, Counter())[why] += n
+
+    def funnel(self, group: str, stages: Sequence[Stage] = (), gained: Mapping[str, int] | None = None) -> SampleFunnel:
+        """`stages`: those before the samples; `gained`: what was added to them since."""
+        samples = Stage("samples", self.samples, _losses(self.before_decided), gained or {})
+        decided = Stage("decided", samples.remaining, _losses(self.before_approved))
+        return SampleFunnel(
+            group, (*stages, samples, decided, Stage("approved", self.approved)), self._version_counts()
+        )
+
+    def drafts_and_samples(self, group: str, records: int | None = None, begun: int = 0) -> SampleFunnel:
+        """The funnel from the drafts on, or from the `records` drawn. `begun`: first drafts."""
+        added = {"generators": begun - (records or 0), "split": self.drafts - begun} if records is not None else {}
+        drafted = Stage(
+            "drafted", self.drafts, _losses(self.before_generated), {name: n for name, n in added.items() if n}
+        )
+        drawn = () if records is None else (Stage("drawn", records),)
+        generated = Stage("generated", drafted.remaining, _losses(self.before_samples))
+        controls = {"controls": self.controls} if self.controls else {}
+        return self.funnel(group, (*drawn, drafted, generated), controls)
+
+    def _version_counts(self) -> tuple[VersionCounts, ...]:
+        return tuple(
+            VersionCounts(
+                number,
+                cell.total(),
+                cell[Status.APPROVED],
+                cell[Status.IN_REVIEW],
+                cell[Status.WITHDRAWN],
+                cell[Status.REJECTED],
+                dict(sorted(self.reasons.get(number, {}).items())),
+            )
+            for number, cell in sorted(self.versions.items())
+        )
+
+
+def _losses(counts: Counter[tuple[str, str]]) -> tuple[Loss, ...]:
+    """The losses in the order of LOSSES, the most frequent reason first."""
+    order = list(LOSSES)
+    ranked = sorted(counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0][1]))
+    shown: list[Loss] = []
+    rest: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    for (kind, why), n in ranked:
+        seen[kind] += 1
+        if kind == "dropped" and seen[kind] > OTHERS_FROM:
+            rest[kind] += n
+        else:
+            shown.append(Loss(kind, why, n))
+    at = max((index for index, loss in enumerate(shown) if loss.kind == "dropped"), default=-1) + 1
+    return (*shown[:at], *(Loss(kind, _OTHERS, n) for kind, n in rest.items()), *shown[at:])
+
+
+_OTHERS = gettext_noop("other reasons")
+
+
+def funnel(benchmark: str, batches: Iterable[int]) -> FunnelReport:
+    """The funnel of these batches of a benchmark. A fixed number of queries."""
+    pks = list(batches)
+    whole, by_task, by_trap = _Tally(), dict[str, _Tally](), dict[str, _Tally]()
+
+    def groups(task: str, traps: Iterable[str] = ()) -> list[_Tally]:
+        of_task = by_task.setdefault(task, _Tally())
+        return [whole, of_task, *(by_trap.setdefault(trap, _Tally()) for trap in dict.fromkeys(traps))]
+
+    records, begun = _count_drafts(benchmark, pks, groups)
+    _count_versions(pks, groups)
+    _count_rejections(pks, groups)
+    tasks = sorted(by_task) if len(by_task) > 1 else []
+    return FunnelReport(
+        whole.drafts_and_samples("", records, begun),
+        tuple(by_task[name].drafts_and_samples(name) for name in tasks),
+        tuple(tally.funnel(name) for name, tally in sorted(by_trap.items())),
+    )
+
+
+_Groups = Callable[..., list[_Tally]]
+
+
+def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> tuple[int, int]:
+    """Count the first versions' drafts by their end; returns the records drawn and drafts begun.
+
+    A draft that was split, or that goes on as another one after a barrier, counts as those made of
+    it. A control is made beside its sample and is no draft of its own.
+    """
+    controls = SampleVersion.objects.filter(draft=OuterRef("pk"), sample__arm=Sample.Arm.CONTROL)
+    first = Draft.objects.filter(~Exists(controls), batch__in=batches, sample=None).order_by()
+    roots = first.filter(parent=None).aggregate(records=Count("record", distinct=True), begun=Count("pk"))
+    of_others = Draft.objects.filter(parent=OuterRef("pk")).exclude(
+        Exists(SampleVersion.objects.filter(draft=OuterRef("pk"), sample__arm=Sample.Arm.CONTROL))
+    )
+    check = Finding.objects.filter(draft=OuterRef("pk"), stops=True).order_by("pk").values("check_name")[:1]
+    rows = (
+        first.filter(~Exists(of_others))
+        .annotate(
+            end=Case(
+                When(version_made__isnull=False, then=Value("made")),
+                When(gate=Draft.Gate.STOPPED, then=Value("stopped")),
+                When(gate=Draft.Gate.DISCARDED, then=Value("discarded")),
+                When(Q(onward__isnull=False) | Q(error=MERGED), then=Value("merged")),
+                When(status=Draft.Status.DROPPED, then=Value("dropped")),
+                When(status=Draft.Status.FAILED, then=Value("failed")),
+                When(status=Draft.Status.DONE, then=Value("awaits-draw")),
+                default=Value("open"),
+                output_field=CharField(),
+            ),
+            why=Case(
+                When(~Q(gate=""), then=Subquery(check)),
+                When(status=Draft.Status.DROPPED, then=Left("detail", DETAIL)),
+                When(status=Draft.Status.FAILED, then=F("error")),
+                default=Value(""),
+                output_field=CharField(),
+            ),
+        )
+        .values_list("version_made__sample__task", "record__content__kind", "end", "why")
+        .annotate(n=Count("pk"))
+    )
+    for task, kind, end, why, n in rows:
+        for tally in groups(task or kind or ""):
+            tally.drafts += n
+            if end in ("stopped", "discarded"):
+                tally.before_samples[end, registry.check_label(benchmark, why or "")] += n
+            elif end == "awaits-draw":
+                tally.before_samples[end, ""] += n
+            elif end != "made":
+                tally.before_generated[end, "" if end in ("open", "merged") else why or ""] += n
+    return roots["records"], roots["begun"]
+
+
+def _count_versions(batches: list[int], groups: _Groups) -> None:
+    """Count the versions that were not rejected, and the samples whose latest version they are."""
+    later = SampleVersion.objects.filter(sample=OuterRef("sample"), number__gt=OuterRef("number"))
+    rows = (
+        SampleVersion.objects.filter(sample__batch__in=batches)
+        .exclude(status=Status.REJECTED)
+        .annotate(latest=~Exists(later))
+        .order_by()
+        .values_list("sample__task", "sample__arm", "traps", "number", "status", "case__state", "latest")
+        .annotate(n=Count("pk"))
+    )
+    for task, arm, traps, number, status, state, latest, n in rows:
+        for tally in groups(task, traps if arm == Sample.Arm.TRAP else ()):
+            tally.add_version(number, status, n)
+            if not latest:
+                continue
+            tally.samples += n
+            tally.controls += n * (arm == Sample.Arm.CONTROL)
+            if status == Status.APPROVED:
+                tally.approved += n
+            elif status == Status.IN_REVIEW:
+                counts = tally.before_decided if number == 1 else tally.before_approved
+                counts["in-review" if number == 1 else "next-in-review", ""] += n
+            else:
+                undecided = number == 1 and state == State.WITHDRAWN
+                (tally.before_decided if undecided else tally.before_approved)["withdrawn", ""] += n
+
+
+def _count_rejections(batches: list[int], groups: _Groups) -> None:
+    """Count the rejected versions by reason, and the samples whose latest version they are."""
+    later = SampleVersion.objects.filter(sample=OuterRef("sample"), number__gt=OuterRef("number"))
+    drafts = Draft.objects.filter(sample=OuterRef("sample"), version__gt=OuterRef("number"))
+    versions = SampleVersion.objects.filter(sample__batch__in=batches, status=Status.REJECTED).order_by()
+    whys = cases_queries.rejection_labels(versions.values("case"))
+    rows = versions.annotate(
+        latest=~Exists(later),
+        failed=Exists(drafts.filter(status=Draft.Status.FAILED)),
+        stopped=Exists(drafts.filter(gate=Draft.Gate.STOPPED)),
+    ).values_list(
+        "sample__task", "sample__arm", "sample__status", "traps", "number", "case", "latest", "failed", "stopped"
+    )
+    for task, arm, sample_status, traps, number, case, latest, failed, stopped in rows.iterator(chunk_size=2000):
+        why = whys.get(case, "")
+        for tally in groups(task, traps if arm == Sample.Arm.TRAP else ()):
+            tally.add_version(number, Status.REJECTED, 1, why)
+            if not latest:
+                continue
+            tally.samples += 1
+            tally.controls += arm == Sample.Arm.CONTROL
+            if sample_status == Sample.Status.REGENERATING:
+                end = "regeneration-failed" if failed else "regeneration-stopped" if stopped else "regenerating"
+                tally.before_approved[end, ""] += 1
+            elif sample_status == Sample.Status.WITHDRAWN:
+                tally.before_approved["withdrawn", ""] += 1
+            else:
+                tally.before_approved["rejected", why] += 1
+
+
+def released(report: FunnelReport, count: int, left_out: Mapping[str, int]) -> FunnelReport:
+    """The report with the stage of a release. `left_out`: reason (a msgid) -> approved samples."""
+    *stages, approved = report.whole.stages
+    losses = tuple(Loss("left-out", why, n) for why, n in sorted(left_out.items()) if n)
+    ended = (*stages, replace(approved, lost=losses), Stage("released", count))
+    return replace(report, whole=replace(report.whole, stages=ended))
+
+
+def chart(funnel: SampleFunnel) -> StageChart:
+    """The funnel as a figure, in the reader's language."""
+    boxes = [
+        StageBox(stage.label, stage.count, tuple(stage.gains), tuple((loss.label, loss.count) for loss in stage.lost))
+        for stage in funnel.stages
+    ]
+    return StageChart("funnel", gettext("From drawn records to approved samples"), tuple(boxes))
+
+
+def as_figure(report: FunnelReport, notes: Sequence[str], *, simulated: bool) -> HttpResponse:
+    """The whole funnel as an SVG file. `notes`: of what it is."""
+    warnings = [gettext("Simulated models or reviewers: not evidence")] if simulated else []
+    figure = chart(report.whole)
+    return HttpResponse(svg(figure, figure.title, [*notes, *warnings]), content_type="image/svg+xml")
+
+
+_REPORT = TypeAdapter(FunnelReport)
+
+
+def to_json(report: FunnelReport) -> dict[str, Any]:
+    """The report as it is stored with a release; the inverse of `from_json`."""
+    return _REPORT.dump_python(report, mode="json")  # type: ignore[no-any-return]
+
+
+def from_json(stored: Mapping[str, Any]) -> FunnelReport:
+    """The report stored with a release."""
+    return _REPORT.validate_python(stored)
