@@ -6,7 +6,8 @@ of this size, with a new endpoint as both target and judge; prints its primary k
 bench.lane work RUN`: work on a run like the worker's task. Prints ``ready`` when everything is
 imported, starts at the next line of its input, and prints its time and CPU use. `python -m
 bench.lane first URL SAMPLES IN_FLIGHT`: launch a run, start it, and stop after the first calls.
-`python -m bench.lane pairs SAMPLES IN_FLIGHT`: print the requests of a run, for the simple clients.
+`python -m bench.lane import FILE`: queue an import. `python -m bench.lane pairs SAMPLES IN_FLIGHT`:
+print the requests of a run, for the simple clients.
 """
 
 import importlib
@@ -15,6 +16,7 @@ import os
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import django
@@ -27,10 +29,12 @@ def seed(*sizes: int) -> None:
     from django.db import connection
 
     from bench.rows import bare_release
+    from generation.models import Draft
 
     first = bare_release(("dialogue", [["A1"]])).samples.get()
     for size in sizes:
         _release(size, first)
+    Draft.objects.filter(status=Draft.Status.QUEUED).update(status=Draft.Status.DROPPED)  # no model makes them
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # what autovacuum does within a minute
 
@@ -94,6 +98,17 @@ def launch(url: str, samples: int, in_flight: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # what autovacuum does within a minute
     return run.pk
+
+
+def queue_import(path: str) -> int:
+    """Queue the import of a file, as an upload does."""
+    from generation.sources.services import start_import
+    from generation.tasks import run_import
+    from review.common.waking import wake
+
+    queued = start_import(Path(path), format_name="healthbench", name=Path(path).stem)
+    wake(run_import, queued.pk)
+    return queued.pk
 
 
 def first(url: str, samples: int, in_flight: int) -> dict[str, float]:
@@ -185,6 +200,8 @@ def main() -> None:
     elif command in ("launch", "first"):
         url, samples, in_flight = arguments
         print(json.dumps({"launch": launch, "first": first}[command](url, int(samples), int(in_flight))))
+    elif command == "import":
+        print(queue_import(*arguments))
     elif command == "pairs":
         print(json.dumps(pairs(*map(int, arguments))))
     else:

@@ -39,7 +39,7 @@ from review.rules.state_machine import Role, State
 def overview(request: HttpRequest) -> HttpResponse:
     """What needs attention, the number of cases in each state, and who holds which case."""
     benchmark = request.GET.get("benchmark", "")
-    funnel = queries.funnel(benchmark or None)
+    funnel = queries.kept_funnel(benchmark)
     now = timezone.now()
 
     def step(state: str, label: object, count: int) -> dict[str, object]:

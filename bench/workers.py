@@ -1,0 +1,122 @@
+"""Throughput of 1, 2 and 4 worker processes: `python -m bench.workers [--quick] [--json]`.
+
+The production shape: Celery, Redis, PostgreSQL, a sweeper, and a stub that answers every call after
+200 ms. The workers take turns within a run of the bench. While the last run is at work, an import
+is queued, which must not wait for it.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench import servers
+from bench.core import Result, as_json, at_least, at_most, table, without_goal
+from bench.engine import ROOT, Lanes, Stub, stub
+from mhb_site.server import children
+
+IN_FLIGHT = 400
+LATENCY = 0.2  # seconds
+WORKERS = (1, 2, 4)
+STARTS_WITHIN = 10.0  # seconds
+IMPORTED = 100  # records
+QUESTION = (
+    '{"prompt_id": "%s", "prompt": [{"role": "user", "content": "Case %d"}], "rubrics": [], "example_tags": []}\n'
+)
+
+
+@contextmanager
+def site(environment: dict[str, str], workers: int) -> Iterator[None]:
+    """This many workers for lanes, one for short tasks, and a sweeper; all of them ready."""
+    import psycopg
+
+    family = children.Children(cwd=str(ROOT), environment={**environment, "MHB_LANES": str(workers)})
+    try:
+        for number in range(workers):
+            family.start(f"lanes {number}", children.worker("mhb-lanes"))
+        family.start("tasks", children.worker("mhb"))
+        family.start("sweeper", children.django("sweep", "--forever"))
+        with psycopg.connect(environment["MHB_DATABASE_URL"], autocommit=True) as connection:
+            beats = "SELECT count(*) FROM generation_workerbeat WHERE seen_at > now() - interval '20 seconds'"
+            while connection.execute(beats).fetchone() != (workers + 2,):
+                time.sleep(0.1)
+        yield
+    finally:
+        family.stop()
+        with psycopg.connect(environment["MHB_DATABASE_URL"], autocommit=True) as connection:
+            connection.execute("DELETE FROM generation_workerbeat")
+
+
+def wait_for_calls(to: Stub, calls: int) -> float:
+    """Wait until the stub has answered this many calls; returns the moment."""
+    while to.stats()["answered"] < calls:
+        time.sleep(0.05)
+    return time.monotonic()
+
+
+def import_delay(lanes: Lanes, url: str, folder: Path, number: int) -> float:
+    """Queue an import, and return the seconds until it ended."""
+    import psycopg
+
+    path = folder / f"questions-{number}.jsonl"
+    path.write_text("".join(QUESTION % (f"{number}-{n}", n) for n in range(IMPORTED)))
+    pk = lanes.call("import", path)
+    started = time.monotonic()
+    with psycopg.connect(url, autocommit=True) as connection:
+        status = "SELECT status FROM generation_import WHERE id = %s"
+        while connection.execute(status, [pk]).fetchone() not in (("done",), ("failed",)):
+            time.sleep(0.05)
+    return time.monotonic() - started
+
+
+def measure(samples: int, rounds: int) -> Iterator[Result]:
+    rates: dict[int, list[float]] = {workers: [] for workers in WORKERS}
+    delays = []
+    with (
+        servers.postgres(durable=True) as url,
+        servers.redis() as redis,
+        tempfile.TemporaryDirectory(prefix="mhb-bench-") as folder,
+        stub(LATENCY) as to,
+    ):
+        environment = {
+            "MHB_DATABASE_URL": url,
+            "MHB_REDIS_URL": redis,
+            "MHB_DEBUG": "false",
+            "MHB_DATA_DIR": folder,
+            "MHB_SECRET_KEY": "only-for-this-bench-" * 2,
+            "MHB_HTTPS": "false",
+        }
+        lanes = Lanes(environment)
+        lanes.call("seed", samples)
+        for number in range(rounds):
+            for workers in WORKERS:
+                with site(environment, workers):
+                    to.stats(reset=True)
+                    lanes.call("launch", to.url, samples, IN_FLIGHT)
+                    begun, early = wait_for_calls(to, samples // 10), to.stats()["answered"]
+                    if workers == WORKERS[0]:
+                        delays.append(import_delay(lanes, url, Path(folder), number))
+                    ended = wait_for_calls(to, 2 * samples)
+                    rates[workers].append((2 * samples - early) / (ended - begun))
+    base = median(rates[WORKERS[0]])
+    yield without_goal("1 worker", base, "calls/s")
+    yield at_least("2 workers", median(rates[2]) / base, "of one", 1.5)
+    yield without_goal("4 workers", median(rates[4]) / base, "of one")
+    yield at_most("an import beside a run ends after", max(delays), "s", STARTS_WITHIN)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options: Any = parser.parse_args(arguments)
+    results = list(measure(1_000, 1) if options.quick else measure(4_000, 3))
+    print(as_json(results) if options.json else table(results))
+
+
+if __name__ == "__main__":
+    main()
