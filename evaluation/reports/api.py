@@ -71,7 +71,7 @@ class UnreadSerializer(serializers.Serializer[Any]):
     by_error = serializers.DictField(child=serializers.IntegerField())
 
 
-class AnswerSerializer(DataclassSerializer):
+class ReportAnswerSerializer(DataclassSerializer):
     """The answer of a report in sentences, and how to cite its release (BibTeX)."""
 
     mirrors = ReportAnswer
@@ -83,7 +83,7 @@ class AnswerSerializer(DataclassSerializer):
 class ReportSerializer(JudgesSerializer):
     """All rates of a run so far. `notice` is present if simulated models took part."""
 
-    answer = AnswerSerializer()
+    answer = ReportAnswerSerializer()
     run = serializers.IntegerField()
     release = serializers.CharField()
     release_version = serializers.IntegerField()
