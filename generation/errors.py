@@ -19,8 +19,12 @@ class UnknownEndpoint(GenerationError, status=404):
     """There is no endpoint with this name."""
 
 
+class EndpointUsed(GenerationError, status=409):
+    """This endpoint was used or tested: results and the ledger refer to it. Disable it instead."""
+
+
 class NotCallable(GenerationError, status=422):
-    """This model is known from imported results only. It has no address and cannot be called."""
+    """This model cannot be called: it is disabled, or known from imported results only."""
 
 
 class UnknownRelease(GenerationError, status=404):

@@ -52,8 +52,8 @@ class AddModelForm(BudgetForm):
 
     def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        available = Endpoint.objects.exclude(url="").exclude(pk__in=run.tested.values("endpoint"))
-        self.fields["endpoint"].queryset = available.order_by("name")  # type: ignore[attr-defined]
+        available = Endpoint.objects.usable().exclude(pk__in=run.tested.values("endpoint"))
+        self.fields["endpoint"].queryset = available  # type: ignore[attr-defined]
         for name in BUDGET:
             del self.fields[name]
 

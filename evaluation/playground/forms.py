@@ -36,7 +36,7 @@ class PlaygroundForm(forms.Form):
     )
     endpoint = forms.ModelChoiceField(
         label=_("Endpoint"),
-        queryset=Endpoint.objects.exclude(url="").order_by("name"),
+        queryset=Endpoint.objects.usable(),
         to_field_name="name",
     )
 

@@ -37,7 +37,7 @@ from generation import tasks
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.forms import LAUNCH_KEY, BudgetForm
 from generation.jobs.queries import with_role_names
-from generation.jobs.views import job_context
+from generation.jobs.views import estimate_beside, job_context
 from generation.models import Endpoint, Release
 from review.common.decorators import requires, signed_in_account
 from review.common.lists import list_context
@@ -86,6 +86,8 @@ def run_new(request: HttpRequest) -> HttpResponse:
         if "defaults" not in request.GET:
             last, initial = services.last_settings(signed_in_account(request), form.chosen)
             form.initial.update(initial)
+    if "estimate" in request.GET:
+        return estimate_beside(request, form, lambda: runs_estimate.estimate_run(form.settings), EvaluationError)
     going_back = "back" in request.POST
     if not going_back and form.is_valid():
         data = form.cleaned_data
@@ -108,7 +110,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
         "form": form,
         "last": last,
         "has_releases": Release.objects.exists(),
-        "has_endpoints": Endpoint.objects.exclude(url="").exists(),
+        "has_endpoints": Endpoint.objects.usable().exists(),
     }
     status = 422 if form.errors and not going_back else 200
     return render(request, "evaluation/runs/run_new.html", context, status=status)

@@ -6,17 +6,20 @@ from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from generation.batches import launch
+from generation.batches import queries as batches_queries
 from generation.batches.draw import FIELDS, FIRST, RANDOM, STRATIFIED, draw_fields, parse_where
 from generation.common.fields import ShallowJSON
 from generation.errors import WrongDraw, WrongPlan, WrongSetting
+from generation.jobs.endpoint_choices import EndpointChoice, EndpointChoices
 from generation.jobs.forms import SpendingForm
-from generation.models import Endpoint, Source
+from generation.models import Source
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry
 from generation.recipes.forms import benchmark_choices
@@ -32,6 +35,22 @@ class BenchmarkAndSourceForm(forms.Form):
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
     source = forms.ModelChoiceField(label=_("Source"), queryset=Source.objects.order_by("name"), to_field_name="name")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        benchmark = str(self["benchmark"].value() or "")
+        left = batches_queries.unused_by_source(benchmark) if benchmark in dict(benchmark_choices()) else {}
+        self.fields["source"].label_from_instance = (  # type: ignore[attr-defined]
+            lambda source: _with_records_left(source, left.get(source.pk, 0))
+        )
+
+
+def _with_records_left(source: Source, left: int) -> str:
+    """A source and how many of its records the benchmark has not used yet."""
+    return ngettext("%(source)s (%(n)s record left)", "%(source)s (%(n)s records left)", left) % {
+        "source": source.name,
+        "n": number_format(left, force_grouping=True),
+    }
+
 
 PLAN_BYTES = 100_000
 SEVERAL_HELP = _("Choose one or more. Each record gets one draft per endpoint.")
@@ -43,6 +62,7 @@ class BatchForm(SpendingForm):
 
     settings_class = launch.BatchSettings
     omitted = ("benchmark", "source", "roles", "beside", "checks")
+    shown = ("preset", "limit", "plan")
     also_records = ("stratify_by", "plan_file", "plan_text")
 
     changes = ShallowJSON(
@@ -96,18 +116,12 @@ class BatchForm(SpendingForm):
         recipe = registry.recipe(benchmark)
         needed = registry.roles_for(benchmark, kinds or recipe.kinds)
         for role in needed:
-            field_options: dict[str, Any] = {
-                "label": gettext(role.label),
-                "queryset": Endpoint.objects.exclude(url=""),
-                "to_field_name": "name",
-                "required": not (role.default or role.optional or role.checks),
-            }
+            required = not (role.default or role.optional or role.checks)
+            options: dict[str, Any] = {"label": gettext(role.label), "required": required}
             self.fields[f"role-{role.name}"] = (
-                forms.ModelMultipleChoiceField(
-                    widget=forms.CheckboxSelectMultiple, help_text=SEVERAL_HELP, **field_options
-                )
+                EndpointChoices(help_text=SEVERAL_HELP, **options)
                 if role.several
-                else forms.ModelChoiceField(empty_label=_empty_label(benchmark, role), **field_options)
+                else EndpointChoice(empty_label=_empty_label(benchmark, role), **options)
             )
         known = draw_fields(source)
         self.fields["stratify_by"].choices = [(name, name) for name in known]  # type: ignore[attr-defined]
@@ -211,6 +225,9 @@ class BatchForm(SpendingForm):
             raise ValidationError(str(mistake)) from mistake
         except ValueError as mistake:
             raise ValidationError(_("This file is not valid JSON.")) from mistake
+
+    def _is_folded(self, name: str) -> bool:
+        return super()._is_folded(name) and not name.startswith("role-")
 
     @property
     def carried(self) -> list[tuple[str, str]]:

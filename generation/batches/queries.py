@@ -119,6 +119,12 @@ def unused_record_counts(source: Source, benchmark: str) -> dict[str, int]:
     return dict(unused.values_list("content__kind").annotate(n=Count("pk")))
 
 
+def unused_by_source(benchmark: str) -> dict[int, int]:
+    """Source -> number of records that the benchmark can still use, if there are any."""
+    unused = _without_draft(benchmark, registry.recipe(benchmark).kinds).order_by()
+    return dict(unused.values_list("source").annotate(n=Count("pk")))
+
+
 def suggested_benchmark(source: Source | None) -> str:
     """The benchmark to suggest for a source.
 
@@ -143,10 +149,12 @@ def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) 
     A record does not count as used if a batch that is over failed at it, or a cancelled batch never
     reached it.
     """
+    return _without_draft(benchmark, kinds).filter(source=source).order_by("pk")
+
+
+def _without_draft(benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
     used = _drafts_using_records(benchmark).filter(record=OuterRef("pk"))
-    return SourceRecord.objects.filter(
-        ~Exists(used), source=source, latest=True, content__kind__in=list(kinds)
-    ).order_by("pk")
+    return SourceRecord.objects.filter(~Exists(used), latest=True, content__kind__in=list(kinds))
 
 
 def _drafts_using_records(benchmark: str) -> QuerySet[Draft]:

@@ -19,7 +19,7 @@ from generation.errors import GenerationError, KeyReused
 from generation.jobs import forms as jobs_forms
 from generation.jobs import queries as jobs_queries
 from generation.jobs.estimate import Estimate
-from generation.jobs.views import job_context
+from generation.jobs.views import estimate_beside, job_context
 from generation.models import BatchRole, Source
 from generation.models.work import Work
 from generation.recipes import registry
@@ -72,6 +72,8 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     if not form_data and "defaults" not in request.GET:
         last, initial = launch.last_settings(signed_in_account(request), benchmark)
     form = forms.BatchForm(*form_data, benchmark=benchmark, source=source, kinds=unused, initial=initial)
+    if "estimate" in request.GET:
+        return estimate_beside(request, form, lambda: batches_estimate.estimate_batch(form.settings), GenerationError)
     going_back = "back" in request.POST
     if not going_back and form.is_valid():
         settings, actor, key = form.settings, signed_in_account(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")

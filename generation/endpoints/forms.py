@@ -10,6 +10,8 @@ from generation.common.fields import ShallowJSON
 from generation.llm.errors import KeyMissing, NotAllowed
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 
+SHOWN = ("name", "url", "model", "key_env", "price_in", "price_out")  # the others are folded away
+
 
 class EndpointForm(forms.ModelForm[Endpoint]):
     """A model's address and settings."""
@@ -111,6 +113,8 @@ class EndpointForm(forms.ModelForm[Endpoint]):
     def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].disabled = self.instance.pk is not None
+        for name in ("price_in", "price_out", "price_cached") if settings.MHB_CURRENCY else ():
+            self.fields[name].label = f"{self.fields[name].label} ({settings.MHB_CURRENCY})"
         if self.instance.context_found:
             self.fields["context_tokens"].widget.attrs["placeholder"] = str(self.instance.context_found)
         for name in ("url", "model"):
@@ -126,6 +130,14 @@ class EndpointForm(forms.ModelForm[Endpoint]):
     def clean_endings(self) -> Any:
         """An empty object if nothing was entered."""
         return self.cleaned_data["endings"] or {}
+
+    @property
+    def fields_shown(self) -> list[forms.BoundField]:
+        return [self[name] for name in SHOWN]
+
+    @property
+    def fields_folded(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name not in SHOWN]
 
     @property
     def key_state(self) -> str:

@@ -23,8 +23,8 @@ def endpoint(name: str) -> Endpoint:
 
 
 def endpoints() -> QuerySet[Endpoint]:
-    """All endpoints by name."""
-    return Endpoint.objects.order_by("name")
+    """All endpoints by name, with their state."""
+    return Endpoint.objects.select_related("state").order_by("name")
 
 
 def endpoints_of(batch: Batch) -> QuerySet[Endpoint]:

@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError, RestrictedError
+
 from generation.endpoints import queries
+from generation.errors import EndpointUsed
 from generation.models import Endpoint
 from review.audit import acts
 from review.audit.trail import recording_events
@@ -41,6 +45,28 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
         if differing := acts.changes(_plain(before), _plain({name: getattr(endpoint, name) for name in changed})):
             acts.record_act(acts.Kind.ENDPOINT, "changed", endpoint.name, changes=differing)
     return endpoint
+
+
+@recording_events()
+def set_disabled(endpoint: Endpoint, *, disabled: bool) -> Endpoint:
+    """Offer an endpoint for new work or not; what runs goes on."""
+    if endpoint.disabled != disabled:
+        endpoint.disabled = disabled
+        endpoint.save(update_fields=["disabled"])
+        acts.record_act(acts.Kind.ENDPOINT, "disabled" if disabled else "enabled", endpoint.name)
+    return endpoint
+
+
+@recording_events()
+def delete_endpoint(endpoint: Endpoint) -> None:
+    """Delete an endpoint that nothing refers to. Raises EndpointUsed."""
+    name = endpoint.name
+    try:
+        with transaction.atomic():
+            endpoint.delete()
+    except (ProtectedError, RestrictedError, IntegrityError):
+        raise EndpointUsed(name) from None
+    acts.record_act(acts.Kind.ENDPOINT, "deleted", name)
 
 
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,11 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
-from generation.endpoints import forms, queries, services, testing
+from generation.endpoints import forms, providers, queries, services, testing
+from generation.errors import EndpointUsed
+from generation.jobs.endpoint_choices import error_words, health, price
 from generation.jobs.live_status import endpoint_now
 from generation.llm.http.provider_words import DECISIONS, Ending
 from review.charts import daily_bars
@@ -31,17 +33,52 @@ MEANINGS = {
 }
 
 
+@require_safe
 @requires(Can.CONNECT)
 def endpoints(request: HttpRequest) -> HttpResponse:
-    """All endpoints, and the form that adds one."""
-    form = forms.EndpointForm(request.POST if request.method == "POST" else None)
+    """All endpoints with their keys, prices and health."""
+    rows = [
+        (endpoint, forms.key_state(endpoint), price(endpoint), health(endpoint)) for endpoint in queries.endpoints()
+    ]
+    return render(request, "generation/endpoints/endpoints.html", {"rows": rows})
+
+
+@requires(Can.CONNECT)
+def endpoint_new(request: HttpRequest) -> HttpResponse:
+    """Add an endpoint; `?provider=` fills in what is known of a provider."""
+    chosen = providers.BY_NAME.get(request.GET.get("provider", ""))
+    form = forms.EndpointForm(
+        request.POST if request.method == "POST" else None, initial=chosen.initial if chosen else None
+    )
     if form.is_valid():
         added = services.add_endpoint(**form.cleaned_data)
-        messages.success(request, _("Endpoint %(name)s added.") % {"name": added})
-        return redirect("generation:endpoints")
-    rows = [(endpoint, forms.key_state(endpoint)) for endpoint in queries.endpoints()]
-    context = {"rows": rows, "form": form}
-    return render(request, "generation/endpoints/endpoints.html", context, status=422 if form.errors else 200)
+        messages.success(request, _("Endpoint %(name)s added. Test it before its first use.") % {"name": added})
+        return redirect(f"{reverse('generation:endpoint', args=[added.name])}#test")
+    context = {"form": form, "providers": providers.PROVIDERS, "chosen": chosen}
+    return render(request, "generation/endpoints/endpoint_new.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+@requires(Can.CONNECT)
+def endpoint_disable(request: HttpRequest, name: str) -> HttpResponse:
+    """Disable an endpoint, or with `enable` offer it again."""
+    row = services.set_disabled(queries.endpoint(name), disabled="enable" not in request.POST)
+    text = _("%(name)s is no longer offered. What runs goes on.") if row.disabled else _("%(name)s is offered again.")
+    messages.success(request, text % {"name": row})
+    return redirect("generation:endpoint", name)
+
+
+@require_POST
+@requires(Can.CONNECT)
+def endpoint_delete(request: HttpRequest, name: str) -> HttpResponse:
+    """Delete an endpoint that was never used."""
+    try:
+        services.delete_endpoint(queries.endpoint(name))
+    except EndpointUsed as error:
+        messages.error(request, str(error))
+        return redirect("generation:endpoint", name)
+    messages.success(request, _("Endpoint %(name)s deleted.") % {"name": name})
+    return redirect("generation:endpoints")
 
 
 @require_POST
@@ -53,7 +90,8 @@ def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
         messages.success(request, _("Endpoint %(name)s answered.") % {"name": name})
     else:
         messages.error(
-            request, _("Endpoint %(name)s did not answer: %(error)s.") % {"name": name, "error": result.error}
+            request,
+            _("Endpoint %(name)s did not answer. %(error)s") % {"name": name, "error": error_words(result.error)},
         )
     return redirect(f"{reverse('generation:endpoint', args=[name])}#test")
 

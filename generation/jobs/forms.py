@@ -1,15 +1,18 @@
 """Budget and launch forms for every kind of job."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 from django import forms
 from django.db.models import QuerySet
 from django.http import QueryDict
+from django.utils.functional import Promise
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from generation.jobs.endpoint_choices import EndpointChoice, EndpointChoices
 from generation.jobs.estimate import Estimate
 from generation.jobs.settings import RECORDS, Budget, Declared, JobLimits, declared
 from generation.models import Endpoint
@@ -36,10 +39,7 @@ def form_field(each: Declared) -> forms.Field:
     setting = each.setting
     common: dict[str, Any] = {"label": setting.label, "help_text": setting.help, "required": each.required}
     if each.kind is Endpoint:
-        rows: dict[str, Any] = {"queryset": Endpoint.objects.exclude(url="").order_by("name"), "to_field_name": "name"}
-        if each.many:
-            return forms.ModelMultipleChoiceField(widget=forms.CheckboxSelectMultiple, **rows, **common)
-        return forms.ModelChoiceField(**rows, **common)
+        return (EndpointChoices if each.many else EndpointChoice)(**common)
     if each.many and setting.choices is not None:
         return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, choices=setting.choices, **common)
     if each.many:
@@ -111,10 +111,21 @@ class LimitsForm(BudgetForm):
         return cls(initial={each.name: getattr(job, each.name) for each in declared(JobLimits)})
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a launch form. `folded`: behind *Advanced settings*; `open`: these are shown."""
+
+    title: Promise
+    fields: list[forms.BoundField]
+    folded: list[forms.BoundField] = field(default_factory=list)
+    open: bool = False
+
+
 class SpendingForm(BudgetForm):
     """A launch form, in three steps: records, models, and limits beside the estimate."""
 
     also_records: ClassVar[tuple[str, ...]] = ()  # fields of the first step that are no settings by themselves
+    shown: ClassVar[tuple[str, ...]] = ()  # optional fields that are not folded away
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -127,32 +138,28 @@ class SpendingForm(BudgetForm):
         return of_settings | set(self.also_records)
 
     @property
-    def step_records(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name in self._records]
-
-    @property
-    def step_models(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.fields if name not in (*self._records, *self.folded, *BUDGET)]
-
-    @property
-    def folded(self) -> list[str]:
-        """Fields of the second step that are folded away until they are wanted."""
-        return []
-
-    @property
-    def step_folded(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.folded]
-
-    @property
-    def is_unfolded(self) -> bool:
-        """Whether a folded field has a value or an error."""
-        return any(field.value() or field.errors for field in self.step_folded)
-
-    @property
-    def step_limits(self) -> list[forms.BoundField]:
-        """The budget if it has errors; otherwise the estimate page asks for it."""
+    def steps(self) -> list["Step"]:
+        """Records and models; and the budget if it has errors, as otherwise the next page asks."""
+        records = [name for name in self.fields if name in self._records]
+        models = [name for name in self.fields if name not in (*records, *BUDGET)]
+        steps = [self._step(_("Records"), records), self._step(_("Models"), models)]
         has_errors = any(name in self.errors for name in BUDGET) if self.is_bound else False
-        return [self[name] for name in BUDGET] if has_errors else []
+        return [*steps, Step(_("Limits"), [self[name] for name in BUDGET])] if has_errors else steps
+
+    def _step(self, title: Promise, names: list[str]) -> "Step":
+        """A step whose optional fields are folded away, unless they are to be shown."""
+        folded = [name for name in names if self._is_folded(name)]
+        fields = [self[name] for name in names if name not in folded]
+        changed = any(self[name].errors or self._differs(self[name]) for name in folded)
+        return Step(title, fields, [self[name] for name in folded], changed)
+
+    def _is_folded(self, name: str) -> bool:
+        return not self.fields[name].required and name not in self.shown and not self[name].is_hidden
+
+    @staticmethod
+    def _differs(field: forms.BoundField) -> bool:
+        """Whether a field has another value than the default one."""
+        return (field.value() or "") not in ((default := field.field.initial) or "", str(default))
 
     @property
     def carried(self) -> list[tuple[str, str]]:

@@ -16,7 +16,8 @@ from django_htmx.http import trigger_client_event
 
 from generation import tasks
 from generation.jobs import kinds, life_cycle, queries, services
-from generation.jobs.forms import LimitsForm
+from generation.jobs.estimate import Estimate
+from generation.jobs.forms import LimitsForm, SpendingForm
 from generation.jobs.kinds import JobKind
 from generation.models import Job
 from generation.trials import checking
@@ -77,6 +78,19 @@ def progress_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict
         "running": running,
         "idle": running and not live.worker_lives,
     }
+
+
+def estimate_beside(
+    request: HttpRequest, form: SpendingForm, estimate: Callable[[], Estimate], refusal: type[Exception]
+) -> HttpResponse:
+    """The estimate beside a launch form, or why there is none yet. Nothing is launched."""
+    context: dict[str, object] = {}
+    if form.is_valid():
+        try:
+            context["estimate"] = estimate()
+        except refusal as error:
+            context["problem"] = str(error)
+    return render(request, "generation/jobs/_estimate_beside.html", context)
 
 
 def job_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -53,11 +53,22 @@ MAX_EXTRA_CHARS = 10_000  # of `extra_body`
 MAX_ENDING = 40  # characters of a finish reason
 
 
+class EndpointQuerySet(models.QuerySet["Endpoint"]):
+    """Queries on endpoints."""
+
+    def usable(self) -> Self:
+        """Those that new work may call, by name, with their state."""
+        return self.exclude(url="").filter(disabled=False).select_related("state").order_by("name")
+
+
 class Endpoint(models.Model):
     """A model at an OpenAI-compatible address.
 
-    `key_env` names the environment variable; the key is never stored.
+    `key_env` names the environment variable; the key is never stored. `disabled`: no new work may
+    use it; what runs goes on.
     """
+
+    objects = EndpointQuerySet.as_manager()
 
     class OutputFormat(models.TextChoices):
         JSON_SCHEMA = "json_schema", _("JSON schema")
@@ -95,6 +106,7 @@ class Endpoint(models.Model):
     batches = models.BooleanField(default=False)  # whether it supports the batch protocol (files and batches)
     batch_discount = models.DecimalField(max_digits=4, decimal_places=3, default=Decimal("0.5"))  # factor on prices
     simulated = models.BooleanField(default=False)
+    disabled = models.BooleanField(default=False, db_default=False)
     last_test = models.JSONField(null=True, blank=True, editable=False)  # see `endpoints.testing`
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
+from generation.jobs.endpoint_choices import error_words
 from generation.llm import errors
 from generation.models import Job
 from generation.recipes import registry
@@ -42,6 +43,9 @@ def reason(text: str) -> str:
 def import_reason(text: str) -> str:
     """What an importer says of a record or where the record is, in the reader's language."""
     return reasons.translated(text)
+
+
+register.filter("error_words", error_words)
 
 
 @register.filter

@@ -298,7 +298,7 @@ def test_an_endpoint_page_says_whether_its_key_is_set_and_never_shows_it(
     admin: Client, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OWN_KEY", "s3cret-value")
-    assert admin.post(reverse("generation:endpoints"), {**SETTINGS, "key_env": "OWN_KEY"}).status_code == 302
+    assert admin.post(reverse("generation:endpoint-new"), {**SETTINGS, "key_env": "OWN_KEY"}).status_code == 302
     page = text_of(admin.get(reverse("generation:endpoints")))
     assert "OWN_KEY" in page
     assert "not set on this server" not in page
@@ -308,7 +308,7 @@ def test_an_endpoint_page_says_whether_its_key_is_set_and_never_shows_it(
 
 
 def test_a_key_pasted_in_place_of_its_variables_name_is_not_stored(admin: Client):
-    response = admin.post(reverse("generation:endpoints"), {**SETTINGS, "key_env": "sk-abcdef123"})
+    response = admin.post(reverse("generation:endpoint-new"), {**SETTINGS, "key_env": "sk-abcdef123"})
     assert response.status_code == 422
     assert "key_env" in response.context["form"].errors
     assert not Endpoint.objects.exists()

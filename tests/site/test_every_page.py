@@ -307,7 +307,7 @@ def test_axe_finds_nothing_on_pages_with_errors(reader: Reader) -> None:
     reader.check_page("a refused review")
 
     reader.sign_in_as(world["adela"])
-    for form in ("review:person-new", "generation:endpoints"):
+    for form in ("review:person-new", "generation:endpoint-new"):
         page.goto(reader.url + reverse(form))
         page.evaluate(
             "form => { form.noValidate = true; form.requestSubmit() }", page.locator("main form").last.element_handle()

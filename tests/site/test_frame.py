@@ -291,7 +291,8 @@ def test_theme_keys_and_menu(style_guide):
 @pytest.mark.browser
 def test_a_refused_form_focuses_its_first_wrong_field(style_guide):
     page = style_guide
-    page.goto(page.url.replace(reverse("styleguide"), reverse("generation:endpoints")))
+    page.goto(page.url.replace(reverse("styleguide"), reverse("generation:endpoint-new")))
+    page.click("main details.panel summary")
     for name, value in {"name": "big", "url": "http://127.0.0.1:9/v1", "model": "m", "extra_body": "{seed"}.items():
         page.fill(f"main [name={name}]", value)
     page.click("main button:has-text('Add endpoint')")

@@ -52,3 +52,14 @@ const setUpAll = () => {
 
 setUpAll();
 document.addEventListener("htmx:load", setUpAll);
+
+// Search among many tick-boxes. What is ticked stays in sight.
+document.addEventListener("input", (event) => {
+  if (!event.target.matches("[data-picks-search]")) return;
+  const words = event.target.value.toLowerCase().split(/\s+/);
+  for (const box of event.target.parentElement.querySelectorAll(".picks input")) {
+    const label = box.closest("label");
+    const text = label.textContent.toLowerCase();
+    label.parentElement.hidden = !box.checked && !words.every((word) => text.includes(word));
+  }
+});

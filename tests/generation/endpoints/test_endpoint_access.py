@@ -41,7 +41,7 @@ def test_a_forbidden_key_or_address_is_refused_when_saved(
 ) -> None:
     client.force_login(adela)
     wrong = {**FIELDS, field: value}
-    page = client.post(reverse("generation:endpoints"), wrong)
+    page = client.post(reverse("generation:endpoint-new"), wrong)
     assert (page.status_code, list(page.context["form"].errors)) == (422, [field])
     answer = client.post(reverse("api:endpoints"), wrong, content_type="application/json")
     assert (answer.status_code, [error["field"] for error in answer.json()["errors"]]) == (400, [field])
@@ -60,7 +60,7 @@ def test_an_allowed_key_and_address_are_saved(client: Client, adela: User) -> No
     client.force_login(adela)
     for number, key in enumerate(("OWN_KEY", "MHB_KEY_HOUSE", "")):
         sent = {**FIELDS, "name": f"own-{number}", "key_env": key, "url": "http://127.0.0.1:8010/v1"}
-        assert client.post(reverse("generation:endpoints"), sent).status_code == 302
+        assert client.post(reverse("generation:endpoint-new"), sent).status_code == 302
 
 
 @pytest.mark.parametrize(

@@ -426,7 +426,7 @@ def test_the_api_asks_before_it_launches(api: Api, adela: User, source: Source, 
 def test_rate_limits_of_an_endpoint_are_set_by_page_and_api(admin: Client, api: Api, adela: User) -> None:
     fields = {"name": "new", "url": "https://models.example/v1", "model": "m", "price_in": 0, "price_out": 0}
     fields |= {"concurrency": 4, "timeout": 60}
-    assert admin.post(reverse("generation:endpoints"), {**fields, "rpm": 60, "tpm": 9000}).status_code == 302
+    assert admin.post(reverse("generation:endpoint-new"), {**fields, "rpm": 60, "tpm": 9000}).status_code == 302
     target = Endpoint.objects.get()
     assert (target.rpm, target.tpm) == (60, 9000)
     page = reverse("generation:endpoint", args=["new"])

@@ -1,0 +1,65 @@
+"""Endpoints are added from presets, disabled, and deleted while nothing refers to them."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from evaluation.runs import queries
+from evaluation.runs.forms import RunForm
+from evaluation.runs.settings import RunSettings
+from generation.endpoints import services
+from generation.endpoints.providers import PROVIDERS
+from generation.errors import EndpointUsed, NotCallable
+from generation.models import Endpoint, EndpointDay
+from tests.engine import bare_release, endpoint
+
+pytestmark = pytest.mark.django_db
+
+
+def test_presets_fill_in_a_form_that_is_accepted(admin_client: Client) -> None:
+    page = reverse("generation:endpoint-new")
+    for provider in PROVIDERS:
+        form = admin_client.get(page, {"provider": provider.name}).context["form"]
+        fields = {name: form[name].value() for name in form.fields}
+        fields = {name: value for name, value in fields.items() if value is not None and value is not False}
+        fields["url"] = fields["url"].replace("<", "").replace(">", "")
+        posted = admin_client.post(page, {**fields, "name": provider.name, "model": "m"})
+        assert posted.status_code == 302, posted.context["form"].errors
+        assert posted["Location"].endswith(f"/{provider.name}/#test")
+
+
+def test_a_disabled_endpoint_is_not_offered_and_not_launched(admin_client: Client) -> None:
+    model, judge = endpoint("http://127.0.0.1:1/v1", "one"), endpoint("http://127.0.0.1:1/v1", "judge")
+    admin_client.post(reverse("generation:endpoint-disable", args=[model.name]))
+    model.refresh_from_db()
+    assert [each.name for each in Endpoint.objects.usable()] == [judge.name]
+    with pytest.raises(NotCallable, match="disabled"):
+        queries.protocol_and_data_sets(RunSettings(bare_release(), [model], judge))
+    assert "disabled" in admin_client.get(reverse("generation:endpoints")).content.decode()
+    admin_client.post(reverse("generation:endpoint-disable", args=[model.name]), {"enable": "1"})
+    assert Endpoint.objects.usable().filter(name=model.name).exists()
+
+
+def test_an_endpoint_is_deleted_only_while_nothing_refers_to_it(admin_client: Client) -> None:
+    unused, used = endpoint("http://127.0.0.1:1/v1", "one"), endpoint("http://127.0.0.1:1/v1", "two")
+    EndpointDay.objects.create(endpoint=used, day=timezone.now().date(), calls=1)
+    with pytest.raises(EndpointUsed):
+        services.delete_endpoint(used)
+    for each in (unused, used):
+        admin_client.post(reverse("generation:endpoint-delete", args=[each.name]))
+    assert [each.name for each in Endpoint.objects.all()] == [used.name]
+
+
+def test_planned_comparisons_are_selects_and_models_show_their_health() -> None:
+    for name in ("one", "two", "judge"):
+        endpoint("http://127.0.0.1:1/v1", name, name=name)
+    release = bare_release()
+    data = {"release": release.pk, "endpoints": ["one", "two"], "judge": "judge", "pair-0-0": "two", "pair-0-1": "one"}
+    data |= {"judging": "per-rubric", "sampling": "protocol", "transport": "live", "minimum": 10, "answers": 1}
+    form = RunForm(initial={"release": release, "comparisons": ["one:two"]})
+    assert (form["pair-0-0"].value(), form["pair-0-1"].value()) == ("one", "two")
+    assert "not tested" in str(form["endpoints"])
+    bound = RunForm({**{name: form[name].value() for name in form.fields if form[name].value()}, **data})
+    assert bound.is_valid(), bound.errors
+    assert bound.settings.comparisons == ["two:one"]
