@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0024_queues_and_priorities'),
+        ('generation', '0025_request_ids'),
     ]
 
     operations = [
