@@ -112,7 +112,7 @@ class LimitsForm(BudgetForm):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FormStep:
     """A step of a launch form. `folded`: behind *Advanced settings*; `open`: these are shown."""
 
     title: Promise
@@ -138,20 +138,20 @@ class SpendingForm(BudgetForm):
         return of_settings | set(self.also_records)
 
     @property
-    def steps(self) -> list["Step"]:
+    def steps(self) -> list["FormStep"]:
         """Records and models; and the budget if it has errors, as otherwise the next page asks."""
         records = [name for name in self.fields if name in self._records]
         models = [name for name in self.fields if name not in (*records, *BUDGET)]
         steps = [self._step(_("Records"), records), self._step(_("Models"), models)]
         has_errors = any(name in self.errors for name in BUDGET) if self.is_bound else False
-        return [*steps, Step(_("Limits"), [self[name] for name in BUDGET])] if has_errors else steps
+        return [*steps, FormStep(_("Limits"), [self[name] for name in BUDGET])] if has_errors else steps
 
-    def _step(self, title: Promise, names: list[str]) -> "Step":
+    def _step(self, title: Promise, names: list[str]) -> "FormStep":
         """A step whose optional fields are folded away, unless they are to be shown."""
         folded = [name for name in names if self._is_folded(name)]
         fields = [self[name] for name in names if name not in folded]
         changed = any(self[name].errors or self._differs(self[name]) for name in folded)
-        return Step(title, fields, [self[name] for name in folded], changed)
+        return FormStep(title, fields, [self[name] for name in folded], changed)
 
     def _is_folded(self, name: str) -> bool:
         return not self.fields[name].required and name not in self.shown and not self[name].is_hidden
