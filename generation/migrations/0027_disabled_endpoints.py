@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0025_request_ids'),
+        ('generation', '0026_card_texts'),
     ]
 
     operations = [
