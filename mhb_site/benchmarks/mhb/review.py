@@ -141,10 +141,15 @@ def _traps(sample: NewSample) -> Table:
     return Table(
         _("Traps"),
         (_("Code"), _("Trap"), _("Location"), _("What is false"), _("Why it is false")),
-        tuple((trap["code"], trap["name"], trap["where"], trap["false"], trap["why"]) for trap in traps),
+        tuple((trap["code"], trap["name"], _location(trap), trap["false"], trap["why"]) for trap in traps),
         tone="trap",
         places=tuple(_places(trap["where"], sample.content) if sample.task == "dialogue" else (1,) for trap in traps),
     )
+
+
+def _location(trap: Mapping[str, Any]) -> str:
+    """Where the trap is, with the words that carry it if the generator quoted them."""
+    return f"{trap['where']}: “{trap['words']}”" if trap.get("words") else str(trap["where"])
 
 
 def _places(where: str, content: Mapping[str, Any]) -> tuple[int, ...]:

@@ -48,6 +48,12 @@ def test_a_dialogue_shows_source_and_altered_text_the_bait_and_the_traps():
     assert len(traps.columns) == len(traps.rows[0])
 
 
+def test_the_words_that_carry_a_trap_are_shown_with_its_place():
+    reply = dialogue_reply(traps=[{**TRAPS[0], "words": "Cephalorin does help many people"}])
+    *_others, traps = review.case(generate_sample(dialogue_draft(), reply), "mhb-dialogue-000001", 1).blocks
+    assert traps.rows[0][2] == "turns 1, 2 and 5: “Cephalorin does help many people”"
+
+
 def test_a_report_shows_the_text_the_question_and_the_traps():
     case = review.case(generate_sample(report_draft(), report_reply()), "mhb-report-000001", 1)
     report, question, traps = case.blocks
