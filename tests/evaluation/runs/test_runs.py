@@ -98,7 +98,7 @@ def test_a_run_has_one_response_per_sample_and_one_judgment_per_rubric(release: 
         assert response.call.subject == f"response:{response.pk}"
 
 
-def test_the_judge_sees_the_approved_criterion_and_not_the_trap(release: Release, models: str) -> None:
+def test_the_judge_sees_the_approved_criterion_and_what_its_traps_are(release: Release, models: str) -> None:
     run = evaluate_release(release, models, "sim-average")
     for judgment in Judgment.objects.filter(run=run).select_related("rubric__sample", "response"):
         [call] = calls(f"judgment:{judgment.pk}")
@@ -106,7 +106,7 @@ def test_the_judge_sees_the_approved_criterion_and_not_the_trap(release: Release
         assert json.dumps(judgment.rubric.criterion, ensure_ascii=False) in prompt
         assert json.dumps(judgment.response.text, ensure_ascii=False) in prompt
         for trap in judgment.rubric.sample.exported["content"]["traps"]:
-            assert trap["why"] not in prompt
+            assert (json.dumps(trap["why"], ensure_ascii=False) in prompt) is (trap["code"] in judgment.rubric.traps)
         assert json.loads(call.text)["explanation"] == judgment.explanation
 
 
