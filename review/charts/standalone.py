@@ -74,7 +74,7 @@ class Drawing:
 def palette() -> Mapping[str, str]:
     """The colours of the light theme, by the names of their CSS tokens."""
     path = finders.find("mhb/css/tokens.css")
-    light = Path(str(path)).read_text(encoding="utf-8").partition("\n}")[0]
+    light = Path(str(path)).read_text(encoding="utf-8").partition(":root {")[2].partition("\n}")[0]
     return dict(re.findall(r"--([\w-]{1,40}): (#[0-9a-f]{6})\b", light))
 
 
