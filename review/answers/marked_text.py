@@ -134,7 +134,7 @@ def _widened(mark: TextMark, edges: Sequence[int]) -> TextMark:
 _QUOTED = re.compile("[\"“「『‘'](.{2,80}?)[\"”」』’']")
 _SENTENCE = re.compile(r"\S(?:[^.!?。！？]|[.!?](?!\s))*[.!?。！？]*")
 MAX_QUOTES = 20  # of a description of a trap that are looked for
-_WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]{4,}")
+_WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]{3,}")
 
 
 def _folded(text: str) -> str:
@@ -166,9 +166,9 @@ def trap_place(spans: Sequence[Span], descriptions: Iterable[str]) -> tuple[int,
                     return at + position, at + position + len(quote)
     words = set(_WORD.findall(" ".join(texts).casefold()))
     shared = [(words & set(_WORD.findall(text.casefold())), at, at + len(text)) for at, text in inserted]
-    # A word that several sentences share with the description tells less of where the trap is.
+    # A short word, or one that several sentences share with the description, tells less.
     uses = Counter(word for found, _at, _end in shared for word in found)
-    overlaps = [(sum(1 / uses[word] for word in found), at, end) for found, at, end in shared]
+    overlaps = [(sum(max(len(word) - 2, 1) / uses[word] for word in found), at, end) for found, at, end in shared]
     most = max((overlap for overlap, _at, _end in overlaps), default=0)
     without = (first_change or 0, first_change or 0)
     return next(((at, end) for overlap, at, end in overlaps if most and overlap == most), without)
