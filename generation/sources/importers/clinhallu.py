@@ -6,26 +6,22 @@ folder has the authors' layout: `data/<dataset>/input/<split>/{converted.jsonl,i
 `candidates.jsonl`) are not read.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import (
     ZIP_ARCHIVE,
-    Layout,
     Malformed,
-    Refusal,
     Row,
     gettext_noop,
     required_text,
     text_list,
 )
-from generation.sources.importers.bundles import Bundle, DataFile, open_bundle
+from generation.sources.importers.bundles import DataFile
 from generation.sources.importers.visual_questions import (
+    PictureFormat,
+    Place,
     answer_text,
-    check_layout,
-    matching_files,
     parse_options,
     split_of,
 )
@@ -46,40 +42,12 @@ _DATASETS = {"rad": "vqa-rad", "path": "pathvqa", "medframe": "medframeqa", "med
 _FILES = ("converted.jsonl", "gold_cot.jsonl")
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat."""
-    with open_bundle(path, _is_data_file) as bundle:
-        matching_files(bundle, _KEYS)
-        return Layout("jsonl")
-
-
 def _is_data_file(file_name: str) -> bool:
     return file_name.rpartition("/")[2].lower() in _FILES
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: as in `visual_questions.row`.
-
-    A row with a trace has kind 'vqa-trace', trace {visual, knowledge, reasoning, answer}, and by:
-    the model that wrote the trace.
-    """
-    check_layout(layout, label, "jsonl")
-    return _rows(path, layout.file)
-
-
-def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
-    with open_bundle(path, _is_data_file, original_name) as bundle:
-        for file in matching_files(bundle, _KEYS):
-            for where, record in visual_questions.records(file, _KEYS):
-                try:
-                    if isinstance(record, Malformed):
-                        raise record
-                    yield _row(where, record, bundle, file)
-                except Malformed as error:
-                    yield Refusal(where, str(error))
-
-
-def _row(where: str, record: dict[str, Any], bundle: Bundle, file: DataFile) -> Row:
+def _row(record: dict[str, Any], place: Place) -> Row:
+    file = place.file
     split = str(record.get("split") or "").strip().lower() or split_of(file.name)
     dataset = _dataset(record, file)
     options = parse_options(record.get("options"))
@@ -94,12 +62,12 @@ def _row(where: str, record: dict[str, Any], bundle: Bundle, file: DataFile) -> 
     if kind and kind not in _TYPES:
         raise Malformed(f"'question_type' is not one of {', '.join(_TYPES)}.")
     return visual_questions.row(
-        where,
+        place.where,
         dataset=dataset,
         external_id="-".join(filter(None, ("gold" if has_trace else "", dataset, split, _record_id(record)))),
         question=required_text(record, "question"),
         answer=answer,
-        pictures=[bundle.picture(image, *folders) for image in images],
+        pictures=[place.bundle.picture(image, *folders) for image in images],
         split=split,
         options=options,
         letter=letter,
@@ -165,3 +133,9 @@ def _stage(trace: dict[str, Any], stage: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Malformed(f"'gold_cot' lacks '{stage}'.")
     return value
+
+
+# Row.content: as in `visual_questions.row`. A row with a trace has kind 'vqa-trace', trace {visual,
+# knowledge, reasoning, answer}, and by: the model that wrote the trace.
+FORMAT = PictureFormat(label, _row, (_KEYS,), is_data=_is_data_file)
+sniff, rows = FORMAT.sniff, FORMAT.rows

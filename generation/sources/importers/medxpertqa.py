@@ -5,7 +5,6 @@ options ('Answer Choices: ...'), which are removed because `options` has them as
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,18 @@ from generation.sources.importers import visual_questions
 from generation.sources.importers.base import (
     PARQUET_FILE,
     ZIP_ARCHIVE,
-    Layout,
     Malformed,
-    Refusal,
     Row,
     gettext_noop,
     required_id,
     required_text,
     text_list,
 )
-from generation.sources.importers.bundles import Bundle, open_bundle
 from generation.sources.importers.visual_questions import (
-    check_layout,
+    PictureFormat,
+    Place,
     correct_option,
-    is_data_file,
-    matching_files,
     parse_options,
-    split_of,
 )
 
 name = "medxpertqa"
@@ -46,36 +40,8 @@ _KEYS = ("id", "question", "options", "label", "images")
 _CHOICES = re.compile(r"Answer Choices:\s*\(A\)")
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat."""
-    with open_bundle(path, is_data_file) as bundle:
-        matching_files(bundle, _KEYS)
-        return Layout("jsonl")
-
-
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: as in `visual_questions.row`, with medical_task and asks.
-
-    asks: 'Reasoning' | 'Understanding'.
-    """
-    check_layout(layout, label, "jsonl")
-    return _rows(path, layout.file)
-
-
-def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
-    with open_bundle(path, is_data_file, original_name) as bundle:
-        for file in matching_files(bundle, _KEYS):
-            split = split_of(file.name)
-            for where, record in visual_questions.records(file, _KEYS):
-                try:
-                    if isinstance(record, Malformed):
-                        raise record
-                    yield _row(where, record, bundle, file.folder, split)
-                except Malformed as error:
-                    yield Refusal(where, str(error))
-
-
-def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split: str) -> Row:
+def _row(record: dict[str, Any], place: Place) -> Row:
+    folder = place.file.folder
     options = parse_options(record.get("options"))
     letter, answer = correct_option(record.get("label"), options)
     question = required_text(record, "question")
@@ -87,16 +53,22 @@ def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split:
     parent = str(Path(folder).parent) if folder else ""
     folders = (folder, "" if parent == "." else parent)
     return visual_questions.row(
-        where,
+        place.where,
         dataset=name,
         external_id=required_id(record, "id"),
         question=question,
         answer=answer,
-        pictures=[bundle.picture(image, *folders) for image in images],
-        split=split,
+        pictures=[place.bundle.picture(image, *folders) for image in images],
+        split=place.split,
         options=options,
         letter=letter,
         body_system=str(record.get("body_system") or ""),
         medical_task=str(record.get("medical_task") or ""),
         asks=str(record.get("question_type") or ""),
     )
+
+
+# Row.content: as in `visual_questions.row`, with medical_task and asks: 'Reasoning' |
+# 'Understanding'.
+FORMAT = PictureFormat(label, _row, (_KEYS,))
+sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -1,10 +1,12 @@
-"""Shared by the importers of questions about images: row content, options, answers and splits."""
+"""Formats of questions about images by declaration: row content, options, answers and splits."""
 
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from generation.sources.importers.base import (
@@ -12,6 +14,7 @@ from generation.sources.importers.base import (
     Layout,
     Malformed,
     RecordImage,
+    Refusal,
     Row,
     WrongFormat,
     check_storable,
@@ -21,7 +24,7 @@ from generation.sources.importers.base import (
     language_fields,
     one_line,
 )
-from generation.sources.importers.bundles import Bundle, DataFile
+from generation.sources.importers.bundles import Bundle, DataFile, open_bundle
 from generation.sources.importers.json_files import array_items
 from generation.sources.importers.tables import is_parquet, parquet_columns, parquet_records
 
@@ -260,3 +263,59 @@ def _mismatch(file: DataFile, keys: Sequence[str]) -> str:
 def is_data_file(name: str) -> bool:
     """Whether a file may hold rows, by its name: JSON, JSON Lines or Parquet."""
     return name.lower().endswith((".json", ".jsonl", ".parquet"))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record is: its place in words, its number in its file, and what is beside it."""
+
+    where: str
+    number: int
+    file: DataFile
+    bundle: Bundle
+
+    @property
+    def split(self) -> str:
+        return split_of(self.file.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFormat:
+    """A format whose records are questions about images, which are beside them or in them.
+
+    Attributes:
+        read: makes the row of a record. Raises Malformed.
+        keys: a record must have all of one of these.
+        columns: read from Parquet; by default those keys.
+        layouts: the name for files of JSON and, if they may be that too, of Parquet.
+        is_data: whether a file may hold records, by its name.
+    """
+
+    label: str
+    read: Callable[[dict[str, Any], Place], Row]
+    keys: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ("jsonl",)
+    is_data: Callable[[str], bool] = is_data_file
+
+    def sniff(self, path: Path) -> Layout:
+        """Raises WrongFormat."""
+        with open_bundle(path, self.is_data) as bundle:
+            [first, *_more] = matching_files(bundle, *self.keys)
+            return Layout(self.layouts[-1 if is_parquet(first.path) else 0])
+
+    def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+        """The row of each record, or a refusal. Raises WrongFormat."""
+        check_layout(layout, self.label, *self.layouts)
+        return self._rows(path, layout.file)
+
+    def _rows(self, path: Path, original_name: str) -> Iterator[Row | Refusal]:
+        with open_bundle(path, self.is_data, original_name) as bundle:
+            for file in matching_files(bundle, *self.keys):
+                for number, (where, record) in enumerate(records(file, self.columns or self.keys[0])):
+                    try:
+                        if isinstance(record, Malformed):
+                            raise record
+                        yield self.read(record, Place(where, number, file, bundle))
+                    except Malformed as error:
+                        yield Refusal(where, str(error))

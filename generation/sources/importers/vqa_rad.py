@@ -4,31 +4,24 @@ Three layouts: the original file (`test_` in `phrase_type` marks the test split)
 `trainset.json` and `testset.json`, and Parquet with the images inside, without organ and ids.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import (
     PARQUET_FILE,
     ZIP_ARCHIVE,
-    Layout,
     Malformed,
-    Refusal,
     Row,
     gettext_noop,
     required_text,
 )
-from generation.sources.importers.bundles import Bundle, inline_picture, open_bundle
-from generation.sources.importers.tables import is_parquet
+from generation.sources.importers.bundles import inline_picture
 from generation.sources.importers.visual_questions import (
+    PictureFormat,
+    Place,
     answer_text,
-    check_layout,
     embedded_image,
-    is_data_file,
-    matching_files,
     shard_prefix,
-    split_of,
 )
 
 name = "vqa-rad"
@@ -41,46 +34,16 @@ citation = (
 restrictions = gettext_noop("train and test share images")
 containers = (ZIP_ARCHIVE, PARQUET_FILE)
 
-_NAMED_KEYS, _EMBEDDED_KEYS = ("question", "answer", "image_name"), ("question", "answer", "image")
-_COLUMNS = ("image", "question", "answer")
 FOLDERS = ("VQA_RAD Image Folder", "images")
 _SYSTEMS = {"HEAD": "head", "CHEST": "chest", "ABD": "abdomen"}
 
 
-def sniff(path: Path) -> Layout:
-    """Raises WrongFormat."""
-    with open_bundle(path, is_data_file) as bundle:
-        [first, *_more] = matching_files(bundle, _NAMED_KEYS, _EMBEDDED_KEYS)
-        return Layout("parquet" if is_parquet(first.path) else "json")
+def _row(record: dict[str, Any], place: Place) -> Row:
+    return _row_with_named_image(record, place) if "image_name" in record else _row_with_embedded_image(record, place)
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: as in `visual_questions.row`, with phrase: 'freeform' | 'para' | 'frame' | ''.
-
-    body_system: 'head' | 'chest' | 'abdomen' | ''. Row.private: {kinds: what the question asks
-    for}.
-    """
-    check_layout(layout, label, "json", "parquet")
-    return _rows(path, layout.file)
-
-
-def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
-    with open_bundle(path, is_data_file, original_name) as bundle:
-        for file in matching_files(bundle, _NAMED_KEYS, _EMBEDDED_KEYS):
-            split = split_of(file.name)
-            for number, (where, record) in enumerate(visual_questions.records(file, _COLUMNS)):
-                try:
-                    if isinstance(record, Malformed):
-                        raise record
-                    if "image_name" in record:
-                        yield _row_with_named_image(where, record, bundle, file.folder, split)
-                    else:
-                        yield _row_with_embedded_image(where, record, f"{shard_prefix(file.name)}{number}", split)
-                except Malformed as error:
-                    yield Refusal(where, str(error))
-
-
-def _row_with_named_image(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split: str) -> Row:
+def _row_with_named_image(record: dict[str, Any], place: Place) -> Row:
+    split, folder = place.split, place.file.folder
     phrase = str(record.get("phrase_type") or "").strip().lower()
     if not split:
         split = "test" if phrase.startswith("test_") else "train"
@@ -90,12 +53,12 @@ def _row_with_named_image(where: str, record: dict[str, Any], bundle: Bundle, fo
     folders = (folder, *(f"{folder}/{image_folder}".lstrip("/") for image_folder in FOLDERS))
     organ = str(record.get("image_organ") or "").strip().upper()
     return visual_questions.row(
-        where,
+        place.where,
         dataset=name,
         external_id=f"{split}-{number}",
         question=required_text(record, "question"),
         answer=answer_text(record),
-        pictures=[bundle.picture(required_text(record, "image_name").strip(), *folders)],
+        pictures=[place.bundle.picture(required_text(record, "image_name").strip(), *folders)],
         split=split,
         body_system=_SYSTEMS.get(organ, ""),
         private={"kinds": _kinds(record.get("question_type"))},
@@ -108,10 +71,11 @@ def _kinds(value: Any) -> list[str]:
     return sorted({kind.strip().upper() for kind in str(value or "").split(",") if kind.strip()})
 
 
-def _row_with_embedded_image(where: str, record: dict[str, Any], number: str, split: str) -> Row:
+def _row_with_embedded_image(record: dict[str, Any], place: Place) -> Row:
+    split, number = place.split, f"{shard_prefix(place.file.name)}{place.number}"
     image = embedded_image(record.get("image"))
     return visual_questions.row(
-        where,
+        place.where,
         dataset=name,
         external_id=f"{split or 'row'}-{number}",
         question=required_text(record, "question"),
@@ -120,3 +84,15 @@ def _row_with_embedded_image(where: str, record: dict[str, Any], number: str, sp
         split=split,
         phrase="",
     )
+
+
+# Row.content: as in `visual_questions.row`, with phrase: 'freeform' | 'para' | 'frame' | '' and
+# body_system: 'head' | 'chest' | 'abdomen' | ''. Row.private: {kinds: what the question asks for}.
+FORMAT = PictureFormat(
+    label,
+    _row,
+    (("question", "answer", "image_name"), ("question", "answer", "image")),
+    columns=("image", "question", "answer"),
+    layouts=("json", "parquet"),
+)
+sniff, rows = FORMAT.sniff, FORMAT.rows
