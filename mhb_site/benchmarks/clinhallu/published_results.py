@@ -4,7 +4,7 @@ The numbers of Table 2 are those of the README of the released code (Apache-2.0)
 blank in our copy of the paper, which has no page numbers either: a table is placed by its section.
 """
 
-from evaluation.published import Measure, PaperColumn, PublishedGroup, PublishedRow, PublishedTable
+from evaluation.published import Measure, PaperColumn, PublishedGroup, PublishedRow, PublishedTable, published_numbers
 from mhb_site.benchmarks.clinhallu.protocol import FREE, REP_K, REP_V, REP_VK
 
 CLOSED, OPEN = "Closed models", "Open models"
@@ -15,75 +15,9 @@ GROUPS = (
 DATASETS = {"vqa-rad": "VQA-RAD", "pathvqa": "PathVQA", "medframeqa": "MedFrameQA", "medxpertqa": "MedXpertQA"}
 METRICS = {"acc": ("Acc", "accuracy", FREE), "h_v": ("H^V", "h_visual", REP_K), "h_k": ("H^K", "h_knowledge", REP_V),
            "h_r": ("H^R", "h_reasoning", REP_VK)}  # fmt: skip
-# Data set -> model -> Acc, H^V, H^K and H^R in per cent; the printed averages under AVERAGE.
 AVERAGE = "average"
-TABLE_2: dict[str, dict[str, tuple[float, ...]]] = {
-    "vqa-rad": {
-        "Qwen3-VL-Flash": (70.9, 50.7, 9.2, 6.8),
-        "Qwen3-VL-Plus": (74.2, 44.5, 6.8, 3.9),
-        "Gemini-3-Flash": (82.5, 22.9, 3.6, 3.0),
-        "Qwen2.5-VL-7B": (54.9, 59.4, 34.1, 12.5),
-        "Qwen3-VL-8B": (65.0, 57.0, 17.2, 4.2),
-        "Lingshu-7B": (65.3, 45.1, 12.2, 8.9),
-        "MedGemma-4B": (71.8, 38.0, 24.3, 14.2),
-        "InternVL3.5-8B": (69.7, 35.0, 13.7, 2.7),
-        "Qwen3-VL-32B": (78.6, 47.8, 9.5, 3.0),
-        "Qwen3.5-4B": (77.7, 38.9, 14.0, 3.3),
-        "Qwen3.5-9B": (80.4, 32.3, 6.2, 3.3),
-    },
-    "pathvqa": {
-        "Qwen3-VL-Flash": (72.4, 45.7, 13.5, 7.0),
-        "Qwen3-VL-Plus": (72.9, 41.9, 6.7, 5.2),
-        "Gemini-3-Flash": (81.6, 21.5, 2.8, 1.9),
-        "Qwen2.5-VL-7B": (46.0, 61.2, 38.0, 8.4),
-        "Qwen3-VL-8B": (55.0, 55.4, 23.4, 5.2),
-        "Lingshu-7B": (64.8, 48.8, 19.8, 5.1),
-        "MedGemma-4B": (60.2, 50.1, 29.5, 13.6),
-        "InternVL3.5-8B": (58.7, 44.3, 21.6, 3.2),
-        "Qwen3-VL-32B": (63.6, 47.7, 11.4, 2.2),
-        "Qwen3.5-4B": (69.7, 50.3, 24.2, 2.7),
-        "Qwen3.5-9B": (72.7, 34.7, 14.2, 2.2),
-    },
-    "medframeqa": {
-        "Qwen3-VL-Flash": (64.0, 51.0, 17.8, 9.1),
-        "Qwen3-VL-Plus": (65.9, 46.7, 10.9, 7.6),
-        "Gemini-3-Flash": (71.3, 31.0, 5.5, 3.0),
-        "Qwen2.5-VL-7B": (45.3, 64.8, 43.9, 29.1),
-        "Qwen3-VL-8B": (53.9, 58.2, 32.6, 14.7),
-        "Lingshu-7B": (53.0, 49.4, 25.6, 23.5),
-        "MedGemma-4B": (54.6, 52.3, 30.1, 32.4),
-        "InternVL3.5-8B": (60.5, 40.8, 21.1, 10.2),
-        "Qwen3-VL-32B": (65.7, 49.7, 16.3, 9.4),
-        "Qwen3.5-4B": (66.0, 53.0, 29.7, 8.6),
-        "Qwen3.5-9B": (70.7, 41.5, 18.6, 8.1),
-    },
-    "medxpertqa": {
-        "Qwen3-VL-Flash": (47.1, 61.1, 39.4, 7.4),
-        "Qwen3-VL-Plus": (55.9, 55.8, 25.6, 2.1),
-        "Gemini-3-Flash": (85.0, 27.6, 4.2, 1.3),
-        "Qwen2.5-VL-7B": (24.7, 78.2, 65.8, 22.3),
-        "Qwen3-VL-8B": (32.0, 71.4, 59.7, 7.0),
-        "Lingshu-7B": (27.7, 65.6, 51.5, 16.9),
-        "MedGemma-4B": (26.4, 64.1, 49.8, 61.7),
-        "InternVL3.5-8B": (26.5, 62.5, 49.9, 10.2),
-        "Qwen3-VL-32B": (47.2, 58.1, 37.8, 3.1),
-        "Qwen3.5-4B": (43.8, 66.0, 54.2, 5.9),
-        "Qwen3.5-9B": (52.6, 58.9, 35.8, 5.6),
-    },
-    AVERAGE: {
-        "Qwen3-VL-Flash": (63.6, 52.1, 20.0, 7.6),
-        "Qwen3-VL-Plus": (67.2, 47.2, 12.5, 4.7),
-        "Gemini-3-Flash": (80.1, 25.8, 4.0, 2.3),
-        "Qwen2.5-VL-7B": (42.7, 65.9, 45.5, 18.1),
-        "Qwen3-VL-8B": (51.5, 60.5, 33.2, 7.8),
-        "Lingshu-7B": (52.7, 52.2, 27.3, 13.6),
-        "MedGemma-4B": (53.2, 51.1, 33.4, 30.5),
-        "InternVL3.5-8B": (53.9, 45.6, 26.6, 6.6),
-        "Qwen3-VL-32B": (63.8, 50.8, 18.8, 4.4),
-        "Qwen3.5-4B": (64.3, 52.0, 30.5, 5.1),
-        "Qwen3.5-9B": (69.1, 41.9, 18.7, 4.8),
-    },
-}
+# Data set -> model -> the metrics in per cent; the printed averages under AVERAGE.
+TABLE_2 = published_numbers(__file__, tuple(METRICS))
 CLOSED_MODELS = ("Qwen3-VL-Flash", "Qwen3-VL-Plus", "Gemini-3-Flash")
 # Table 4, as far as the text gives it: gains in per cent, as means of all models.
 GAINS = {"vqa-rad": {REP_V: 15.5, REP_K: 4.6}, "medxpertqa": {REP_V: 13.8, REP_K: 33.4}}
