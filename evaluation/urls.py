@@ -3,9 +3,9 @@
 from django.urls import path
 
 from evaluation.answers import views as answers_views
+from evaluation.human_baseline import views as human_baseline_views
 from evaluation.interchange import views as interchange_views
 from evaluation.judges import views as judges_views
-from evaluation.noticed import views as noticed_views
 from evaluation.playground import views as playground_views
 from evaluation.releases import views as releases_views
 from evaluation.reports import views as reports_views
@@ -37,7 +37,7 @@ urlpatterns = [
     path("runs/<int:pk>/validation/", judges_views.validation, name="validation"),
     path("runs/<int:pk>/figures/<slug:name>.svg", reports_views.figure_file, {"ending": "svg"}, name="figure-svg"),
     path("runs/<int:pk>/figures/<slug:name>.csv", reports_views.figure_file, {"ending": "csv"}, name="figure-csv"),
-    path("runs/<int:pk>/noticed/", noticed_views.noticed, name="noticed"),
+    path("runs/<int:pk>/human-baseline/", human_baseline_views.human_baseline, name="human-baseline"),
     path("releases/<slug:name>/<int:version>/results/", releases_views.results, name="results"),
     path("releases/<slug:name>/<int:version>/publish/", releases_views.publish, name="publish-results"),
     path("releases/<slug:name>/<int:version>/withdraw/", releases_views.withdraw, name="withdraw-results"),

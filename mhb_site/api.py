@@ -21,9 +21,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from evaluation.human_baseline import api as human_baseline_api
 from evaluation.interchange import api as interchange_api
 from evaluation.judges import api as judges_api
-from evaluation.noticed import api as noticed_api
 from evaluation.playground import api as playground_api
 from evaluation.releases import api as results_api
 from evaluation.reports import api as reports_api
@@ -205,7 +205,7 @@ _router.register("forms", forms_api.ReviewFormViewSet, "review-form")
 _router.register("guidelines", discussion_api.GuidelineViewSet, "guideline")
 _router.register("audit", audit_api.AuditViewSet, "audit")
 _router.register("runs", reports_api.ReportViewSet, "run")
-_router.register("runs", noticed_api.NoticedViewSet, "run")
+_router.register("runs", human_baseline_api.HumanBaselineViewSet, "run")
 
 _v1 = [
     path("auth/token/", Token.as_view(), name="token"),

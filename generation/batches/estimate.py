@@ -9,7 +9,7 @@ from django.db.models import Count
 
 from generation import errors
 from generation.batches import queries
-from generation.batches.launch import BatchSettings, check_apart, choose_records
+from generation.batches.launch import BatchSettings, check_independence, choose_records
 from generation.jobs.estimate import Estimate, UsualCalls, estimate_line, paces
 from generation.models import Batch, Call, Draft, Endpoint, SourceRecord
 from generation.prompts import queries as prompts_queries
@@ -39,7 +39,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     checks_run = tuple(registry.check_names(benchmark) if checks is None else checks)
     counts = Counter(kind for _pk, kind in records)
     bound = queries.bind_roles(benchmark, settings.roles, counts, checks)
-    check_apart(settings, bound)
+    check_independence(settings, bound)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
         _check_plan(plan, counts, terms)
@@ -68,9 +68,9 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     history = _read_history(settings, values, bound, checks_run)
     players = settings.players_in(bound)
     requests_by_endpoint = [
-        (role, endpoint, prompt, n * (1 if role == recipe.several else max(1, len(players))))
+        (role, endpoint, prompt, n * (1 if role == recipe.multiple_role else max(1, len(players))))
         for (role, prompt), n in question_counts.items()
-        for endpoint in (players if role == recipe.several and players else (bound[role],))
+        for endpoint in (players if role == recipe.multiple_role and players else (bound[role],))
     ]
     lines = [
         estimate_line(

@@ -61,7 +61,7 @@ class BatchForm(SpendingForm):
     """The endpoint for each role of a recipe, the record limit, and how to make samples."""
 
     settings_class = launch.BatchSettings
-    omitted = ("benchmark", "source", "roles", "beside", "checks")
+    omitted = ("benchmark", "source", "roles", "further_endpoints", "checks")
     shown = ("preset", "limit", "plan")
     also_records = ("stratify_by", "plan_file", "plan_text")
 
@@ -120,7 +120,7 @@ class BatchForm(SpendingForm):
             options: dict[str, Any] = {"label": gettext(role.label), "required": required}
             self.fields[f"role-{role.name}"] = (
                 EndpointChoices(help_text=SEVERAL_HELP, **options)
-                if role.several
+                if role.multiple
                 else EndpointChoice(empty_label=_empty_label(benchmark, role), **options)
             )
         known = draw_fields(source)
@@ -252,8 +252,8 @@ class BatchForm(SpendingForm):
             for name, endpoint in data.items()
             if name.startswith("role-") and endpoint
         }
-        several = registry.recipe(self._benchmark).several
-        first, *beside = endpoints.pop(several, None) or [None]
+        several = registry.recipe(self._benchmark).multiple_role
+        first, *further_endpoints = endpoints.pop(several, None) or [None]
         draw = f"{STRATIFIED}:{data['stratify_by'] or FIELDS[0]}" if data["draw"] == STRATIFIED else data["draw"]
         return launch.BatchSettings(
             **self.values
@@ -261,7 +261,7 @@ class BatchForm(SpendingForm):
                 "benchmark": self._benchmark,
                 "source": self._source,
                 "roles": endpoints if first is None else {**endpoints, several: first},
-                "beside": beside,
+                "further_endpoints": further_endpoints,
                 "draw": draw,
                 "where": data["where"],
                 "plan": plan,

@@ -36,7 +36,7 @@ class BatchSettings(LaunchSettings):
     benchmark: Annotated[str, Setting(_("Benchmark"), most=64)]
     source: Annotated[Source, Setting(_("Source"))]  # type: ignore[valid-type]  # as in RunSettings
     roles: Annotated[Mapping[str, Endpoint], Setting("Endpoints", "The endpoint of each role.", option="--role")]
-    beside: Annotated[
+    further_endpoints: Annotated[
         Sequence[Endpoint],
         Setting(
             "Further endpoints",
@@ -130,13 +130,13 @@ class BatchSettings(LaunchSettings):
 
         Raises UnknownRole if endpoints are given for it but the recipe has no such role.
         """
-        role = registry.recipe(self.benchmark).several
+        role = registry.recipe(self.benchmark).multiple_role
         first = self.roles.get(role)
-        if self.beside and first is None:
-            raise errors.UnknownRole(", ".join(endpoint.name for endpoint in self.beside))
+        if self.further_endpoints and first is None:
+            raise errors.UnknownRole(", ".join(endpoint.name for endpoint in self.further_endpoints))
         if first is None or role not in bound:
             return ()
-        return tuple({endpoint.pk: endpoint for endpoint in (first, *self.beside)}.values())
+        return tuple({endpoint.pk: endpoint for endpoint in (first, *self.further_endpoints)}.values())
 
     @property
     def prompt_sets(self) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
     Raises NothingToDo, WrongDraw, NotCallable.
     """
     recipe = registry.recipe(settings.benchmark)
-    if not_callable := [each.name for each in (*settings.roles.values(), *settings.beside) if not each.url]:
+    if not_callable := [each.name for each in (*settings.roles.values(), *settings.further_endpoints) if not each.url]:
         raise errors.NotCallable(", ".join(not_callable))
     if settings.limit is not None and settings.limit < 1:
         raise errors.NothingToDo
@@ -262,7 +262,7 @@ def _new_batch(
     prompt_set = prompts_queries.stored_set(benchmark, prompts)
     preset = registry.preset(benchmark, setting.preset)
     settings = registry.resolve_settings(benchmark, setting.preset, setting.changes)
-    check_apart(setting, roles)
+    check_independence(setting, roles)
     known = registry.check_names(benchmark)
     checks = known if setting.checks is None else setting.checks
     if unknown := [name for name in checks if name not in known]:
@@ -289,12 +289,12 @@ def _new_batch(
     BatchRole.objects.bulk_create(
         BatchRole(batch=batch, role=name, endpoint=each)
         for name, endpoint in roles.items()
-        for each in (setting.players_in(roles) if name == recipe.several else (endpoint,))
+        for each in (setting.players_in(roles) if name == recipe.multiple_role else (endpoint,))
     )
     return batch
 
 
-def check_apart(settings: BatchSettings, roles: Mapping[str, Endpoint]) -> None:
+def check_independence(settings: BatchSettings, roles: Mapping[str, Endpoint]) -> None:
     """Raise SharedModel if a model plays roles that the recipe keeps apart, unless allowed."""
     if not settings.one_model and (shared := queries.shared_models(settings.benchmark, roles)):
         raise errors.SharedModel("; ".join(f"{role} and {other}: {model}" for role, other, model in shared))
@@ -364,7 +364,7 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
         "benchmark": batch.benchmark,
         "source": batch.source.name,
         "roles": {role: names[0] for role, names in endpoint_names.items()},
-        "beside": endpoint_names.get(recipe.several, [])[1:],
+        "further_endpoints": endpoint_names.get(recipe.multiple_role, [])[1:],
         "draw": f"{STRATIFIED}:{draw['field']}" if draw.get("mode") == STRATIFIED else draw.get("mode", ""),
         "seed": draw.get("seed") or 0,
         "where": draw.get("where") or {},
@@ -380,8 +380,8 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("preset", batch.preset) != batch.preset:
         previous |= {"settings": {}, "prompts": ""}
     merged = {name: given[name] for name in ("roles", "settings") if isinstance(given.get(name), Mapping)}
-    if recipe.several in merged.get("roles", {}):
-        previous["beside"] = []
+    if recipe.multiple_role in merged.get("roles", {}):
+        previous["further_endpoints"] = []
     return {**previous, **given, **{name: {**previous[name], **values} for name, values in merged.items()}}
 
 
@@ -390,9 +390,10 @@ def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, 
     batch = Batch.objects.filter(benchmark=benchmark, created_by=actor).select_related("source").order_by("-pk").first()
     if batch is None:
         return None, {}
-    previous, several = repeat_settings(batch, {}), registry.recipe(benchmark).several
+    previous, several = repeat_settings(batch, {}), registry.recipe(benchmark).multiple_role
     endpoint_names = {
-        role: [name, *previous["beside"]] if role == several else name for role, name in previous["roles"].items()
+        role: [name, *previous["further_endpoints"]] if role == several else name
+        for role, name in previous["roles"].items()
     }
     return batch, {
         **{f"role-{role}": names for role, names in endpoint_names.items()},

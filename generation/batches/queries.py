@@ -87,10 +87,10 @@ def shared_models(benchmark: str, roles: Mapping[str, Endpoint]) -> list[tuple[s
     """
     shared = []
     for role in registry.recipe(benchmark).roles:
-        for apart in role.apart:
-            one, other = roles.get(role.name), roles.get(apart)
+        for other_role in role.independent_of:
+            one, other = roles.get(role.name), roles.get(other_role)
             if one and other and canonical_model_name(one.model) == canonical_model_name(other.model):
-                shared.append((role.name, apart, one.model))
+                shared.append((role.name, other_role, one.model))
     return shared
 
 
@@ -268,7 +268,7 @@ class CheckCounts:
     name: str
     label: str
     stopped: int
-    let_through: int
+    sent_to_review: int
     discarded: int
 
 
@@ -280,7 +280,7 @@ def check_counts(batch: Batch) -> list[CheckCounts]:
         CheckCounts(
             name,
             gettext(registry.check_label(batch.benchmark, name)),
-            *(counts.get((name, state), 0) for state in (gate.STOPPED, gate.LET_THROUGH, gate.DISCARDED)),
+            *(counts.get((name, state), 0) for state in (gate.STOPPED, gate.SENT_TO_REVIEW, gate.DISCARDED)),
         )
         for gate in [Draft.Gate]
         for name in batch.checks

@@ -127,14 +127,14 @@ async def _find_near_drafts(
     row: BarrierRound, batch: Batch, barrier: Barrier, models: BoundModels
 ) -> Sequence[NearDraft]:
     """Find drafts that resemble one which an earlier round sent on, of this batch or of another."""
-    if barrier.near is None:
+    if barrier.similar is None:
         return []
     before = Q(batch=batch, round__number__lt=row.number) | Q(batch__lt=batch.pk, batch__benchmark=batch.benchmark)
     leads = Draft.objects.filter(before, onward__parent=F("pk"), round__step=row.step)
     leads = leads.exclude(batch__status=Job.Status.CANCELLED)
     if not await leads.aexists():
         return []
-    return await barrier.near(StoredArrivals(row.drafts.all()), StoredArrivals(leads), models, batch.settings)
+    return await barrier.similar(StoredArrivals(row.drafts.all()), StoredArrivals(leads), models, batch.settings)
 
 
 @transaction.atomic

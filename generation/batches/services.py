@@ -61,7 +61,7 @@ def _work_on_batch(batch: Batch) -> int:
         for role in roles
     }
     bound = {role.role: endpoints[role.endpoint_id] for role in roles}
-    several = registry.recipe(batch.benchmark).several
+    several = registry.recipe(batch.benchmark).multiple_role
     drafts = rounds.lane_drafts(batch.pk)
     first = queries.first_record(batch) if batch.first_only else None
 
@@ -241,7 +241,7 @@ def discard_waiting(batch_id: int) -> None:
     Sample.objects.filter(batch=batch_id, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
 
 
-def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVersion:
+def send_to_review(draft_id: int, *, actor: User | None, reason: str) -> SampleVersion:
     """Send a stopped draft to review.
 
     Raises NotStopped, ReasonMissing, JobOver (the draft's batch was cancelled).
@@ -253,7 +253,7 @@ def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVers
         row = pre_review_checks.stopped_draft(draft_id, reason)
         if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
             raise errors.JobOver
-        pre_review_checks.record_decision(row, Draft.Gate.LET_THROUGH, actor, reason)
+        pre_review_checks.record_decision(row, Draft.Gate.SENT_TO_REVIEW, actor, reason)
         return _make_sample(row, row.batch, made)
 
 

@@ -1,7 +1,7 @@
 """Two prompt sets side by side.
 
 Pairs are made of first drafts: one for each record, or one for each record and endpoint where
-several endpoints play a role (`Recipe.several`).
+several endpoints play a role (`Recipe.multiple_role`).
 """
 
 from collections import Counter

@@ -101,10 +101,10 @@ class DraftViewSet(GenericViewSet[Draft]):
     queryset = Draft.objects.select_related("record", "endpoint")
 
     @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
-    @action(detail=True, methods=["post"], url_path="let-through")
-    def let_through(self, request: Request, pk: int) -> Response:
+    @action(detail=True, methods=["post"], url_path="send-to-review")
+    def send_to_review(self, request: Request, pk: int) -> Response:
         """Send a stopped draft to review. 409 if it is not stopped."""
-        services.let_through(
+        services.send_to_review(
             self.get_object().pk, actor=signed_in_account(request), **validated_body(ReasonSerializer, request)
         )
         return Response(DraftSerializer(self.get_object()).data)

@@ -139,8 +139,8 @@ def stopped_draft(draft_id: int, reason: str) -> Draft:
 def record_decision(row: Draft, kind: Draft.Gate, actor: User | None, reason: str) -> None:
     """Record an admin's decision on a stopped draft."""
     row.gate = kind
-    row.status = Draft.Status.DONE if kind == Draft.Gate.LET_THROUGH else Draft.Status.DROPPED
-    if kind == Draft.Gate.LET_THROUGH:
+    row.status = Draft.Status.DONE if kind == Draft.Gate.SENT_TO_REVIEW else Draft.Status.DROPPED
+    if kind == Draft.Gate.SENT_TO_REVIEW:
         row.error = row.detail = ""
     row.save(update_fields=["gate", "status", "error", "detail"])
     GateEvent.objects.create(draft=row, kind=kind, actor=actor, reason=reason.strip(), at=timezone.now())

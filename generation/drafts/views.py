@@ -28,9 +28,9 @@ DRAFT_ACTIONS = tuple(
     Action(name, label, act, ReasonForm, (GenerationError, ReviewError))
     for name, label, act in (
         (
-            "let-through",
+            "send-to-review",
             gettext_lazy("Send to review"),
-            lambda key, actor, values: services.let_through(key, actor=actor, reason=values["reason"]),
+            lambda key, actor, values: services.send_to_review(key, actor=actor, reason=values["reason"]),
         ),
         (
             "discard",
@@ -81,10 +81,10 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @requires(Can.PRODUCE)
-def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
+def draft_send_to_review(request: HttpRequest, pk: int) -> HttpResponse:
     """Send a stopped draft to review."""
     draft = get_object_or_404(Draft, pk=pk)
-    version = services.let_through(draft.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    version = services.send_to_review(draft.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Sent to review as %(sample)s.") % {"sample": version.sample.key})
     return redirect("generation:draft", pk)
 

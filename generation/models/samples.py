@@ -76,7 +76,7 @@ class Draft(Work):
 
     class Gate(models.TextChoices):
         STOPPED = "stopped", _("stopped by a check")
-        LET_THROUGH = "let-through", _("sent to review")
+        SENT_TO_REVIEW = "let-through", _("sent to review")
         DISCARDED = "discarded", _("discarded")
 
     batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="drafts")

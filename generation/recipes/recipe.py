@@ -216,7 +216,7 @@ class Barrier:
     starts another round. `join` returns the data with which a group goes on; it is called again
     whenever an admin merges drafts or undoes a merge, and must not ask a model. `describe`: the
     title and text by which people compare the drafts that arrived. `asks`: the questions that one
-    draft adds. `near(arrivals, leads, ...)` returns the drafts of a later round that would have
+    draft adds. `similar(arrivals, leads, ...)` returns the drafts of a later round that would have
     been merged with a lead of an earlier round, had they met; people decide on these.
     """
 
@@ -226,7 +226,7 @@ class Barrier:
     join: Callable[[Draft, Sequence[Draft]], Mapping[str, Any]] = _data_of_lead
     applies: Callable[[Draft], bool] = _always
     asks: Callable[[Draft], Sequence[tuple[str, str]]] = _no_questions
-    near: Callable[[Arrivals, Arrivals, Models, Mapping[str, Any]], Awaitable[Sequence[NearDraft]]] | None = None
+    similar: Callable[[Arrivals, Arrivals, Models, Mapping[str, Any]], Awaitable[Sequence[NearDraft]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,12 +274,11 @@ class ModelRole:
 
     `default`: the role whose endpoint plays this one if none is bound. `optional`: the recipe works
     without it. `kinds`: the record kinds that need it; empty: all. `checks`: the pre-review checks
-    that need it; empty: it is always needed. `apart`: the roles whose models must not also play
-    this one, because they would judge their own work, or vote twice; such a launch is refused
+    that need it; empty: it is always needed. `independent_of`: the roles whose models must not also
+    play this one, because they would judge their own work, or vote twice; such a launch is refused
     unless it says `one_model`. `selects`: samples are chosen by what this model gets wrong, so a
-    test on them is biased against it, and leaderboards do not rank it. `several`: a launch may bind
-    several endpoints, and each record gets a draft for each of them; at most one role of a recipe
-    may say so.
+    test on them is biased against it, and leaderboards do not rank it. `multiple`: a launch may bind
+    several endpoints, and each record gets a draft for each; at most one role of a recipe may.
     """
 
     name: str
@@ -288,9 +287,9 @@ class ModelRole:
     optional: bool = False
     kinds: frozenset[str] = frozenset()
     checks: frozenset[str] = frozenset()
-    apart: tuple[str, ...] = ()
+    independent_of: tuple[str, ...] = ()
     selects: bool = False
-    several: bool = False
+    multiple: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +394,6 @@ class Recipe:
     kept: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
 
     @property
-    def several(self) -> str:
+    def multiple_role(self) -> str:
         """The role that several endpoints may play; "" for none."""
-        return next((role.name for role in self.roles if role.several), "")
+        return next((role.name for role in self.roles if role.multiple), "")

@@ -44,7 +44,7 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     patients = read("demo-patients", "medmistake-cases", HERE / "patients.jsonl")
     first, *others = (steps.endpoint(name) for name in steps.TARGETS)  # as doctors
     roles = {**steps.bind_roles(ROLES), "doctor": first}
-    batch = steps.make_samples(BatchSettings(BENCHMARK, patients, roles, beside=others, limit=LIMIT))
+    batch = steps.make_samples(BatchSettings(BENCHMARK, patients, roles, further_endpoints=others, limit=LIMIT))
     steps.review_all_but(CASES_LEFT, BENCHMARK, max_reviews=MAX_REVIEWS)
     steps.apply_outcomes(batch)
     tell("MedMistake: asking three simulated models whether they repeat the mistakes")

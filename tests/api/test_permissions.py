@@ -70,7 +70,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("batch-retry", "POST"): ADMIN,
     ("batch-drafts", "GET"): ADMIN,
     ("batch-findings", "GET"): ADMIN,
-    ("draft-let-through", "POST"): ADMIN,
+    ("draft-send-to-review", "POST"): ADMIN,
     ("draft-discard", "POST"): ADMIN,
     ("attempts", "GET"): ADMIN,
     ("comparisons", "GET"): ADMIN,
@@ -194,7 +194,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("run-validation", "POST"): ADMIN,
     ("run-responses", "GET"): READERS,
     ("run-judgments", "GET"): READERS,
-    ("run-noticed", "GET"): READERS,
+    ("run-human-baseline", "GET"): READERS,
 }
 ARGUMENTS = {
     "name": "none",

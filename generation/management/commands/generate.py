@@ -38,7 +38,7 @@ class Command(StepCommand):
         parser.add_argument("--plan", help="a JSON file of trap targets, a plan's name, or 'none'")
         parser.add_argument("--skip", action="append", metavar="CHECK", help="skip this check; repeat for several")
         add_like_option(parser, BATCHES)
-        add_launch_options(parser, launch.BatchSettings, omit=("beside", "plan", "checks"))
+        add_launch_options(parser, launch.BatchSettings, omit=("further_endpoints", "plan", "checks"))
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
@@ -96,16 +96,16 @@ def _settings(options: dict[str, Any]) -> launch.BatchSettings:
 def _roles(options: dict[str, Any], benchmark: str) -> dict[str, Any]:
     """The endpoints of --generator and --role.
 
-    For the role that several endpoints may play, those after the first are listed under `beside`.
+    For the role that several endpoints may play, those after the first are listed under `further_endpoints`.
     """
     roles = {"generator": options["generator"]} if options["generator"] else {}
-    several, beside = registry.recipe(benchmark).several if benchmark else "", list[str]()
+    several, further_endpoints = registry.recipe(benchmark).multiple_role if benchmark else "", list[str]()
     for role, name in options["roles"] or ():
         if role == several and role in roles:
-            beside.append(name)
+            further_endpoints.append(name)
         else:
             roles[role] = name
-    return {"roles": roles or (None if options["like"] else {}), "beside": beside or None}
+    return {"roles": roles or (None if options["like"] else {}), "further_endpoints": further_endpoints or None}
 
 
 def _plan(plan: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""stopped_drafts [--batch N], or --let-through DRAFT or --discard DRAFT with --reason TEXT"""
+"""stopped_drafts [--batch N], or --send-to-review DRAFT or --discard DRAFT with --reason TEXT"""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -10,20 +10,24 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(StepCommand):
-    help = "List the drafts stopped by a check; send one to review (--let-through) or discard it."
+    help = "List the drafts stopped by a check; send one to review (--send-to-review) or discard it."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--batch", type=int, help="only drafts of this batch")
         decision = parser.add_mutually_exclusive_group()
-        decision.add_argument("--let-through", type=int, metavar="DRAFT")
+        decision.add_argument("--send-to-review", type=int, metavar="DRAFT")
         decision.add_argument("--discard", type=int, metavar="DRAFT")
         parser.add_argument("--reason", default="", help="the reason, which is recorded")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
-        if options["let_through"] is not None:
-            version = services.let_through(options["let_through"], actor=None, reason=options["reason"])
-            return {"draft": options["let_through"], "gate": Draft.Gate.LET_THROUGH.value, "sample": version.sample.key}
+        if options["send_to_review"] is not None:
+            version = services.send_to_review(options["send_to_review"], actor=None, reason=options["reason"])
+            return {
+                "draft": options["send_to_review"],
+                "gate": Draft.Gate.SENT_TO_REVIEW.value,
+                "sample": version.sample.key,
+            }
         if options["discard"] is not None:
             row = services.discard_stopped(options["discard"], actor=None, reason=options["reason"])
             return {"draft": row.pk, "gate": row.gate}

@@ -81,7 +81,7 @@ class LinesExporter(Exporter):
         """The JSON of a sample, without its line end."""
         raise NotImplementedError
 
-    def beside(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+    def companion_files(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
         """Write the other files of the format, and return them."""
         return []
 
@@ -92,7 +92,7 @@ class LinesExporter(Exporter):
         path = folder / self.lines
         with replace_files(path) as [temporary], open_text(temporary) as file:
             file.writelines(self.line(sample) + "\n" for sample in check_columns(samples))
-        return [path, *self.beside(folder, about)]
+        return [path, *self.companion_files(folder, about)]
 
 
 def gettext_noop(text: str) -> str:

@@ -21,7 +21,7 @@ class JudgingExporter(LinesExporter):
     asks = judges = True
     programs: Mapping[str, str] = {}
 
-    def beside(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+    def companion_files(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
         """Write how the judge is asked and its verdicts are counted, and the programs."""
         fields = folder / FIELDS
         fields.write_text(json.dumps(about["judging"], indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")

@@ -52,7 +52,7 @@ class LmEvalExporter(JudgingExporter):
         }
         return canonical(row)
 
-    def beside(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+    def companion_files(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
         """Write the task, whose metrics are the benchmark's rates, and the programs."""
         rates = [(rate["name"], "pooled", rate["hit"]) for rate in about["judging"]["rates"]]
         metrics = "".join(
@@ -62,4 +62,4 @@ class LmEvalExporter(JudgingExporter):
         task = (Path(programs.__file__).parent / "lm_eval_task.yaml").read_text(encoding="utf-8")
         path = folder / "mhb.yaml"
         path.write_text(task.replace("metric_list:\n", f"metric_list:\n{metrics}"), encoding="utf-8", newline="\n")
-        return [path, *super().beside(folder, about)]
+        return [path, *super().companion_files(folder, about)]

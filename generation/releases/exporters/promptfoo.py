@@ -51,7 +51,7 @@ class PromptfooExporter(LinesExporter):
         }
         return canonical(case)
 
-    def beside(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+    def companion_files(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
         """Write the configuration."""
         path = folder / "promptfooconfig.yaml"
         description = canonical(f"{about['name']} {about['version']}")

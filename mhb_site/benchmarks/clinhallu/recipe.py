@@ -139,7 +139,7 @@ async def correct(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG
     return [replace(draft, data={"final": {"origin": "corrected", "trace": trace, "stages": sorted(stages)}})]
 
 
-async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
+async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
     """Use a published trace unchanged."""
     content = draft.record.content
     final = {"origin": "published", "trace": dict(content["trace"]), "model": content.get("by", "")}
@@ -207,7 +207,7 @@ RECIPE = Recipe(
             "judge",
             _("Judge: decides whether the answer is right and the trace consistent with it"),
             kinds=_GENERATED_KINDS,
-            apart=("generator",),
+            independent_of=("generator",),
         ),
         ModelRole(
             "reporter",
@@ -224,8 +224,8 @@ RECIPE = Recipe(
         Step("settle", settle, _is_generated),
         Step("correct", correct, lambda draft: bool(_corrected_stages(draft))),
         Step(
-            "take_over",
-            take_over,
+            "use_published",
+            use_published,
             lambda draft: draft.record.content["kind"] == PUBLISHED and not _corrected_stages(draft),
         ),
     ),

@@ -11,7 +11,7 @@ from mhb_site.benchmarks.healthbench.taxonomy import points_of, themes_of
 TITLE = 100  # characters
 
 
-async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
+async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
     """Use a published conversation unchanged. Raises Dropped if it has no rubrics."""
     if finished(draft) is None:
         raise Dropped("It has no rubrics with points.")
@@ -52,7 +52,7 @@ RECIPE = Recipe(
     ),
     kinds=frozenset({"dialogue"}),
     roles=(),
-    steps=(per_draft(take_over),),
+    steps=(per_draft(use_published),),
     sample=sample,
     max_versions=1,
     finished=finished,

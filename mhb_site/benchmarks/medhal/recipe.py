@@ -20,7 +20,7 @@ CRITERION = "Says whether the statement is factual."
 TITLE = 100  # characters
 
 
-async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
+async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
     """Use a published statement unchanged."""
     content = draft.record.content
     return [replace(draft, data={"published": True, **{key: content[key] for key in ("source", "task", "label")}})]
@@ -104,7 +104,7 @@ RECIPE = Recipe(
             "filter",
             _("Filter: judges whether each statement is factual"),
             kinds=pair_steps.GENERATED,
-            apart=("generator",),
+            independent_of=("generator",),
         ),
     ),
     steps=(
@@ -113,7 +113,7 @@ RECIPE = Recipe(
         Step("judge", pair_steps.judge, pair_steps.is_filtered, pair_steps.judge_prompts),
         per_draft(pair_steps.split, applies=pair_steps.is_generated),
         per_draft(pair_steps.keep, applies=pair_steps.is_generated),
-        per_draft(take_over, applies=lambda draft: not pair_steps.is_generated(draft)),
+        per_draft(use_published, applies=lambda draft: not pair_steps.is_generated(draft)),
     ),
     sample=sample,
     max_versions=1,

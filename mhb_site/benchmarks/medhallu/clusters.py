@@ -64,7 +64,7 @@ async def cluster_candidates(
     scores: dict[int, dict[str, float]] = {}
     texts = [truth, *(candidate["answer"] for candidate in voted)]
 
-    async def same(first: int, other: int) -> bool:
+    async def mean_the_same(first: int, other: int) -> bool:
         try:
             pair_scores = await score_both_ways(nli, texts[other], texts[first])
         except BrokenReply:
@@ -73,7 +73,7 @@ async def cluster_candidates(
             scores[other] = pair_scores
         return bool(pair_scores["least"] >= settings["tau"])
 
-    groups = await group_by_meaning(len(texts), same)
+    groups = await group_by_meaning(len(texts), mean_the_same)
     method, rows = await similarity.vectors(models, texts)
     measured: list[dict[str, Any]] = []
     for index, candidate in enumerate(voted, 1):
@@ -90,15 +90,15 @@ async def cluster_candidates(
     return measured, {"by": nli.name, "similarity": method, "clusters": descriptions}
 
 
-async def group_by_meaning(count: int, same: Callable[[int, int], Awaitable[bool]]) -> list[list[int]]:
+async def group_by_meaning(count: int, mean_the_same: Callable[[int, int], Awaitable[bool]]) -> list[list[int]]:
     """The numbers 0 to `count` - 1 in clusters.
 
-    A number joins the first cluster for which ``same(first member, number)`` is true.
+    A number joins the first cluster for which ``mean_the_same(first member, number)`` is true.
     """
     groups: list[list[int]] = []
     for number in range(count):
         for group in groups:
-            if await same(group[0], number):
+            if await mean_the_same(group[0], number):
                 group.append(number)
                 break
         else:

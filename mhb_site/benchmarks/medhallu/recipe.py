@@ -166,7 +166,7 @@ def _drop_reason(all_candidates: Sequence[Mapping[str, Any]], tries: Sequence[Ma
     return " ".join(reasons)
 
 
-async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
+async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
     """Use a published pair unchanged; difficulty and category are kept as for generated samples."""
     content = draft.record.content
     final = {"category": content["category"], "difficulty": content["difficulty"], "published": True}
@@ -255,26 +255,26 @@ RECIPE = Recipe(
             "voter_1",
             _("Voter 1: chooses the more accurate of two answers"),
             kinds=_GENERATED_KINDS,
-            apart=("generator",),
+            independent_of=("generator",),
         ),
         ModelRole(
             "voter_2",
             _("Voter 2: chooses the more accurate of two answers"),
             kinds=_GENERATED_KINDS,
-            apart=("generator", "voter_1"),
+            independent_of=("generator", "voter_1"),
         ),
         ModelRole(
             "voter_3",
             _("Voter 3: chooses the more accurate of two answers"),
             kinds=_GENERATED_KINDS,
-            apart=("generator", "voter_1", "voter_2"),
+            independent_of=("generator", "voter_1", "voter_2"),
         ),
         ModelRole(
             "critic",
             _("Critic: finds what gives an answer away and rewrites it"),
             default="voter_1",
             kinds=_GENERATED_KINDS,
-            apart=("generator",),
+            independent_of=("generator",),
         ),
         ModelRole(
             "entailment",
@@ -282,7 +282,7 @@ RECIPE = Recipe(
             default="critic",
             optional=True,
             kinds=_GENERATED_KINDS,
-            apart=("generator",),
+            independent_of=("generator",),
         ),
         ModelRole(
             "embedder",
@@ -297,7 +297,7 @@ RECIPE = Recipe(
         Step("votes", _collect_votes, _is_clustered, _vote_prompts),
         Step("clusters", _cluster_candidates, _is_clustered, _cluster_prompts),
         Step("settle", settle, _is_generated),
-        Step("take_over", take_over, lambda draft: not _is_generated(draft)),
+        Step("use_published", use_published, lambda draft: not _is_generated(draft)),
     ),
     sample=sample,
     max_versions=3,

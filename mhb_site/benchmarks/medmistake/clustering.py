@@ -63,7 +63,7 @@ async def cluster(arrivals: Arrivals, models: Models, settings: Mapping[str, Any
     return sorted(groups, key=lambda group: group.lead)
 
 
-async def near(
+async def similar_ones(
     arrivals: Arrivals, earlier: Arrivals, models: Models, settings: Mapping[str, Any]
 ) -> Sequence[NearDraft]:
     """Compare mistakes that arrived after a round with those that it sent on.
@@ -238,4 +238,4 @@ def _embedding_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     return [("embedder", EMBEDDINGS)] if {**SETTINGS, **draft.settings}["cluster"] == "semantic" else ()
 
 
-BARRIER = Barrier("cluster", cluster, describe, join, is_generated, _embedding_prompts, near)
+BARRIER = Barrier("cluster", cluster, describe, join, is_generated, _embedding_prompts, similar_ones)

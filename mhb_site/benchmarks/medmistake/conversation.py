@@ -64,7 +64,7 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = {"pooling": ("either", "both", "
 _CASES = frozenset({CASE})
 ROLES: tuple[ModelRole, ...] = (
     ModelRole("patient", _("Patient: plays the person of the case"), kinds=_CASES),
-    ModelRole("doctor", _("Doctor: the models tested for mistakes"), kinds=_CASES, several=True),
+    ModelRole("doctor", _("Doctor: the models tested for mistakes"), kinds=_CASES, multiple=True),
     ModelRole("judge_1", _("Judge 1: scores the doctor on all dimensions"), kinds=GENERATED),
     ModelRole("judge_2", _("Judge 2: scores the doctor on all dimensions"), default="judge_1", kinds=GENERATED),
     ModelRole("extractor", _("Extractor: turns low scores into mistakes"), default="judge_1", kinds=GENERATED),

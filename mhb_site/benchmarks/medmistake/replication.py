@@ -53,7 +53,7 @@ ROLES: tuple[ModelRole, ...] = (
         _("Checker: finds what gives the answer away in a scenario"),
         default="replication_judge",
         kinds=GENERATED,
-        apart=("writer",),
+        independent_of=("writer",),
     ),
     ModelRole(
         "target_1",
@@ -65,14 +65,14 @@ ROLES: tuple[ModelRole, ...] = (
         "target_2",
         _("Target 2: answers the scenario, to see whether it repeats the mistake"),
         kinds=GENERATED,
-        apart=("target_1",),
+        independent_of=("target_1",),
         selects=True,
     ),
     ModelRole(
         "replication_judge",
         _("Replication judge: decides whether a target repeats the mistake"),
         kinds=GENERATED,
-        apart=("target_1", "target_2"),
+        independent_of=("target_1", "target_2"),
     ),
 )
 
@@ -231,7 +231,7 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG0
     return [replace(draft, data={**draft.data, "chosen": (chosen or tested[-1])["number"]})]
 
 
-async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
+async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
     """Use a published scenario unchanged."""
     content = draft.record.content
     names = ("mistake", "conversation", "doctor", "attempts")
@@ -305,7 +305,7 @@ STEPS: tuple[Step, ...] = (
     Step("carry_over", carry_over, lambda draft: _is_generated(draft) and is_regeneration(draft)),
     *_variant_steps(),
     Step("settle", settle, _is_generated),
-    Step("take_over", take_over, is_published),
+    Step("use_published", use_published, is_published),
 )
 
 

@@ -358,13 +358,13 @@ RECIPE = Recipe(
             default="examiner",
             kinds=frozenset({"report"}),
             checks=frozenset({"answerable"}),
-            apart=("generator",),
+            independent_of=("generator",),
         ),
         ModelRole(
             "examiner",
             _("Examiner: reads the sample blind, then checks traps and rubrics"),
             checks=frozenset(check.name for check in examiner.CHECKS),
-            apart=("generator",),
+            independent_of=("generator",),
         ),
     ),
     steps=(

@@ -57,7 +57,7 @@ def launch_conversations(source: Source, models: str, *, doctors: Sequence[str] 
             benchmark="medmistake",
             source=source,
             roles={**endpoints, "doctor": endpoint(models, first)},
-            beside=[endpoint(models, name) for name in others],
+            further_endpoints=[endpoint(models, name) for name in others],
             changes=settings,
         )
     )

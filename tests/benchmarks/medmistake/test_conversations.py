@@ -293,7 +293,7 @@ def test_late_mistakes_are_compared_with_those_of_earlier_rounds(monkeypatch: py
 
     def matches(**changes: Any) -> list[tuple[int, int, float]]:
         models: Any = Embedder(names={"embedder": "sim-embedder"})
-        near_pairs = asyncio.run(clustering.near(late, earlier, models, changes))
+        near_pairs = asyncio.run(clustering.similar_ones(late, earlier, models, changes))
         return [(pair.number, pair.earlier, pair.distance) for pair in near_pairs]
 
     assert matches() == [(10, 2, pytest.approx(0.005, abs=1e-4)), (11, 3, 0.0)]

@@ -95,7 +95,7 @@ def sample(draft: DraftValue) -> NewSample:
 RECIPE = Recipe(
     label="Brew",
     kinds=frozenset({"note"}),
-    roles=(ModelRole("writer", "Writer", several=True), ModelRole("embedder", "Embedder")),
+    roles=(ModelRole("writer", "Writer", multiple=True), ModelRole("embedder", "Embedder")),
     steps=(
         Step("talk", talk, again=lambda draft: len(draft.data["turns"]) < len(words(draft))),
         Step("split", split),
@@ -129,7 +129,9 @@ def toys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def launch_brew(source: Source, models: str, *, several: Sequence[str] = ()) -> Batch:
     roles = {"writer": endpoint(models), "embedder": endpoint(models, "sim-embedder")}
     more_writers = [endpoint(models, name) for name in several]
-    return launch.launch_batch(BatchSettings(benchmark="brew", source=source, roles=roles, beside=more_writers))
+    return launch.launch_batch(
+        BatchSettings(benchmark="brew", source=source, roles=roles, further_endpoints=more_writers)
+    )
 
 
 def work_until_idle(batch: Batch) -> Batch:

@@ -207,14 +207,14 @@ def test_the_similarity_check_makes_as_many_queries_however_large_the_index(
 
 @pytest.mark.both
 def test_a_draft_that_is_let_through_goes_to_physicians_and_keeps_actor_and_reason(stopped: Draft, adela: User) -> None:
-    version = services.let_through(stopped.pk, actor=adela, reason=" Another patient after all. ")
+    version = services.send_to_review(stopped.pk, actor=adela, reason=" Another patient after all. ")
     stopped.refresh_from_db()
-    assert (stopped.status, stopped.gate, stopped.error, stopped.detail) == (Status.DONE, Gate.LET_THROUGH, "", "")
+    assert (stopped.status, stopped.gate, stopped.error, stopped.detail) == (Status.DONE, Gate.SENT_TO_REVIEW, "", "")
     assert version.draft == stopped
     assert version.case.state == Case.State.PRIMARY
     assert version.rubrics.exists()
     assert [(event.kind, event.actor, event.reason) for event in stopped.gate_events.order_by("pk")][1:] == [
-        (Gate.LET_THROUGH, adela, "Another patient after all.")
+        (Gate.SENT_TO_REVIEW, adela, "Another patient after all.")
     ]
     assert stopped.findings.exists(), "the finding is kept"
 
@@ -224,17 +224,17 @@ def test_a_discarded_draft_is_kept_and_never_becomes_a_sample(stopped: Draft, ad
     stopped.refresh_from_db()
     assert (stopped.status, stopped.gate) == (Status.DROPPED, Gate.DISCARDED)
     assert Sample.objects.count() == 1
-    for decide_again in (services.let_through, services.discard_stopped):
+    for decide_again in (services.send_to_review, services.discard_stopped):
         with pytest.raises(errors.NotStopped):
             decide_again(stopped.pk, actor=adela, reason="Yet another thought.")
 
 
 def test_a_decision_needs_a_reason_and_a_stopped_draft(stopped: Draft, adela: User) -> None:
     with pytest.raises(errors.ReasonMissing):
-        services.let_through(stopped.pk, actor=adela, reason="  ")
+        services.send_to_review(stopped.pk, actor=adela, reason="  ")
     passed = SampleVersion.objects.get().draft_id
     with pytest.raises(errors.NotStopped):
-        services.let_through(passed, actor=adela, reason="Why not.")
+        services.send_to_review(passed, actor=adela, reason="Why not.")
     assert GateEvent.objects.count() == 1
 
 
@@ -244,7 +244,7 @@ def test_only_one_of_several_simultaneous_decisions_counts(
     first, second = twins(tmp_path, "one", "two")
     batch_over(first, models)
     pk = batch_over(second, models).drafts.get().pk
-    outcomes = run_concurrently([lambda: services.let_through(pk, actor=adela, reason="Fine.")] * 4)
+    outcomes = run_concurrently([lambda: services.send_to_review(pk, actor=adela, reason="Fine.")] * 4)
     assert sum(isinstance(outcome, SampleVersion) for outcome in outcomes) == 1, outcomes
     assert sum(isinstance(outcome, errors.NotStopped) for outcome in outcomes) == 3, outcomes
     assert Case.objects.count() == 2

@@ -208,26 +208,26 @@ def test_a_batch_is_controlled_from_the_shell(manage: Manage, source: Source, mo
     batch = launch_batch(source, endpoint(models), budget_calls=2)
     name = f"batch:{batch.pk}"
     for _ in range(2):
-        assert manage.json("job", "pause", name)["status"] == "paused"
-    assert manage.json("job", "resume", name)["status"] == "running"
+        assert manage.json("control_job", "pause", name)["status"] == "paused"
+    assert manage.json("control_job", "resume", name)["status"] == "running"
     services.work_on_batch(batch.pk)
-    assert "no more calls" in manage.refusal("job", "resume", name)
-    printed = manage.json("job", "budget", name, "--budget", "3.5")
+    assert "no more calls" in manage.refusal("control_job", "resume", name)
+    printed = manage.json("control_job", "budget", name, "--budget", "3.5")
     assert (printed["status"], printed["budget"], printed["budget_calls"]) == ("paused", "3.5000", 2)
     assert "Raise the budget" in printed["advice"]
-    assert manage.json("job", "budget", name, "--budget-calls", "none")["status"] == "running"
-    paced = manage.json("job", "pace", name, "--priority", "high", "--most-lanes", 3)
+    assert manage.json("control_job", "budget", name, "--budget-calls", "none")["status"] == "running"
+    paced = manage.json("control_job", "pace", name, "--priority", "high", "--most-lanes", 3)
     assert (paced["priority"], paced["most_lanes"]) == ("high", 3)
-    assert manage.json("job", "pace", name, "--most-lanes", "none")["most_lanes"] is None
+    assert manage.json("control_job", "pace", name, "--most-lanes", "none")["most_lanes"] is None
     batch.drafts.filter(status=Work.Status.QUEUED).update(status=Work.Status.FAILED, error="TimedOut")
-    assert manage.json("job", "retry", name)["again"] == 4
+    assert manage.json("control_job", "retry", name)["again"] == 4
     for _ in range(2):
-        assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "already ended" in manage.refusal("job", "retry", name)
-    assert "no batch with this number" in manage.refusal("job", "pause", "batch:4711")
-    assert "--budget" in manage.refusal("job", "budget", name)
+        assert manage.json("control_job", "cancel", name)["status"] == "cancelled"
+    assert "already ended" in manage.refusal("control_job", "retry", name)
+    assert "no batch with this number" in manage.refusal("control_job", "pause", "batch:4711")
+    assert "--budget" in manage.refusal("control_job", "budget", name)
     for wrong in ("batch", "sample:1", f"batch:{'9' * 30}"):
-        code, out, err = manage("job", "pause", wrong)
+        code, out, err = manage("control_job", "pause", wrong)
         assert (bool(code), out) == (True, "")
         assert "neither batch:N nor run:N" in err
 

@@ -41,7 +41,7 @@ def late_match(models: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Batch, Dra
     """A batch whose second record missed the first round; its earlier and its late draft 'milk'."""
     barrier = RECIPE.steps[2]
     assert isinstance(barrier, Barrier)
-    steps = (*RECIPE.steps[:2], replace(barrier, near=find_near_matches), RECIPE.steps[3])
+    steps = (*RECIPE.steps[:2], replace(barrier, similar=find_near_matches), RECIPE.steps[3])
     monkeypatch.setattr(brew, "RECIPE", replace(RECIPE, steps=steps))
     batch = launch_brew(source_of("tea milk", "milk cocoa"), models)
     second = Draft.objects.filter(batch=batch).latest("pk")

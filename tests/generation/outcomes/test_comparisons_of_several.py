@@ -30,7 +30,7 @@ def test_each_endpoint_has_a_pair_and_a_merged_draft_counts_as_the_draft_it_is_i
             benchmark="brew",
             source=source_of("tea"),
             roles={"writer": endpoint(models), "embedder": endpoint(models, "sim-embedder")},
-            beside=[endpoint(models, "sim-average")],
+            further_endpoints=[endpoint(models, "sim-average")],
             compare="other",
         )
     )

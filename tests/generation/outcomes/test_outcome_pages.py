@@ -161,15 +161,15 @@ def test_a_stopped_draft_can_be_read_and_sent_to_review(admin: Client, adela: Us
     assert "Send to review" in page
     assert HOSTILE not in page
     assert "&lt;script&gt;" in page
-    let_through_url = reverse("generation:draft-let-through", args=[stopped.pk])
-    assert admin.post(let_through_url, {"reason": " "}).status_code == 422
+    send_url = reverse("generation:draft-send-to-review", args=[stopped.pk])
+    assert admin.post(send_url, {"reason": " "}).status_code == 422
     assert Sample.objects.count() == 1
-    assert admin.post(let_through_url, {"reason": "Another patient."}).status_code == 302
+    assert admin.post(send_url, {"reason": "Another patient."}).status_code == 302
     page = text_of(admin.get(url))
     assert "Another patient." in page
     assert str(adela) in page
     assert "Send to review" not in page
-    assert admin.post(let_through_url, {"reason": "Again."}).status_code == 409
+    assert admin.post(send_url, {"reason": "Again."}).status_code == 409
     sample = text_of(admin.get(reverse("generation:sample", args=[SampleVersion.objects.get(draft=stopped).sample_id])))
     assert "sent to review" in sample
     assert url in sample
@@ -188,8 +188,8 @@ def test_a_sample_links_to_its_stopped_next_version(admin: Client, source: Sourc
 def test_stopped_drafts_are_decided_from_the_shell(manage: Manage, stopped: Draft) -> None:
     [row] = manage.json("stopped_drafts")["stopped"]
     assert (row["draft"], row["batch"]) == (stopped.pk, stopped.batch_id)
-    assert "Give a reason" in manage.refusal("stopped_drafts", "--let-through", stopped.pk)
-    output = manage.json("stopped_drafts", "--let-through", stopped.pk, "--reason", "Fine.")
+    assert "Give a reason" in manage.refusal("stopped_drafts", "--send-to-review", stopped.pk)
+    output = manage.json("stopped_drafts", "--send-to-review", stopped.pk, "--reason", "Fine.")
     assert output["gate"] == "let-through"
     assert output["sample"] == Sample.objects.order_by("-pk")[0].key
     assert manage.json("stopped_drafts")["stopped"] == []
@@ -204,7 +204,7 @@ def test_stopped_drafts_are_decided_over_the_api(api: Api, adela: User, stopped:
     assert client.post(f"/api/v1/drafts/{stopped.pk}/discard/", {}).status_code == 400
     answer = client.post(f"/api/v1/drafts/{stopped.pk}/discard/", {"reason": "A copy."})
     assert (answer.status_code, answer.json()["gate"]) == (200, "discarded")
-    assert client.post(f"/api/v1/drafts/{stopped.pk}/let-through/", {"reason": "No."}).status_code == 409
+    assert client.post(f"/api/v1/drafts/{stopped.pk}/send-to-review/", {"reason": "No."}).status_code == 409
     listed = client.get(f"/api/v1/batches/{stopped.batch_id}/drafts/?gate=discarded").json()["results"]
     assert [draft["id"] for draft in listed] == [stopped.pk]
 

@@ -7,9 +7,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from evaluation.models import Run
-from evaluation.noticed import queries
-from evaluation.noticed.queries import (
+from evaluation.human_baseline import queries
+from evaluation.human_baseline.queries import (
     Failures,
     ModelRate,
     NoticedGroup,
@@ -18,6 +17,7 @@ from evaluation.noticed.queries import (
     NoticedTrap,
     PhysicianCount,
 )
+from evaluation.models import Run
 from evaluation.runs.kind import RUNS
 from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
@@ -75,14 +75,14 @@ class NoticedReportSerializer(DataclassSerializer):
     asked = serializers.IntegerField(help_text="Samples with an answer from any physician.")
 
 
-class NoticedViewSet(GenericViewSet[Run]):
+class HumanBaselineViewSet(GenericViewSet[Run]):
     """Physicians and models on the same samples."""
 
     can = Can.READ_RESULTS
     queryset = Run.objects.all()
 
     @extend_schema(responses=NoticedReportSerializer)
-    @action(detail=True)
-    def noticed(self, request: Request, pk: int) -> Response:
+    @action(detail=True, url_path="human-baseline")
+    def human_baseline(self, request: Request, pk: int) -> Response:
         """What physicians noticed before a trap was revealed, and how often models fell for it."""
         return Response(NoticedReportSerializer(queries.noticed_report(RUNS.get(pk))).data)

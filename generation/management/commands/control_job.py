@@ -1,4 +1,4 @@
-"""job pause|resume|adapt|cancel|retry|budget|pace batch:7
+"""control_job pause|resume|adapt|cancel|retry|budget|pace batch:7
 
 [--budget MONEY|none] [--budget-calls N|none] [--priority high|normal|low] [--most-lanes N|none]
 """

@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from evaluation.human_baseline import queries
 from evaluation.models import Judgment, Run
-from evaluation.noticed import queries
 from generation.models import Release
 from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
@@ -122,7 +122,7 @@ def test_nothing_is_reported_on_small_groups(run: Run, monkeypatch: pytest.Monke
 def test_the_page_names_no_physician(run: Run, world: World) -> None:
     client = Client()
     client.force_login(world["rui"])
-    text = text_of(client.get(reverse("evaluation:noticed", args=[run.pk])))
+    text = text_of(client.get(reverse("evaluation:human-baseline", args=[run.pk])))
     assert "3 / 10" in text
     assert "30.0%" in text
     main = text.partition("<main")[2]
@@ -130,14 +130,16 @@ def test_the_page_names_no_physician(run: Run, world: World) -> None:
         person = world[name]
         assert f">{person.username}<" not in main
         assert person.get_full_name() not in main or not person.get_full_name()
-    assert reverse("evaluation:noticed", args=[run.pk]) in text_of(client.get(reverse("evaluation:run", args=[run.pk])))
+    assert reverse("evaluation:human-baseline", args=[run.pk]) in text_of(
+        client.get(reverse("evaluation:run", args=[run.pk]))
+    )
 
 
 def test_the_report_is_empty_when_no_physician_was_asked(db: None, rui: User) -> None:
     run = judged_run(bare_release(("dialogue", [["A1"]])), "one")
     client = Client()
     client.force_login(rui)
-    assert "No physician was asked" in text_of(client.get(reverse("evaluation:noticed", args=[run.pk])))
+    assert "No physician was asked" in text_of(client.get(reverse("evaluation:human-baseline", args=[run.pk])))
     assert queries.noticed_report(run).traps == ()
 
 
@@ -145,7 +147,7 @@ def test_the_number_of_queries_does_not_grow_with_the_models(run: Run, release: 
     client = Client()
     client.force_login(world["rui"])
     many = judged_run(release, *(f"m{number}" for number in range(9)))
-    small, large = (reverse("evaluation:noticed", args=[counted_run.pk]) for counted_run in (run, many))
+    small, large = (reverse("evaluation:human-baseline", args=[counted_run.pk]) for counted_run in (run, many))
     client.get(small)
     assert query_count(client, small) == query_count(client, large)
 

@@ -5,8 +5,8 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from evaluation.noticed import queries
-from evaluation.noticed.queries import MIN_SAMPLE_ANSWERS, NoticedReport
+from evaluation.human_baseline import queries
+from evaluation.human_baseline.queries import MIN_SAMPLE_ANSWERS, NoticedReport
 from evaluation.runs.kind import RUNS
 from evaluation.statistics.intervals import MINIMUM, RateInterval
 from review.charts.text_measure import format_share
@@ -19,7 +19,7 @@ SAMPLES_SHOWN = 50  # those that models fail most often
 
 @require_safe
 @requires(Can.READ_RESULTS)
-def noticed(request: HttpRequest, pk: int) -> HttpResponse:
+def human_baseline(request: HttpRequest, pk: int) -> HttpResponse:
     """Compare what physicians noticed before a trap was revealed with models' failures."""
     run = RUNS.get(pk)
     report = queries.noticed_report(run)
@@ -40,7 +40,7 @@ def noticed(request: HttpRequest, pk: int) -> HttpResponse:
         "least": MIN_SAMPLE_ANSWERS,
         **RUNS.page_notes(run),
     }
-    return render(request, "evaluation/noticed/noticed.html", context)
+    return render(request, "evaluation/human_baseline/human_baseline.html", context)
 
 
 def _share(count: queries.PhysicianCount | queries.Failures | None) -> str:
