@@ -71,10 +71,10 @@ def test_a_poll_of_the_page_answers_in_every_state(
 @pytest.mark.parametrize("kind", ["batch", "run"])
 def test_the_shell_answers_in_every_state(manage: Manage, progress: InProgress, kind: str) -> None:
     jobs = progress.batches if kind == "batch" else progress.runs
-    budget = manage.json("job", "budget", f"{kind}:{jobs['running']}", "--budget-calls", "100")
+    budget = manage.json("control_job", "budget", f"{kind}:{jobs['running']}", "--budget-calls", "100")
     assert (budget["status"], budget["calls"], budget["budget_calls"]) == ("running", 4, 100)
     for state in JOB_STATES:
-        code, _out, err = manage("job", "resume", f"{kind}:{jobs[state]}", "--json")
+        code, _out, err = manage("control_job", "resume", f"{kind}:{jobs[state]}", "--json")
         assert code == int(state in (*ENDED, "spent")), (state, err)
         assert "Traceback" not in err
         if kind == "run":

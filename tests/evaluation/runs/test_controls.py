@@ -125,18 +125,18 @@ def test_a_run_is_controlled_in_the_shell(manage: Manage, release: Release, mode
     run = launch_run(release, models, "sim-careful", budget_calls=1)
     name = f"run:{run.pk}"
     for _ in range(2):
-        assert manage.json("job", "pause", name)["status"] == "paused"
-    assert manage.json("job", "resume", name)["status"] == "running"
+        assert manage.json("control_job", "pause", name)["status"] == "paused"
+    assert manage.json("control_job", "resume", name)["status"] == "running"
     work.work_on_run(run.pk)
-    output = manage.json("job", "budget", name, "--budget-calls", 11)
+    output = manage.json("control_job", "budget", name, "--budget-calls", 11)
     assert (output["job"], output["status"], output["budget_calls"], output["calls"]) == (name, "running", 11, 1)
     work.work_on_run(run.pk)
-    assert "already ended" in manage.refusal("job", "cancel", name)
-    retried = manage.json("job", "retry", name)
+    assert "already ended" in manage.refusal("control_job", "cancel", name)
+    retried = manage.json("control_job", "retry", name)
     assert (retried["again"], retried["status"]) == (4, "running"), "the simulated judge knows none of these criteria"
-    assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "already ended" in manage.refusal("job", "retry", name)
-    assert "no run with this number" in manage.refusal("job", "pause", "run:4711")
+    assert manage.json("control_job", "cancel", name)["status"] == "cancelled"
+    assert "already ended" in manage.refusal("control_job", "retry", name)
+    assert "no run with this number" in manage.refusal("control_job", "pause", "run:4711")
 
 
 def test_the_api_can_show_very_high_costs(api: Api, adela: User, release: Release, models: str) -> None:

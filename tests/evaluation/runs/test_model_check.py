@@ -100,7 +100,7 @@ def test_one_click_sends_a_model_what_it_accepts_and_goes_on(
     answer = client.post(reverse("api:run-adapt", args=[run.pk]))
     assert answer.status_code == 409
     assert "No setting of an endpoint" in answer.content.decode()
-    assert "No setting of an endpoint" in manage.refusal("job", "adapt", f"run:{run.pk}")
+    assert "No setting of an endpoint" in manage.refusal("control_job", "adapt", f"run:{run.pk}")
 
 
 @pytest.mark.django_db

@@ -217,9 +217,9 @@ def test_a_new_job_kind_is_controlled_by_api_and_shell(
     detail = client.get(reverse("api:brew", args=[brew.pk])).json()
     assert (detail["id"], detail["progress"]["total"], detail["live"]["endpoints"]) == (brew.pk, 2, [])
     assert client.get(reverse("api:brew-failures", args=[brew.pk])).json()["results"] == []
-    assert manage.json("job", "pause", brew.name)["status"] == "paused"
-    assert manage.json("job", "resume", brew.name)["status"] == "running"
+    assert manage.json("control_job", "pause", brew.name)["status"] == "paused"
+    assert manage.json("control_job", "resume", brew.name)["status"] == "running"
     assert post("cancel")["status"] == "cancelled"
-    assert "already ended" in manage.refusal("job", "retry", brew.name)
-    assert "no job" in manage.refusal("job", "pause", "brew:4711")
-    assert "neither batch:N nor brew:N nor run:N" in manage("job", "pause", "cup:1")[2]
+    assert "already ended" in manage.refusal("control_job", "retry", brew.name)
+    assert "no job" in manage.refusal("control_job", "pause", "brew:4711")
+    assert "neither batch:N nor brew:N nor run:N" in manage("control_job", "pause", "cup:1")[2]
