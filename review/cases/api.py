@@ -1,5 +1,6 @@
 """The API of cases, for those who oversee them."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -258,19 +259,13 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, pk: int) -> Response:
         """Withdraw a case from review for good. 409 if it has ended."""
-        body = validated_body(WithdrawSerializer, request)
-        return Response(
-            CaseSerializer(services.withdraw(self.get_object().pk, actor=signed_in_account(request), **body)).data
-        )
+        return self._change(request, WithdrawSerializer, services.withdraw)
 
     @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
     @action(detail=True, methods=["post"])
     def priority(self, request: Request, pk: int) -> Response:
         """Set a case's priority in the queue. 409 if it has ended."""
-        body = validated_body(PrioritySerializer, request)
-        return Response(
-            CaseSerializer(services.prioritise(self.get_object().pk, actor=signed_in_account(request), **body)).data
-        )
+        return self._change(request, PrioritySerializer, services.prioritise)
 
     @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
     @action(detail=True, methods=["post"])
@@ -288,10 +283,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
 
         409 if it has ended.
         """
-        body = validated_body(SpecialtySerializer, request)
-        return Response(
-            CaseSerializer(services.set_specialty(self.get_object().pk, actor=signed_in_account(request), **body)).data
-        )
+        return self._change(request, SpecialtySerializer, services.set_specialty)
 
     @extend_schema(request=LanguageSerializer, responses=CaseSerializer)
     @action(detail=True, methods=["post"])
@@ -300,10 +292,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
 
         A case whose language is `und` is offered to nobody until this is set. 409 if it has ended.
         """
-        body = validated_body(LanguageSerializer, request)
-        return Response(
-            CaseSerializer(services.set_language(self.get_object().pk, actor=signed_in_account(request), **body)).data
-        )
+        return self._change(request, LanguageSerializer, services.set_language)
 
     @extend_schema(request=SetBackSerializer, responses=HolderSerializer)
     @action(detail=True, methods=["post"], url_path="set-back")
@@ -316,3 +305,9 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
         role, actor = Role(body["role"]), signed_in_account(request)
         assignment = claims.reopen_role(self.get_object().pk, role, actor=actor, reason=body["reason"])
         return Response(HolderSerializer(assignment).data)
+
+    def _change(
+        self, request: Request, body: type[serializers.Serializer[Any]], service: Callable[..., Case]
+    ) -> Response:
+        actor, wanted = signed_in_account(request), validated_body(body, request)
+        return Response(CaseSerializer(service(self.get_object().pk, actor=actor, **wanted)).data)

@@ -1,6 +1,6 @@
 """The admin pages on cases."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from django.contrib import messages
@@ -162,28 +162,31 @@ def _last_by_role(columns: Iterable[ReviewColumn]) -> list[ReviewColumn]:
 @requires(Can.OVERSEE)
 def withdraw(request: HttpRequest, case_id: int) -> HttpResponse:
     """Withdraw a case from review, with a reason."""
-    if request.method != "POST":
-        return redirect("review:history", case_id)
-    case = get_object_or_404(Case, pk=case_id)
-    form = WithdrawForm(request.POST)
-    if not form.is_valid():
-        return _history(request, case, refused=form)
-    services.withdraw(case_id, actor=signed_in_account(request), reason=form.cleaned_data["reason"])
-    messages.success(request, _("Case withdrawn."))
-    return redirect("review:history", case_id)
+    return _change(request, case_id, WithdrawForm, services.withdraw, _("Case withdrawn."))
 
 
 @requires(Can.OVERSEE)
 def priority(request: HttpRequest, case_id: int) -> HttpResponse:
     """Set a case's priority in the queue."""
+    return _change(request, case_id, PriorityForm, services.prioritise, _("Priority changed."))
+
+
+def _change(
+    request: HttpRequest,
+    case_id: int,
+    form_class: type[WithdrawForm | PriorityForm],
+    service: Callable[..., Case],
+    message: str,
+) -> HttpResponse:
+    """Change a case by a service that takes the form's fields; a refused form is shown again."""
     if request.method != "POST":
         return redirect("review:history", case_id)
     case = get_object_or_404(Case, pk=case_id)
-    form = PriorityForm(request.POST)
+    form = form_class(request.POST)
     if not form.is_valid():
         return _history(request, case, refused=form)
-    services.prioritise(case_id, actor=signed_in_account(request), priority=form.cleaned_data["priority"])
-    messages.success(request, _("Priority changed."))
+    service(case_id, actor=signed_in_account(request), **form.cleaned_data)
+    messages.success(request, message)
     return redirect("review:history", case_id)
 
 
