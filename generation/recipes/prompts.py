@@ -23,6 +23,11 @@ class Prompt:
     version: str
     turns: tuple[tuple[Role, str], ...]
 
+    @property
+    def heading(self) -> str:
+        """Its first line, by which simulated models recognise it."""
+        return self.turns[0][1].partition("\n")[0]
+
     def messages(self, **values: str) -> tuple[Message, ...]:
         """The turns with every placeholder filled in. Raises KeyError if a value is missing."""
         return tuple(Message(role, _fill_placeholders(text, values)) for role, text in self._in_force.turns)

@@ -277,8 +277,8 @@ class ModelRole:
     that need it; empty: it is always needed. `independent_of`: the roles whose models must not also
     play this one, because they would judge their own work, or vote twice; such a launch is refused
     unless it says `one_model`. `selects`: samples are chosen by what this model gets wrong, so a
-    test on them is biased against it, and leaderboards do not rank it. `multiple`: a launch may bind
-    several endpoints, and each record gets a draft for each; at most one role of a recipe may.
+    test on them is biased against it, and leaderboards do not rank it. `multiple`: a launch may
+    bind several endpoints, and each record gets a draft for each; at most one role of a recipe may.
     """
 
     name: str

@@ -1,9 +1,13 @@
 """Scripts of simulated models. Each benchmark scripts its own; the server asks them in turn."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Protocol
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
+from generation.llm.fencing import read_data
 from generation.llm.types import Message
 
 DEFAULT_ANSWER = (
@@ -20,6 +24,51 @@ class Script(Protocol):
         The same arguments give the same answer.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request to a simulated model. `turn`: the prompt's first user turn; `data`: its blocks."""
+
+    model: str
+    messages: Sequence[Message]
+    seed: int
+
+    @cached_property
+    def turn(self) -> Message:
+        return next((message for message in self.messages if message.role == "user"), self.messages[-1])
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        return read_data(self.turn.text)
+
+
+@dataclass(frozen=True)
+class PromptTable:
+    """A script as a table: the first line of a prompt, which models answer it, and how.
+
+    An answer that is no text is given as JSON.
+    """
+
+    answers: Mapping[str, tuple[Container[str], Callable[[Asked], object]]]
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
+        models, answer = self.answers.get(messages[0].text.partition("\n")[0], ((), None))
+        if answer is None or model not in models:
+            return None
+        text = answer(Asked(model, messages, seed))
+        return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """Several scripts as one: the first that answers a request."""
+
+    scripts: Sequence[Script]
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
+        replies = (script.reply(model, messages, seed) for script in self.scripts)
+        return next((reply for reply in replies if reply is not None), None)
 
 
 def chance(seed: int, *parts: str) -> float:

@@ -5,14 +5,12 @@ is one of the sentences in `WRONG_STAGES`, known to the judge and to the model t
 it. The true answer is in no prompt: it comes from `LABELS`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from generation.llm.fencing import read_data
-from generation.llm.simulator.script import chance
-from generation.llm.types import Message
+from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.clinhallu import judging, protocol
 from mhb_site.benchmarks.clinhallu.trace_text import HEADERS, KNOWLEDGE, REASONING, VISUAL
 
@@ -67,24 +65,9 @@ def true_rates(model: str) -> dict[str, float]:
     }
 
 
-def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """The reply to one of our prompts, recognised by its first line; None for other prompts."""
-    heading = messages[0].text.partition("\n")[0]
-    if model == JUDGE and heading in _JUDGE_TASKS:
-        return json.dumps(_judge(_JUDGE_TASKS[heading], read_data(messages[-1].text), messages[-1]))
-    if model in ERROR_RATES and heading in _QUESTION_HEADINGS:
-        return _answer(model, read_data(messages[-1].text), messages[-1], seed)
-    return None
-
-
-_QUESTION_HEADINGS = {prompt.turns[0][1].partition("\n")[0] for prompt in (protocol.TRACE, *protocol.CONTINUE.values())}
-_JUDGE_TASKS = {judging.JUDGE_ANSWER.turns[0][1].partition("\n")[0]: judging.ANSWER} | {
-    prompt.turns[0][1].partition("\n")[0]: stage for stage, prompt in judging.JUDGE_STAGE.items()
-}
-
-
-def _answer(model: str, data: Mapping[str, Any], last: Message, seed: int) -> str:
-    rates, images = ERROR_RATES[model], [image.sha256 for image in last.images]
+def _answer(asked: Asked) -> str:
+    model, data, seed = asked.model, asked.data, asked.seed
+    rates, images = ERROR_RATES[model], [image.sha256 for image in asked.turn.images]
     given = {VISUAL: data.get("VISUAL"), KNOWLEDGE: data.get("KNOWLEDGE")}
     draw = (model, data["QUESTION"], *images, *(stage for stage, text in given.items() if text))
     if given[VISUAL] is not None:  # draw again for each text that the model continues
@@ -112,15 +95,24 @@ def _correct_stage(stage: str, images: Sequence[str]) -> str:
     return "Findings and knowledge lead to this answer."
 
 
-def _judge(task: str, data: Mapping[str, Any], last: Message) -> dict[str, Any]:
+def _judge(task: str, asked: Asked) -> dict[str, Any]:
+    data, images = asked.data, asked.turn.images
     if task == judging.ANSWER:
         is_right = data["PREDICTED"].casefold().strip(" .") == data["TRUTH"].casefold().strip(" .")
         return {"answer_reasoning": "Compared word for word.", "answer_correct": int(is_right)}
     candidate = data["CANDIDATE"]
     is_wrong = WRONG_STAGES[task] in candidate
     if task == VISUAL and candidate != data["REFERENCE"]:  # the judge sees the images, too
-        is_wrong |= not all(image.sha256[:12] in candidate for image in last.images) or not last.images
+        is_wrong |= not all(image.sha256[:12] in candidate for image in images) or not images
     return {
         "reason": "As the image shows." if task == VISUAL else "As the reference says.",
         "hallucinated": int(is_wrong),
     }
+
+
+_QUESTIONS = (protocol.TRACE, *protocol.CONTINUE.values())
+_JUDGED = {judging.ANSWER: judging.JUDGE_ANSWER, **judging.JUDGE_STAGE}
+SCRIPT = PromptTable(
+    {prompt.heading: (ERROR_RATES, _answer) for prompt in _QUESTIONS}
+    | {prompt.heading: ((JUDGE,), partial(_judge, task)) for task, prompt in _JUDGED.items()}
+)

@@ -6,12 +6,9 @@ mistakes are published here, so that a test can check whether the recipe finds t
 """
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generation.llm.fencing import read_data
-from generation.llm.simulator.script import chance
-from generation.llm.types import Message
+from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.clinhallu import reference
 from mhb_site.benchmarks.clinhallu.simulate_answers import LABELS, WRONG_ANSWER, WRONG_STAGES
 from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, REASONING, STAGES, VISUAL, write_stages
@@ -22,21 +19,6 @@ GENERATOR, JUDGE = "sim-generator", "sim-judge"
 MALFORMED, WRONG, CONFLICTING = 0.06, 0.08, 0.05
 UNREAD = 0.02  # the share of the judge's replies on answers that stay unreadable when asked again
 CONFLICT = "This rules out the answer given below."
-
-
-def _heading(text: str) -> str:
-    return text.partition("\n")[0]
-
-
-_TASKS = {
-    _heading(prompt.turns[0][1]): name
-    for name, prompt in (
-        ("trace", reference.REFERENCE),
-        ("report", reference.REPORT),
-        ("answer", reference.CHECK_ANSWER),
-        ("consistency", reference.CHECK_TRACE),
-    )
-}
 
 
 def expected_shares(*, consistency: bool, local: bool, tries: int = 1) -> dict[str, float]:
@@ -53,24 +35,9 @@ def expected_shares(*, consistency: bool, local: bool, tries: int = 1) -> dict[s
     }
 
 
-def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """The reply to a prompt of the recipe, recognised by its first line; None for other prompts."""
-    task = _TASKS.get(_heading(messages[0].text))
-    if task is None:
-        return None
-    user_turn = next((message for message in messages if message.role == "user"), messages[-1])
-    data = read_data(user_turn.text)
-    if task == "trace" and model == GENERATOR:
-        return _trace(data, user_turn, seed)
-    if model != JUDGE:
-        return None
-    if task == "report":
-        return _report(data, user_turn)
-    return _check(task, data, user_turn, seed)
-
-
-def _trace(data: Mapping[str, Any], user_turn: Message, seed: int) -> str:
-    images = [image.sha256 for image in user_turn.images]
+def _trace(asked: Asked) -> str:
+    data, seed = asked.data, asked.seed
+    images = [image.sha256 for image in asked.turn.images]
     question = str(data["QUESTION"])
     draw = (question, *images, json.dumps(data["REJECTED"], sort_keys=True))
     if chance(seed, "malformed", *draw) < MALFORMED:
@@ -86,9 +53,9 @@ def _trace(data: Mapping[str, Any], user_turn: Message, seed: int) -> str:
     return f"{write_stages(**stages).strip()}\n[Answer] {WRONG_ANSWER if wrong else truth}"
 
 
-def _report(data: Mapping[str, Any], user_turn: Message) -> str:
-    known = "; ".join(f"{pair['question']} {pair['answer']}" for pair in data["KNOWN"])
-    seen = ", ".join(image.sha256[:12] for image in user_turn.images)
+def _report(asked: Asked) -> str:
+    known = "; ".join(f"{pair['question']} {pair['answer']}" for pair in asked.data["KNOWN"])
+    seen = ", ".join(image.sha256[:12] for image in asked.turn.images)
     return f"[Modality & Region] {seen}\n[Findings] {known}\n[Interpretation] As the answers say."
 
 
@@ -99,13 +66,26 @@ def _normalised_answer(text: str) -> str:
     return " ".join(text_only.casefold().split()).strip(" .")
 
 
-def _check(task: str, data: Mapping[str, Any], user_turn: Message, seed: int) -> str:
-    if task == "consistency":
-        trace = data["TRACE"]
-        conflicts = CONFLICT in trace["reasoning"] or any(WRONG_STAGES[stage] in trace[stage] for stage in STAGES)
-        seen = all(image.sha256[:12] in trace["visual"] for image in user_turn.images)
-        return json.dumps({"reason": "Read stage by stage.", "consistent": int(not conflicts and seen)})
+def _check_trace(asked: Asked) -> dict[str, Any]:
+    trace = asked.data["TRACE"]
+    conflicts = CONFLICT in trace["reasoning"] or any(WRONG_STAGES[stage] in trace[stage] for stage in STAGES)
+    seen = all(image.sha256[:12] in trace["visual"] for image in asked.turn.images)
+    return {"reason": "Read stage by stage.", "consistent": int(not conflicts and seen)}
+
+
+def _check_answer(asked: Asked) -> str | dict[str, Any]:
+    data, seed = asked.data, asked.seed
     if chance(seed, "unread", str(data["QUESTION"]), *(str(data[name]) for name in ("TRUTH", "PREDICTED"))) < UNREAD:
         return "I would say so, yes."
     is_right = _normalised_answer(str(data["PREDICTED"])) == _normalised_answer(str(data["TRUTH"]))
-    return json.dumps({"answer_reasoning": "Compared word for word.", "answer_correct": int(is_right)})
+    return {"answer_reasoning": "Compared word for word.", "answer_correct": int(is_right)}
+
+
+SCRIPT = PromptTable(
+    {
+        reference.REFERENCE.heading: ((GENERATOR,), _trace),
+        reference.REPORT.heading: ((JUDGE,), _report),
+        reference.CHECK_ANSWER.heading: ((JUDGE,), _check_answer),
+        reference.CHECK_TRACE.heading: ((JUDGE,), _check_trace),
+    }
+)

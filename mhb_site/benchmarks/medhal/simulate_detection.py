@@ -42,30 +42,34 @@ def true_rates(model: str, factual: int, wrong: int) -> dict[str, float]:
     return {"precision": precision, "recall": recall, "f1": 2 * precision * recall / (precision + recall)}
 
 
-_VARIANT_OF_HEADING = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in (
-    (protocol.PLAIN, protocol.ASK), (protocol.PROMETHEUS, protocol.ASK_PROMETHEUS))}  # fmt: skip
+_VARIANT_OF_HEADING = {protocol.ASK.heading: protocol.PLAIN, protocol.ASK_PROMETHEUS.heading: protocol.PROMETHEUS}
 _UNCLEAR_REPLIES = ("It depends on the context.", "YES or NO", "Factual: YES/NO", "I cannot assess this statement.")
 
 
-def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """The reply to a question of this benchmark; None for other messages."""
-    first = messages[0].text.partition("\n")[0]
-    is_halloumi = first.startswith("<|context|>") and "<end||response>" in messages[0].text
-    variant = protocol.HALLOUMI if is_halloumi else _VARIANT_OF_HEADING.get(first)
-    if variant is None or model not in DETECTORS:
-        return None
-    statement = _statement(messages)
-    detector, statement_hash = DETECTORS[model], hashlib.sha256(statement.encode("utf-8", "surrogatepass")).hexdigest()
-    if chance(seed, "malformed", model, variant, statement_hash) < detector.malformed:
-        return _UNCLEAR_REPLIES[int(chance(seed, "how", model, variant, statement_hash) * len(_UNCLEAR_REPLIES))]
-    is_wrong = WRONG_MARK in statement
-    is_right = chance(seed, "sees", model, statement_hash) < (
-        detector.sees_wrong if is_wrong else detector.sees_factual
-    )
-    explains = chance(seed, "explains", model, statement_hash) < detector.explains
-    return _reply_text(
-        variant, factual=is_right != is_wrong, why=_explanation(statement, wrong=is_wrong) if explains else ""
-    )
+class MedHalDetectors:
+    """The script of the models under test, one of which is asked in a form of its own."""
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
+        first = messages[0].text.partition("\n")[0]
+        is_halloumi = first.startswith("<|context|>") and "<end||response>" in messages[0].text
+        variant = protocol.HALLOUMI if is_halloumi else _VARIANT_OF_HEADING.get(first)
+        if variant is None or model not in DETECTORS:
+            return None
+        statement = _statement(messages)
+        detector, statement_hash = (
+            DETECTORS[model],
+            hashlib.sha256(statement.encode("utf-8", "surrogatepass")).hexdigest(),
+        )
+        if chance(seed, "malformed", model, variant, statement_hash) < detector.malformed:
+            return _UNCLEAR_REPLIES[int(chance(seed, "how", model, variant, statement_hash) * len(_UNCLEAR_REPLIES))]
+        is_wrong = WRONG_MARK in statement
+        is_right = chance(seed, "sees", model, statement_hash) < (
+            detector.sees_wrong if is_wrong else detector.sees_factual
+        )
+        explains = chance(seed, "explains", model, statement_hash) < detector.explains
+        return _reply_text(
+            variant, factual=is_right != is_wrong, why=_explanation(statement, wrong=is_wrong) if explains else ""
+        )
 
 
 def _statement(messages: Sequence[Message]) -> str:
@@ -90,3 +94,6 @@ def _reply_text(variant: str, *, factual: bool, why: str) -> str:
     if factual:
         return "Factual: YES\nExplanation: The statement is factual."
     return f"Factual: NO\nExplanation: {why}".rstrip()
+
+
+SCRIPT = MedHalDetectors()

@@ -6,12 +6,11 @@ detectors. The filter knows the truth if the prompt gives it, and errs at the ra
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from generation.llm.fencing import read_data
-from generation.llm.simulator.script import chance
-from generation.llm.types import Message
+from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.medhal.pair_steps import SETS
 from mhb_site.benchmarks.medhal.simulate_detection import WRONG_MARK
 
@@ -20,9 +19,6 @@ FILTER_ERROR = 0.03  # the share of statements on which the filter gives the opp
 UNCLEAR = 0.01  # the share of its replies that are neither YES nor NO
 SUPPORTED = 0.6  # the share of a statement's words in a text from which the filter accepts it
 
-_PROMPT_OF_HEADING = {
-    prompts[name].turns[0][1].partition("\n")[0]: name for prompts in SETS.values() for name in prompts
-}
 _WORD = re.compile(r"[^\W_]{2,}")
 
 
@@ -31,16 +27,8 @@ def kept_share(statements: int = 2) -> float:
     return float(((1 - UNCLEAR) * (1 - FILTER_ERROR)) ** statements)
 
 
-def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """The reply to a prompt of the recipe, recognised by its first line; None for other prompts."""
-    name = _PROMPT_OF_HEADING.get(messages[0].text.partition("\n")[0])
-    if name is None or model not in (GENERATOR, FILTER):
-        return None
-    data = read_data(messages[-1].text)
-    return _judge(name, data, seed) if name.startswith("filter") else _write(name, data)
-
-
-def _write(name: str, data: Mapping[str, Any]) -> str:
+def _write(name: str, asked: Asked) -> str:
+    data = asked.data
     match name:
         case "state_qa":
             return f"{data['ANSWER']} is the answer to this: {data['QUESTION'].rstrip('?:. ')}."
@@ -53,7 +41,8 @@ def _write(name: str, data: Mapping[str, Any]) -> str:
     return f"{' '.join((*kept, *mark))}."
 
 
-def _judge(name: str, data: Mapping[str, Any], seed: int) -> str:
+def _judge(name: str, asked: Asked) -> str:
+    data, seed = asked.data, asked.seed
     request = (name, *map(str, data.values()))
     if chance(seed, "unclear", *request) < UNCLEAR:
         return "It depends."
@@ -75,3 +64,12 @@ def _is_true(name: str, data: Mapping[str, Any]) -> bool:
 def _claim(statement: str) -> str:
     """The value in one of the generator's statements; the whole of any other statement."""
     return statement.rpartition(" is ")[2] if statement.startswith("The patient's ") else statement
+
+
+SCRIPT = PromptTable(
+    {
+        prompt.heading: ((GENERATOR, FILTER), partial(_judge if name.startswith("filter") else _write, name))
+        for prompts in SETS.values()
+        for name, prompt in prompts.items()
+    }
+)

@@ -10,10 +10,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from generation.llm.fencing import read_data
-from generation.llm.simulator.script import chance
-from generation.llm.types import Message
+from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.medhallu import protocol
 from mhb_site.benchmarks.medhallu.parsing import Reading
 from mhb_site.benchmarks.medhallu.simulate_generation import LEVEL_WORDS
@@ -148,15 +147,10 @@ _UNCLEAR_REPLIES = (
     "I cannot assess this answer.",
     "3",
 )
-_VARIANT_OF_HEADING = {prompt.turns[0][1].partition("\n")[0]: variant for variant, prompt in protocol.DETECT.items()}
 
 
-def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """The reply to a detection prompt, recognised by its first line; None for other prompts."""
-    variant = _VARIANT_OF_HEADING.get(messages[0].text.partition("\n")[0])
-    if variant is None or model not in DETECTORS:
-        return None
-    blocks = read_data(messages[0].text)
+def _detect(variant: str, asked: Asked) -> str:
+    model, blocks, seed = asked.model, asked.data, asked.seed
     request_hash = hashlib.sha256(
         f"{blocks['QUESTION']}\x1f{blocks['ANSWER']}".encode("utf-8", "surrogatepass")
     ).hexdigest()
@@ -189,3 +183,8 @@ def _reading(model: str, variant: str, answer: str, request_hash: str, seed: int
 
 def _pick(choices: Sequence[str], seed: int, *parts: str) -> str:
     return choices[int(chance(seed, *parts) * len(choices))]
+
+
+SCRIPT = PromptTable(
+    {prompt.heading: (DETECTORS, partial(_detect, variant)) for variant, prompt in protocol.DETECT.items()}
+)

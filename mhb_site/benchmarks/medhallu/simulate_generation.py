@@ -8,7 +8,6 @@ which voters and detectors (`simulate_detection`) recognise it. The level determ
 are fooled; every candidate of a question has a different sentence.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from math import comb
 from typing import Any
 
 from generation.llm.fencing import read_data
-from generation.llm.simulator.script import chance
+from generation.llm.simulator.script import Asked, PromptTable, chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhallu.candidates import SETS, count_words
 from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
@@ -146,35 +145,6 @@ def expected_shares(settings: Mapping[str, Any] = PRESETS[0].values) -> Expected
 # ------------------------------------------------------------------------------------------ replies
 
 
-def _heading(text: str) -> str:
-    return text.partition("\n")[0]
-
-
-_TASKS = {
-    _heading(prompts[name].turns[0][1]): name
-    for prompts in SETS.values()
-    for name in ("generate", "vote", "critique", "rewrite", "entail")
-}
-
-
-def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """The reply to a prompt of the recipe, recognised by its first line; None for other prompts."""
-    task = _TASKS.get(_heading(messages[0].text))
-    if task == "vote":
-        return _vote(model, messages, seed) if model in VOTERS else None
-    if task is None or model not in (GENERATOR, CRITIC, NLI):
-        return None
-    blocks = _blocks(messages)
-    if task == "entail":
-        return _json({"score": _score(blocks["QUESTION"], blocks["PREMISE"], blocks["HYPOTHESIS"], seed)})
-    if task == "critique":
-        return _json(_critique(blocks))
-    if task == "rewrite":
-        place = _free_place(_place_of(blocks["CANDIDATE"]["answer"], blocks["QUESTION"], seed) + 1, blocks, seed)
-        return _json(_candidate(blocks["QUESTION"], blocks["TRUTH"], place, seed))
-    return _json(_generate(messages, blocks, seed))
-
-
 def _blocks(messages: Sequence[Message]) -> dict[str, Any]:
     """The data blocks of all turns but the model's own; later blocks override earlier ones."""
     blocks: dict[str, Any] = {}
@@ -184,14 +154,11 @@ def _blocks(messages: Sequence[Message]) -> dict[str, Any]:
     return blocks
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 # ---------------------------------------------------------------------------------------- generator
 
 
-def _generate(messages: Sequence[Message], blocks: Mapping[str, Any], seed: int) -> dict[str, str]:
+def _generate(asked: Asked) -> dict[str, str]:
+    messages, blocks, seed = asked.messages, _blocks(asked.messages), asked.seed
     question, truth, attempt = blocks["QUESTION"], blocks["TRUTH"], blocks["ATTEMPT"]
     # Tries take every second place; rewrites take those between.
     place = 2 * (attempt - 1)
@@ -293,7 +260,8 @@ def _place_of(answer: str, question: str, seed: int) -> int:
 # ------------------------------------------------------------------------------------------- voters
 
 
-def _vote(model: str, messages: Sequence[Message], seed: int) -> str:
+def _vote(asked: Asked) -> str:
+    model, messages, seed = asked.model, asked.messages, asked.seed
     blocks = _blocks(messages)
     question, answers = blocks["QUESTION"], (blocks["FIRST"], blocks["SECOND"])
     if not _is_repeated_request(messages) and chance(seed, "malformed", model, question, *answers) < MALFORMED:
@@ -313,7 +281,14 @@ def _vote(model: str, messages: Sequence[Message], seed: int) -> str:
 # ---------------------------------------------------------------------------- critic and entailment
 
 
-def _critique(blocks: Mapping[str, Any]) -> dict[str, str]:
+def _rewrite(asked: Asked) -> dict[str, str]:
+    blocks, seed = _blocks(asked.messages), asked.seed
+    place = _free_place(_place_of(blocks["CANDIDATE"]["answer"], blocks["QUESTION"], seed) + 1, blocks, seed)
+    return _candidate(blocks["QUESTION"], blocks["TRUTH"], place, seed)
+
+
+def _critique(asked: Asked) -> dict[str, str]:
+    blocks = _blocks(asked.messages)
     claim = _claim_in(blocks["CANDIDATE"]["answer"])
     same = blocks["RESULT"]["says_the_same"]
     return {
@@ -323,20 +298,32 @@ def _critique(blocks: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _score(question: str, premise: str, hypothesis: str, seed: int) -> float:
+def _entail(asked: Asked) -> dict[str, float]:
     """The entailment score: high for equal texts, paraphrases and equal claims, else low.
 
     With the chance `NLI_ERROR` it is the other way round.
     """
+    blocks, seed = _blocks(asked.messages), asked.seed
+    question, premise, hypothesis = blocks["QUESTION"], blocks["PREMISE"], blocks["HYPOTHESIS"]
     claims = _claim_in(premise), _claim_in(hypothesis)
     texts = [_without_lead_in(text) for text in (premise, hypothesis)]
     follows = texts[0] == texts[1] or (claims[0] is not None and claims[0] == claims[1])
     if chance(seed, "entailment", question, premise, hypothesis) < NLI_ERROR:
         follows = not follows
     share = chance(seed, "score", question, premise, hypothesis)
-    return round(0.8 + 0.19 * share if follows else 0.5 * share, 3)
+    return {"score": round(0.8 + 0.19 * share if follows else 0.5 * share, 3)}
 
 
 def _without_lead_in(text: str) -> str:
     lead, _space, rest = text.partition(" ")
     return rest if lead in LEAD_INS else text
+
+
+_ANSWERS = {"generate": _generate, "vote": _vote, "critique": _critique, "rewrite": _rewrite, "entail": _entail}
+SCRIPT = PromptTable(
+    {
+        prompts[name].heading: (VOTERS if name == "vote" else (GENERATOR, CRITIC, NLI), answer)
+        for prompts in SETS.values()
+        for name, answer in _ANSWERS.items()
+    }
+)

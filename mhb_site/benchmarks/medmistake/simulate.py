@@ -3,18 +3,7 @@
 Both modules publish their rates.
 """
 
-from collections.abc import Sequence
-
-from generation.llm.types import Message
+from generation.llm.simulator.script import Scripts
 from mhb_site.benchmarks.medmistake import simulate_conversation, simulate_replication
 
-
-class MedMistakeModels:
-    """MedMistake's script of simulated models (`generation.llm.simulator.script.Script`)."""
-
-    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        reply = simulate_conversation.reply(model, messages, seed)
-        return simulate_replication.reply(model, messages, seed) if reply is None else reply
-
-
-SCRIPT = MedMistakeModels()
+SCRIPT = Scripts((simulate_conversation.SCRIPT, simulate_replication.SCRIPT))

@@ -6,17 +6,14 @@ that fit what the patient says first, and others that fit every visit; at each, 
 (`MISTAKE_RATES`). A judge recognises a mistake by its sentence, and misses some (`MISS_RATES`).
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from generation.llm.fencing import read_data
-from generation.llm.simulator.script import chance
-from generation.llm.types import Message
+from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.medmistake import conversation
 from mhb_site.benchmarks.medmistake.dimensions import all_dimensions
 
@@ -74,29 +71,9 @@ def key_of(title: str) -> str:
     return next((mistake.key for mistake in planted_mistakes() if title in mistake.titles), "")
 
 
-_HEADINGS = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in conversation.SETS[""].items()}
-
-
-def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """The reply to a prompt of these steps; None for other prompts."""
-    match _HEADINGS.get(messages[0].text.partition("\n")[0]):
-        case "patient" if model == PATIENT:
-            return _patient(read_data(messages[1].text)["CASE"], [message.text for message in messages[2:]])
-        case "doctor" if model in MISTAKE_RATES:
-            return _doctor(model, messages[1:], seed)
-        case "committee" if model in MISS_RATES:
-            return json.dumps(_scores(model, read_data(messages[1].text), seed))
-        case "extract" if model == EXTRACTOR:
-            return json.dumps(_mistakes(read_data(messages[1].text), seed))
-    return None
-
-
-def _patient(case: Mapping[str, Any], turns: Sequence[str]) -> str:
-    """The patient's next turn: the reason for the visit, then the goals, then goodbye.
-
-    `said` holds the turns so far, the patient's first.
-    """
-    own_turns = (len(turns) + 1) // 2
+def _patient(asked: Asked) -> str:
+    """The patient's next turn: the reason for the visit, then the goals, then goodbye."""
+    case, own_turns = asked.data["CASE"], (len(asked.messages) - 1) // 2
     if not own_turns:
         return f"Hello doctor. {case['encounter_reason']} {case['persona']}"
     if own_turns >= OPPORTUNITIES:
@@ -105,7 +82,8 @@ def _patient(case: Mapping[str, Any], turns: Sequence[str]) -> str:
     return f"I see. What I would also like: {goals[(own_turns - 1) % len(goals)]} I have had this for {own_turns + 1} weeks."
 
 
-def _doctor(model: str, turns: Sequence[Message], seed: int) -> str:
+def _doctor(asked: Asked) -> str:
+    model, turns, seed = asked.model, asked.messages[1:], asked.seed
     first = turns[0].text
     place = sum(turn.role == "assistant" for turn in turns)
     mistakes = opportunities(first, seed)
@@ -116,7 +94,8 @@ def _doctor(model: str, turns: Sequence[Message], seed: int) -> str:
     return f"Thank you for telling me. {sentence} Does that make sense to you?"
 
 
-def _scores(model: str, data: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def _scores(asked: Asked) -> dict[str, Any]:
+    model, data, seed = asked.model, asked.data, asked.seed
     turns = data["CONVERSATION"]
     story = turns[0]["text"]
     found_mistakes: dict[str, tuple[int, PlantedMistake]] = {}
@@ -143,8 +122,9 @@ def _scores(model: str, data: Mapping[str, Any], seed: int) -> dict[str, Any]:
     return {"scores": scores}
 
 
-def _mistakes(data: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def _mistakes(asked: Asked) -> dict[str, Any]:
     """The noted mistakes, each once, in one of its wordings."""
+    data, seed = asked.data, asked.seed
     story = "\n".join(turn["text"] for turn in data["CONVERSATION"])
     mistakes = []
     for mistake in planted_mistakes():
@@ -166,3 +146,12 @@ def _mistakes(data: Mapping[str, Any], seed: int) -> dict[str, Any]:
                 }
             )
     return {"mistakes": mistakes}
+
+
+_ANSWERS = {
+    "patient": ((PATIENT,), _patient),
+    "doctor": (MISTAKE_RATES, _doctor),
+    "committee": (MISS_RATES, _scores),
+    "extract": ((EXTRACTOR,), _mistakes),
+}
+SCRIPT = PromptTable({conversation.SETS[""][name].heading: answer for name, answer in _ANSWERS.items()})

@@ -7,13 +7,11 @@ without a part in the choice is measured at its own rate.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generation.llm.fencing import read_data
-from generation.llm.simulator.script import chance
+from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medmistake import protocol, replication
 
@@ -66,38 +64,22 @@ def rate_on_chosen(model: str, other: str) -> float:
     return REPEAT_RATES[model] / replication_rate(model, other)
 
 
-def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
-    """The reply to a prompt of these steps or to a scenario; None for other messages."""
-    heading = messages[0].text.partition("\n")[0]
-    if heading in _HEADINGS:
-        data = read_data(messages[1].text)
-        match _HEADINGS[heading]:
-            case "scenario" | "reflect" if model == WRITER:
-                return _json(_write(data, seed))
-            case "giveaway" if model in (CHECKER, WRITER):
-                return _json({"gives_away": [], "unsupported": []})
-            case "replicate" if model == JUDGE:
-                wrong = _is_wrong(data["RESPONSE"])
-                return _json({"explanation": _WHY, "refused": False, "same_mistake_happened": wrong})
-            case "judge" if model == JUDGE:
-                return _json(_judge(data, seed))
-        return None
-    text = messages[-1].text
-    if model in REPEAT_RATES and any(text.endswith(question) for question in _QUESTIONS.values()):
-        return _answer(model, text, seed)
-    return None
+def _check_scenario(_asked: Asked) -> dict[str, Any]:
+    return {"gives_away": [], "unsupported": []}
 
 
-_HEADINGS = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in replication.SETS[""].items()}
-_HEADINGS[protocol.JUDGE.turns[0][1].partition("\n")[0]] = "judge"
+def _judge_replication(asked: Asked) -> dict[str, Any]:
+    wrong = any(sentence in asked.data["RESPONSE"] for sentence in _WRONG.values())
+    return {"explanation": _WHY, "refused": False, "same_mistake_happened": wrong}
 
 
 def _language(text: str) -> str:
     return "zh" if re.search(r"[\u3400-\u9fff]", text) else "en"
 
 
-def _write(data: Mapping[str, Any], seed: int) -> dict[str, str]:
+def _write(asked: Asked) -> dict[str, str]:
     """The writer's reply: an opening that differs per variant, the patient's words, a question."""
+    data, seed = asked.data, asked.seed
     patient_text, title = " ".join(data["PATIENT"]), str(data["MISTAKE"]["title"])
     language, tried = _language(patient_text), len(data.get("TRIED", ()))
     offset = hashlib.sha256(f"{title}{data['MISTAKE']['description']}".encode("utf-8", "surrogatepass")).digest()[0]
@@ -110,26 +92,37 @@ def _write(data: Mapping[str, Any], seed: int) -> dict[str, str]:
     return {"scenario": " ".join(parts), "must": _MUSTS[language].format(title.rstrip(".。"))}
 
 
-def _answer(model: str, scenario: str, seed: int) -> str:
-    language = _language(scenario)
-    wrong = chance(seed, "repeats", model, scenario) < REPEAT_RATES[model]
-    return f"{(_WRONG if wrong else _RIGHT)[language]} {_CLOSING[language]}"
+class _Targets:
+    """The models under test: they answer any text that ends as a scenario does."""
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
+        scenario = messages[-1].text
+        if model not in REPEAT_RATES or not scenario.endswith(tuple(_QUESTIONS.values())):
+            return None
+        language, wrong = _language(scenario), chance(seed, "repeats", model, scenario) < REPEAT_RATES[model]
+        return f"{(_WRONG if wrong else _RIGHT)[language]} {_CLOSING[language]}"
 
 
-def _is_wrong(response: str) -> bool:
-    return any(sentence in response for sentence in _WRONG.values())
-
-
-def _judge(data: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def _judge(asked: Asked) -> dict[str, Any]:
     """The judge's verdict: correct if the right sentence is in the response.
 
     With the chance `JUDGE_ERROR` it is the opposite.
     """
+    data, seed = asked.data, asked.seed
     correct = any(sentence in data["RESPONSE"] for sentence in _RIGHT.values())
     if chance(seed, "judge", data["SCENARIO"], data["RESPONSE"]) < JUDGE_ERROR:
         correct = not correct
     return {"explanation": _WHY, "refused": False, "correct": correct}
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+_SET = replication.SETS[""]
+_PROMPTS = PromptTable(
+    {
+        _SET["scenario"].heading: ((WRITER,), _write),
+        _SET["reflect"].heading: ((WRITER,), _write),
+        _SET["giveaway"].heading: ((CHECKER, WRITER), _check_scenario),
+        _SET["replicate"].heading: ((JUDGE,), _judge_replication),
+        protocol.JUDGE.heading: ((JUDGE,), _judge),
+    }
+)
+SCRIPT = Scripts((_PROMPTS, _Targets()))

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-from generation.llm.fencing import read_data
-from generation.llm.simulator.script import chance
+from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.mhb import control, examiner, protocol, recipe
 from mhb_site.benchmarks.mhb.generator_reply import QUESTION_MARK
@@ -65,69 +65,32 @@ def expected_rate(model: str, subtypes: Iterable[str]) -> float:
     return rate * (1 - JUDGE_ERROR) + (1 - rate) * JUDGE_ERROR
 
 
-_JUDGE_PROMPTS = (protocol.JUDGE, protocol.JUDGE_ALL)
+def _generate(task: str, asked: Asked) -> str:
+    return generate(task, asked.data, asked.seed, _offered_codes(asked.messages[0].text))
 
 
-class MhbModels:
-    """The simulated models in MHB (`generation.llm.simulator.script.Script`).
+def _judge_prompt(asked: Asked) -> dict[str, Any]:
+    ordered = _ordered_verdict(asked.messages) if asked.model == OBEDIENT_JUDGE else None
+    if ordered is not None and asked.messages[0].text.startswith(protocol.JUDGE.heading + "\n"):
+        return _verdict({}, ordered, asked.seed)  # even if the blocks cannot be read
+    if "CRITERION" in asked.data:
+        return _judge(asked.data, asked.seed)
+    judgments = [
+        {"key": criterion["key"], **_verdict({**asked.data, "CRITERION": criterion["criterion"]}, ordered, asked.seed)}
+        for criterion in asked.data["CRITERIA"]
+    ]
+    # Leave out criteria that the judge does not know: a null would make the whole reply invalid.
+    return {"judgments": [verdict for verdict in judgments if verdict["criteria_met"] is not None]}
 
-    The generator and the judge answer MHB's own prompts, which they recognise by the first line of
-    the system turn. Targets answer any text with a template's marker. All other messages get None,
-    and the server gives its general answer.
-    """
+
+class _Targets:
+    """The models under test and the adversary: they answer any text with a template's marker."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        heading = _heading(messages[0].text)
-        if model == GENERATOR and heading in _GENERATOR_TASKS:
-            return generate(_GENERATOR_TASKS[heading], _data_blocks(messages), seed, _offered_codes(messages[0].text))
-        if model in (GENERATOR, EXAMINER) and heading == _heading(recipe.ANSWERABLE_REPORT.turns[0][1]):
-            return _check_answerable(_data_blocks(messages))
-        if model == GENERATOR and heading == _heading(control.CONTROL.turns[0][1]):
-            return _control_question(_data_blocks(messages)["REPORT"])
-        if model == GENERATOR and heading == _heading(control.CONTROL_DIALOGUE.turns[0][1]):
-            return _control_statement(_data_blocks(messages)["CONVERSATION"])
-        if model in (GENERATOR, EXAMINER) and heading == _heading(examiner.EXAMINE_BLIND.turns[0][1]):
-            return _read_blind(_data_blocks(messages))
-        if model in (GENERATOR, EXAMINER) and heading == _heading(examiner.EXAMINE.turns[0][1]):
-            return _examine(_data_blocks(messages))
-        if model in (JUDGE, OBEDIENT_JUDGE) and heading in (_heading(prompt.turns[0][1]) for prompt in _JUDGE_PROMPTS):
-            ordered = _ordered_verdict(messages) if model == OBEDIENT_JUDGE else None
-            if ordered is not None and heading == _heading(protocol.JUDGE.turns[0][1]):
-                # Even if the blocks cannot be read.
-                return _json({"explanation": "I was told so.", "criteria_met": ordered})
-            blocks = _data_blocks(messages)
-            if "CRITERION" in blocks:
-                return _json(_judge(blocks, seed))
-            judgments = [
-                {"key": criterion["key"], **_verdict({**blocks, "CRITERION": criterion["criterion"]}, ordered, seed)}
-                for criterion in blocks["CRITERIA"]
-            ]
-            # Leave out criteria that the judge does not know: a null would make the whole reply
-            # invalid.
-            return _json({"judgments": [verdict for verdict in judgments if verdict["criteria_met"] is not None]})
+        text = "\n".join(message.text for message in messages)
         if model == ADVERSARY:
-            return _adversarial_answer("\n".join(message.text for message in messages))
-        if model in FAILURE_RATES:
-            return _target_answer(model, "\n".join(message.text for message in messages), seed)
-        return None
-
-
-def _heading(text: str) -> str:
-    return text.partition("\n")[0]
-
-
-_GENERATOR_TASKS = {
-    _heading(recipe.INJECT_DIALOGUE.turns[0][1]): "dialogue",
-    _heading(recipe.QUESTION_REPORT.turns[0][1]): "report",
-}
-
-
-def _data_blocks(messages: Sequence[Message]) -> dict[str, Any]:
-    """The data blocks of a prompt, by name.
-
-    Only the first user turn is read, not what the gateway adds after a refused reply.
-    """
-    return read_data(messages[1].text)
+            return _adversarial_answer(text)
+        return _target_answer(model, text, seed) if model in FAILURE_RATES else None
 
 
 _OPENINGS = {
@@ -366,4 +329,18 @@ def _tokens(text: str) -> set[str]:
     return {*re.findall(r"[^\W_\u4e00-\u9fff]+", text.lower()), *han}
 
 
-SCRIPT = MhbModels()
+_JUDGES, _EXAMINERS = (JUDGE, OBEDIENT_JUDGE), (GENERATOR, EXAMINER)
+_PROMPTS = PromptTable(
+    {
+        recipe.INJECT_DIALOGUE.heading: ((GENERATOR,), partial(_generate, "dialogue")),
+        recipe.QUESTION_REPORT.heading: ((GENERATOR,), partial(_generate, "report")),
+        recipe.ANSWERABLE_REPORT.heading: (_EXAMINERS, lambda asked: _check_answerable(asked.data)),
+        control.CONTROL.heading: ((GENERATOR,), lambda asked: _control_question(asked.data["REPORT"])),
+        control.CONTROL_DIALOGUE.heading: ((GENERATOR,), lambda asked: _control_statement(asked.data["CONVERSATION"])),
+        examiner.EXAMINE_BLIND.heading: (_EXAMINERS, lambda asked: _read_blind(asked.data)),
+        examiner.EXAMINE.heading: (_EXAMINERS, lambda asked: _examine(asked.data)),
+        protocol.JUDGE.heading: (_JUDGES, _judge_prompt),
+        protocol.JUDGE_ALL.heading: (_JUDGES, _judge_prompt),
+    }
+)
+SCRIPT = Scripts((_PROMPTS, _Targets()))

@@ -92,7 +92,7 @@ class VisionModels:
     """The simulated models under test and their judge."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        return simulate_answers.reply(model, messages, seed)
+        return simulate_answers.SCRIPT.reply(model, messages, seed)
 
 
 @contextmanager

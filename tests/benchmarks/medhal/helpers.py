@@ -9,6 +9,7 @@ from generation.llm.fencing import read_data
 from generation.llm.types import Message, Reply, Request
 from generation.recipes.recipe import Draft, NewSample, Record, Step
 from mhb_site.benchmarks.medhal import presets, recipe, simulate_generation
+from mhb_site.benchmarks.medhal.pair_steps import SETS
 
 ABSTRACT = (
     "sixty made-up adults with a made-up fever took part in this trial of a made-up drug over the course of twelve weeks. "
@@ -120,7 +121,7 @@ class Models:
 def simulated_models(seed: int = 1) -> Models:
     def reply_to(role: str, messages: Sequence[Message]) -> str:
         model = simulate_generation.GENERATOR if role == "generator" else simulate_generation.FILTER
-        return simulate_generation.reply(model, messages, seed) or ""
+        return simulate_generation.SCRIPT.reply(model, messages, seed) or ""
 
     return Models(reply_to)
 
@@ -135,8 +136,9 @@ def honest_models() -> Models:
 
     def reply_to(role: str, messages: Sequence[Message]) -> str:
         if role == "generator":
-            return simulate_generation.reply(simulate_generation.GENERATOR, messages, 1) or ""
-        name = simulate_generation._PROMPT_OF_HEADING[messages[0].text.partition("\n")[0]]
+            return simulate_generation.SCRIPT.reply(simulate_generation.GENERATOR, messages, 1) or ""
+        heading = messages[0].text.partition("\n")[0]
+        [name] = {name for prompts in SETS.values() for name, prompt in prompts.items() if prompt.heading == heading}
         return "YES" if simulate_generation._is_true(name, read_data(messages[-1].text)) else "NO"
 
     return Models(reply_to)

@@ -19,15 +19,9 @@ from tests.engine import endpoint
 COUNT = 300  # of each label
 
 
-class Detectors:
-    """The simulated detectors only."""
-
-    reply = staticmethod(simulate_detection.reply)
-
-
 @pytest.fixture(scope="module")
 def detectors() -> Iterator[str]:
-    with run_in_background(make_app([Detectors()], seed=3, retry_after=0.001)) as url:
+    with run_in_background(make_app([simulate_detection.SCRIPT], seed=3, retry_after=0.001)) as url:
         yield url
 
 

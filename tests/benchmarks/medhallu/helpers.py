@@ -191,7 +191,7 @@ class SimulatedModels(Models):
     seed: int = 0
 
     def reply_to(self, role: str, request: Request) -> str:
-        text = simulate_generation.reply(MODEL_OF[role], request.messages, self.seed)
+        text = simulate_generation.SCRIPT.reply(MODEL_OF[role], request.messages, self.seed)
         assert text is not None, request.prompt
         return text
 

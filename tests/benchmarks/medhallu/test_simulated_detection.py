@@ -9,11 +9,11 @@ from generation.llm.types import Message
 from mhb_site.benchmarks.medhallu import protocol
 from mhb_site.benchmarks.medhallu.simulate_detection import (
     DETECTORS,
+    SCRIPT,
     TRUE,
     UNMARKED,
     expected_verdicts,
     perceived_kind,
-    reply,
     true_f1,
     true_response_rate,
 )
@@ -41,7 +41,7 @@ def measured():
         shown.append(difficulty if protocol.shown_answer(evaluated.key, 0) == "hallucinated" else TRUE)
         for ask in protocol.ask(evaluated, 0):
             for model in DETECTORS:
-                text = reply(model, ask.messages, 5)
+                text = SCRIPT.reply(model, ask.messages, 5)
                 assert text is not None
                 decision = protocol.read(evaluated, RUBRIC, ask.variant, ask.about, text)
                 verdicts[model, ask.variant][decision.verdict] += 1
@@ -126,7 +126,7 @@ def test_an_unmarked_hallucination_is_taken_for_true():
         evaluated = sample(number, hallucinated=f"Walking raised insulin. ({number})")
         shown.append(UNMARKED if protocol.shown_answer(evaluated.key, 0) == "hallucinated" else TRUE)
         (ask,) = [ask for ask in protocol.ask(evaluated, 0) if ask.variant == "plain-unsure"]
-        text = reply("sim-average", ask.messages, 5)
+        text = SCRIPT.reply("sim-average", ask.messages, 5)
         assert text is not None
         counts[protocol.read(evaluated, RUBRIC, ask.variant, ask.about, text).verdict] += 1
     assert rate("f1", counts) == pytest.approx(true_f1("sim-average", "plain-unsure", shown), abs=0.04)
@@ -137,7 +137,7 @@ def test_an_unmarked_hallucination_is_taken_for_true():
 
 def test_replies_are_reproducible_by_seed():
     asks = [protocol.ask(sample(number, "hard"), 0)[0] for number in range(60)]
-    replies = [[reply("sim-average", ask.messages, seed) for ask in asks] for seed in (0, 0, 1)]
+    replies = [[SCRIPT.reply("sim-average", ask.messages, seed) for ask in asks] for seed in (0, 0, 1)]
     assert replies[0] == replies[1] != replies[2]
 
 
@@ -148,7 +148,7 @@ def test_the_kind_is_perceived_from_the_words_of_the_generator_only():
 
 def test_requests_for_other_models_or_prompts_get_no_reply():
     (ask, *_) = protocol.ask(sample(1), 0)
-    assert reply("sim-generator", ask.messages, 0) is None
-    assert reply("sim-judge", ask.messages, 0) is None
+    assert SCRIPT.reply("sim-generator", ask.messages, 0) is None
+    assert SCRIPT.reply("sim-judge", ask.messages, 0) is None
     for model in DETECTORS:
-        assert reply(model, [Message("user", "What helps against a cold?")], 0) is None
+        assert SCRIPT.reply(model, [Message("user", "What helps against a cold?")], 0) is None

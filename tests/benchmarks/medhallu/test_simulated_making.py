@@ -176,9 +176,11 @@ def test_outcomes_are_reproducible_by_seed():
 
 @pytest.mark.parametrize("model", ["sim-careful", "sim-judge", "sim-generator"])
 def test_requests_for_other_models_or_prompts_get_no_reply(model):
-    assert simulate_generation.reply(model, [Message("user", "Hello")], 0) is None
+    assert simulate_generation.SCRIPT.reply(model, [Message("user", "Hello")], 0) is None
     assert (
-        simulate_generation.reply(model, [Message("system", "# MHB judge: one criterion"), Message("user", "x")], 0)
+        simulate_generation.SCRIPT.reply(
+            model, [Message("system", "# MHB judge: one criterion"), Message("user", "x")], 0
+        )
         is None
     )
 

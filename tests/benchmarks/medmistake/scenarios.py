@@ -73,7 +73,7 @@ class Models:
         if queue:
             reply = queue.pop(0)
             return Reply(reply if isinstance(reply, str) else json.dumps(reply), model=self.names[role])
-        text = simulate_replication.reply(self.names[role], request.messages, self.seed)
+        text = simulate_replication.SCRIPT.reply(self.names[role], request.messages, self.seed)
         assert text is not None, f"{role} does not answer {request.prompt}"
         return Reply(text, model=self.names[role])
 

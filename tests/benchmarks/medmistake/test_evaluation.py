@@ -2,7 +2,7 @@
 chose the scenarios are left out of rankings."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,6 @@ from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
 from generation.llm.simulator.script import chance
 from generation.llm.simulator.server import make_app, run_in_background
-from generation.llm.types import Message
 from generation.models import SampleVersion
 from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
@@ -40,16 +39,9 @@ __all__ = ["no_long_waits"]
 COUNT, SEED = 70, 3
 
 
-class ModelsUnderTest:
-    """The simulated models under test and their judge."""
-
-    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        return simulated.reply(model, messages, seed)
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
-    with run_in_background(make_app([ModelsUnderTest()], seed=SEED)) as address:
+    with run_in_background(make_app([simulated.SCRIPT], seed=SEED)) as address:
         yield address
 
 

@@ -88,7 +88,7 @@ def test_the_page_of_a_batch_names_the_check_that_stopped_a_draft(stopped: Draft
 def test_a_nearly_identical_text_is_stopped_with_its_likeness(tmp_path: Path, models: str, db: None) -> None:
     long = [{"role": "user", "content": f"{' '.join(f'It hurts on day {n}.' for n in range(60))} What is it?"}]
     near = [{"role": "user", "content": long[0]["content"].replace("on day 7.", "on the seventh.")}]
-    script = fixed_script(simulate.MhbModels())
+    script = fixed_script(simulate.SCRIPT)
     with simulator_with(script) as url:
         for name, prompt in (("one", long), ("two", near)):
             path = conversations_file(tmp_path / name, conversation(1, prompt=prompt))
@@ -105,7 +105,7 @@ def fixed_script(script: Any) -> Any:
     class Fixed:
         def reply(self, model: str, messages: Sequence[Any], seed: int) -> str | None:
             if "# MHB trap architect" not in messages[0].content:
-                return simulate.MhbModels().reply(model, messages, seed)
+                return simulate.SCRIPT.reply(model, messages, seed)
             source = json.loads(messages[1].content.partition("<<<SOURCE\n")[2].partition("\n")[0])
             [first, *_others] = source
             turns = [
@@ -283,11 +283,11 @@ def test_the_database_refuses_a_gate_that_contradicts_the_status(stopped: Draft)
 # ----------------------------------------------------------------------------- answerable questions
 
 
-class AnsweringChecker(simulate.MhbModels):
+class AnsweringChecker:
     """A checker that finds the answer to every question in the report of patient 1."""
 
     def reply(self, model: str, messages: Any, seed: int) -> str | None:
-        reply = super().reply(model, messages, seed)
+        reply = simulate.SCRIPT.reply(model, messages, seed)
         if "# MHB checker" in messages[0].content and "report of patient 1." in messages[1].content:
             return json.dumps({"answerable": True, "answer": "It was 5.", "where": "Blood cultures grew nothing."})
         return reply
