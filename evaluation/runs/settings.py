@@ -220,8 +220,3 @@ class RunSettings(LaunchSettings):
     def rule(self) -> str:
         """The rule by which votes become a verdict; '' if one judge decides once."""
         return self.panel if len(self.judges) > 1 or self.judgments > 1 else ""
-
-    @property
-    def judgments_a_criterion(self) -> int:
-        """The maximum number of judgments of a criterion."""
-        return len(self.judges) * self.judgments

@@ -74,10 +74,3 @@ def collapse_rows(rows: NDArray[Any], frequencies: NDArray[Any]) -> tuple[NDArra
     """The distinct rows, and the number of clusters with each; rows of frequency 0 left out."""
     patterns, index = np.unique(rows[frequencies > 0], axis=0, return_inverse=True)
     return patterns, np.bincount(index.ravel(), frequencies[frequencies > 0], len(patterns)).astype(np.int64)
-
-
-def ratio_of_totals(totals: NDArray[Any]) -> NDArray[Any]:
-    """The first column divided by the second; NaN where the second is 0."""
-    rates: NDArray[Any] = np.full(len(totals), np.nan)
-    np.divide(totals[:, 0], totals[:, 1], out=rates, where=totals[:, 1] > 0)
-    return rates

@@ -23,16 +23,6 @@ class VarianceComponents:
     judge: float | None
     clipped: tuple[str, ...] = ()
 
-    def variance_of_mean(self, samples: int, answers: int = 1, judgments: int = 1) -> float | None:
-        """The variance of a mean over n samples, k answers each, l judgments of each answer.
-
-        s/n + a/(n k) + j/(n k l) (Searle, Casella & McCulloch 1992, Variance Components). None
-        where a component that more repeats would reduce is not known separately.
-        """
-        if self.sample is None or (answers > 1 and self.answer is None) or (judgments > 1 and self.judge is None):
-            return None
-        return (self.sample + (self.answer or 0) / answers + (self.judge or 0) / (answers * judgments)) / samples
-
 
 def variance_components(
     samples: Sequence[Any] | NDArray[Any], answers: Sequence[Any] | NDArray[Any], values: ArrayLike

@@ -548,9 +548,8 @@ def test_rerun_repeats_panel_plan_and_repeats(db: None, tmp_path: Path) -> None:
     assert (again.panel, again.answers_each, again.judgments_each) == ("escalation", 2, 3)
     assert again.calls == run.calls
     added_model = endpoint(target.url, "m-2")
-    assert (
-        adding.check_model(again, added_model).judgments_a_criterion == 3 * 3
-    )  # an added model is judged in the same way
+    added = adding.check_model(again, added_model)
+    assert (len(added.judges), added.judgments) == (3, 3), "an added model is judged in the same way"
 
 
 def test_rerun_needs_a_budget_the_release_and_the_endpoints(folder: Path, run: Run, manage: Manage) -> None:

@@ -238,11 +238,3 @@ def test_components_that_cannot_be_estimated_are_none() -> None:
 def test_a_negative_component_is_clipped_and_reported() -> None:
     components = variance_components([1, 1, 2, 2], [1, 2, 1, 2], [0, 1, 0, 1])
     assert (components.sample, components.clipped) == (0, ("sample",))
-
-
-def test_the_variance_of_a_mean_shows_which_repeats_help() -> None:
-    parts = VarianceComponents(100, 0.08, 0.06, 0.02)
-    assert parts.variance_of_mean(100) == pytest.approx(0.0016)
-    assert parts.variance_of_mean(100, answers=2) == pytest.approx((0.08 + 0.03 + 0.01) / 100)
-    assert parts.variance_of_mean(100, judgments=2) == pytest.approx((0.08 + 0.06 + 0.01) / 100)
-    assert VarianceComponents(100, 0.08, 0.06, None).variance_of_mean(100, judgments=2) is None

@@ -1,12 +1,15 @@
 """Intervals of clustered rates: range, symmetry, and what is reported for too few samples."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from bench import coverage
-from evaluation.statistics.bootstrap import DRAWS, bootstrap_patterns, cluster_bootstrap, ratio_of_totals
+from evaluation.statistics.bootstrap import DRAWS, bootstrap_patterns, cluster_bootstrap
 from evaluation.statistics.bounds import outcome_bounds
 from evaluation.statistics.clusters import cluster_totals, intracluster_correlation, ratio, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
@@ -90,6 +93,13 @@ def test_impossible_totals_are_refused(hits: list[int], counted: list[int]) -> N
 
 
 # ---------------------------------------------------------------------------------------- bootstrap
+
+
+def ratio_of_totals(totals: NDArray[Any]) -> NDArray[Any]:
+    """The first column divided by the second; NaN where the second is 0."""
+    rates: NDArray[Any] = np.full(len(totals), np.nan)
+    np.divide(totals[:, 0], totals[:, 1], out=rates, where=totals[:, 1] > 0)
+    return rates
 
 
 def test_the_bootstrap_of_patterns_equals_that_of_rows_and_is_reproducible() -> None:
