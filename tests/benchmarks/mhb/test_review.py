@@ -51,6 +51,7 @@ def test_a_dialogue_shows_source_and_altered_text_the_bait_and_the_traps():
 def test_the_words_that_carry_a_trap_are_shown_with_its_place():
     reply = dialogue_reply(traps=[{**TRAPS[0], "words": "Cephalorin does help many people"}])
     *_others, traps = review.case(generate_sample(dialogue_draft(), reply), "mhb-dialogue-000001", 1).blocks
+    assert isinstance(traps, Table)
     assert traps.rows[0][2] == "turns 1, 2 and 5: “Cephalorin does help many people”"
 
 
