@@ -1,320 +1,105 @@
-"""Simulates physicians' browsers: reads a plan as JSON from stdin, prints times as JSON.
+"""Physicians beside batches, a run and an import: `python -m bench.load [--minutes N] [--json]`.
 
-Each client keeps its connection open, has a session cookie, and sends the next request once it has
-read the whole response to the previous one (a closed loop). Any unexpected response ends the run,
-because failures are not figures.
-
-    day            `cycles` cases for each session: next, reveal, two drafts, submit
-    rush           all sessions press Next at the same moment, in `rounds` rounds
-    one-too-many   submissions that must be refused, in `rounds` rounds
+The production shape on one machine: nginx left out, gunicorn, Celery, Redis, PostgreSQL, simulated
+models. 60 physicians work through cases with some seconds before each step, first alone, then while
+two batches and a run are at work and an import arrives. Any unexpected response ends the bench.
 """
 
-import http.client
+import argparse
 import json
-import re
-import sys
+import tempfile
 import threading
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
 
-CSRF = "c" * 32  # double submit: cookie and header only need to be equal
-TIMEOUT = 60.0  # seconds
+from bench import servers, sites
+from bench.core import Result, as_json, at_most, percentile, table, without_goal
+from bench.engine import ROOT, Lanes, stub
+from bench.workers import LATENCY, STARTS_WITHIN, import_delay
+from mhb_site.server import children
 
-_TOKEN = re.compile(rb'name="token" value="([0-9a-f-]{36})"')
-_REVISION = re.compile(rb'name="revision"\s+value="(\d+)"')
-_ASSIGNMENT = re.compile(rb'id="answers" method="post"\s+action="/review/assignments/([0-9a-f]{32})/(reveal|submit)/"')
-
-
-class Unexpected(Exception):
-    """A response other than the expected one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """The parts of a case's page that the load needs."""
-
-    assignment: str
-    token: str
-    revision: str
-    first_look_pending: bool  # the first look is not yet finished
-    confirming: bool  # the page offers to keep the reviewer's own answer
+CASES = 20_000
+PAUSE = 8.0  # seconds before a step, at most; physicians read for minutes
+RECORDS = 2_000  # of each batch
+SAMPLES = 20_000  # of the run
+IN_FLIGHT = 50
+MODELS = ("sim-generator", "sim-judge")
+TURN = "Case {number}: I am {age} and take {dose} mg of metformin. Is it safe with a contrast scan next week?"
 
 
-@dataclass(slots=True)
-class Browser:
-    """One signed-in client."""
-
-    host: str
-    port: int
-    session: str
-    answers: Mapping[str, str]
-    times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    _connection: http.client.HTTPConnection | None = None
-
-    def ask(
-        self, method: str, path: str, fields: Mapping[str, str] | None = None, *, htmx: bool = False
-    ) -> tuple[int, str, bytes]:
-        """Send a request; returns (status, redirect path, body).
-
-        Reopens a connection that the server closed.
-        """
-        headers = {"Cookie": f"sessionid={self.session}; csrftoken={CSRF}", "X-CSRFToken": CSRF}
-        if htmx:
-            headers["HX-Request"] = "true"
-        body = None
-        if fields is not None:
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
-            body = urlencode(fields).encode()
-        for is_kept_open in (True, False):
-            if self._connection is None:
-                self._connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT)
-                is_kept_open = False
-            try:
-                self._connection.request(method, path, body, headers)
-                response = self._connection.getresponse()
-                return response.status, urlsplit(response.headers.get("Location", "")).path, response.read()
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                self._connection.close()
-                self._connection = None
-                if not is_kept_open:
-                    raise
-        raise AssertionError("unreachable")
-
-    @contextmanager
-    def timed(self, action: str) -> Iterator[None]:
-        """Record the milliseconds that the block takes under `action`."""
-        started = time.perf_counter()
-        yield
-        self.times[action].append((time.perf_counter() - started) * 1000)
-
-    def post(self, path: str, fields: Mapping[str, str], *expected: int, htmx: bool = False) -> tuple[int, str, bytes]:
-        """POST a form. Raises Unexpected unless the status is one of `expected`."""
-        status, location, body = self.ask("POST", path, fields, htmx=htmx)
-        if status not in expected:
-            raise Unexpected(f"{path} answered {status}, not {' or '.join(map(str, expected))}: {body[:300]!r}")
-        return status, location, body
-
-    def page(self, path: str) -> Page:
-        """Load the page of a case."""
-        status, _, body = self.ask("GET", path)
-        return self.read(path, status, body)
-
-    def read(self, path: str, status: int, body: bytes) -> Page:
-        """Parse the page of a case."""
-        token, revision, form = _TOKEN.search(body), _REVISION.search(body), _ASSIGNMENT.search(body)
-        if status != 200 or token is None or revision is None or form is None:
-            raise Unexpected(f"{path} answered {status} without a case: {body[:300]!r}")
-        return Page(
-            assignment=form[1].decode(),
-            token=token[1].decode(),
-            revision=revision[1].decode(),
-            first_look_pending=form[2] == b"reveal",
-            confirming=b'name="keep"' in body,
-        )
-
-    def next(self) -> Page:
-        """Press Next and read the page of the case; without a redirect, like the site's script."""
-        with self.timed("next"):
-            status, _, body = self.post("/review/next/?here", {}, 200)
-            return self.read("/review/next/", status, body)
-
-    def reveal(self, page: Page) -> Page:
-        """Finish the first look, if it is pending, and read the page again."""
-        if not page.first_look_pending:
-            return page
-        with self.timed("reveal"):
-            path = f"{_assignment_url(page, 'reveal')}?here"
-            status, _, body = self.post(path, self.fields(page), 200)
-            return self.read(path, status, body)
-
-    def draft(self, page: Page, revision: str) -> str:
-        """Save a draft like the page's autosave; returns its revision."""
-        with self.timed("draft"):
-            _, _, body = self.post(
-                _assignment_url(page, "draft"), {**self.fields(page), "revision": revision}, 200, htmx=True
-            )
-        match = _REVISION.search(body)
-        if match is None:
-            raise Unexpected(f"the answer to a draft names no revision: {body[:300]!r}")
-        return match[1].decode()
-
-    def fields(self, page: Page) -> dict[str, str]:
-        """The form fields as the browser posts them."""
-        return {**self.answers, "token": page.token, "revision": page.revision}
-
-    def work(self) -> None:
-        """Complete one case, from Next to this person's last submit."""
-        page = self.reveal(self.next())
-        revision = self.draft(page, page.revision)
-        self.draft(page, revision)
-        while True:
-            extra = {"keep": "1"} if page.confirming else {}
-            with self.timed("submit"):
-                _, location, _ = self.post(
-                    _assignment_url(page, "submit"), {**self.fields(page), **extra, "stop": "1"}, 302
-                )
-            if location != f"/review/assignments/{page.assignment}/":
-                return
-            page = self.page(location)
+def conversations(path: Path) -> Path:
+    """Made-up HealthBench rows for a batch."""
+    rows = [
+        {
+            "prompt_id": f"{path.stem}-{number}",
+            "prompt": [
+                {"role": "user", "content": TURN.format(number=number, age=20 + number % 70, dose=500 + number)}
+            ],
+            "rubrics": [{"criterion": "Says when to pause metformin.", "points": 5, "tags": []}],
+            "example_tags": [],
+        }
+        for number in range(RECORDS)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
 
 
-def _assignment_url(page: Page, action: str) -> str:
-    return f"/review/assignments/{page.assignment}/{action}/"
+def launch_batches(environment: dict[str, str], folder: Path, models: str) -> None:
+    for name in MODELS:
+        options = ("--url", models, "--model", name, "--concurrency", str(IN_FLIGHT))
+        sites.manage(environment, "add_endpoint", name, *options)
+    for name in ("first", "second"):
+        path = str(conversations(folder / f"{name}.jsonl"))
+        sites.manage(environment, "import_source", "--format", "healthbench", "--name", name, path)
+        roles = ("--generator", "sim-generator", "--role", "examiner=sim-judge")
+        sites.manage(environment, "generate", "--benchmark", "mhb", "--source", name, *roles, "--yes")
 
 
-def day(browsers: Sequence[Browser], cycles: int) -> dict[str, Any]:
-    """All browsers work at the same time. Returns {"times": {action: [milliseconds]}}."""
-
-    def work(browser: Browser) -> None:
-        for _ in range(cycles):
-            browser.work()
-
-    _run_in_threads([lambda browser=browser: work(browser) for browser in browsers])  # type: ignore[misc]
-    return {"times": _merged_times(browsers)}
-
-
-def rush(browsers: Sequence[Browser], rounds: int, database: str) -> dict[str, Any]:
-    """All press Next at the same moment, repeatedly; claimed cases leave the queue in between.
-
-    Returns {"duplicates": responses with an assignment that somebody else got in the same round,
-    "nothing": responses without one although cases are available, "times"}.
-    """
-    start, end = threading.Barrier(len(browsers) + 1), threading.Barrier(len(browsers) + 1)
-    locations = [""] * len(browsers)
-
-    def press(number: int) -> None:
-        browser = browsers[number]
-        for _ in range(rounds):
-            start.wait()
-            try:
-                with browser.timed("rush"):
-                    _, locations[number], _ = browser.post("/review/next/", {}, 302)
-            except BaseException:
-                end.abort()
-                raise
-            end.wait()
-
-    duplicates = nothing = 0
-
-    def count() -> None:
-        nonlocal duplicates, nothing
-        for _ in range(rounds):
-            start.wait()
-            end.wait()
-            cases = [location for location in locations if location.startswith("/review/assignments/")]
-            nothing += len(locations) - len(cases)
-            duplicates += len(cases) - len(set(cases))
-            complete_held_assignments(database)
-
-    _run_in_threads([count, *(lambda number=number: press(number) for number in range(len(browsers)))])
-    return {"duplicates": duplicates, "nothing": nothing, "times": _merged_times(browsers)}
-
-
-def complete_held_assignments(database: str) -> None:
-    """Take held assignments out of the queue, a hundred times as fast as submitting them."""
-    _execute(database, "UPDATE review_assignment SET hold = 'done' WHERE hold = 'held'")
-
-
-def case_of(database: str, page: Page) -> int:
-    """The primary key of a case, which admin pages need and a physician's page does not show."""
-    token = page.token if database.startswith("postgresql://") else page.token.replace("-", "")
-    [[case]] = _execute(database, f"SELECT case_id FROM review_assignment WHERE token = '{token}'")
-    return int(case)
-
-
-def _execute(database: str, statement: str) -> list[Any]:
-    """Execute a statement; returns its rows, if any."""
-    if database.startswith("postgresql://"):
-        import psycopg
-
-        with psycopg.connect(database) as postgres:
-            cursor = postgres.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
-    import sqlite3
-
-    with closing(sqlite3.connect(database, timeout=TIMEOUT)) as sqlite, sqlite:
-        return sqlite.execute(statement).fetchall()
-
-
-def one_too_many(browsers: Sequence[Browser], rounds: int, admin: Browser, database: str) -> dict[str, Any]:
-    """Submissions that must not count.
-
-    Returns {"sent": their number, "refused": those answered with 409}.
-
-    In each round one case is submitted from two windows at once, of which one is too many, and then
-    once more; another case is submitted after an admin has reassigned it.
-    """
-    ana, second_window, bo = browsers[:3]
-    # The second window of the same person.
-    second_window = Browser(ana.host, ana.port, ana.session, ana.answers)
-    sent = refused = 0
-    for _ in range(rounds):
-        page = ana.reveal(ana.next())
-        fields = {**ana.fields(page), "stop": "1"}
-        statuses: list[int] = []
-
-        def submit(browser: Browser, path: str = _assignment_url(page, "submit"), fields: Mapping[str, str] = fields,
-                   statuses: list[int] = statuses) -> None:  # fmt: skip
-            statuses.append(browser.post(path, fields, 302, 409)[0])
-
-        _run_in_threads([lambda: submit(ana), lambda: submit(second_window)])
-        submit(ana)
-        sent, refused = sent + 2, refused + statuses.count(409)
-        page = bo.reveal(bo.next())
-        reassign = f"/review/cases/{case_of(database, page)}/reassign/"
-        if 302 not in [admin.post(reassign, {"role": role}, 302, 404, 409)[0] for role in ("primary", "secondary")]:
-            raise Unexpected(f"{reassign} takes the case from nobody")
-        status, _, _ = bo.post(_assignment_url(page, "submit"), {**bo.fields(page), "stop": "1"}, 302, 409)
-        sent, refused = sent + 1, refused + (status == 409)
-    return {"sent": sent, "refused": refused}
-
-
-def _merged_times(browsers: Sequence[Browser]) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = defaultdict(list)
-    for browser in browsers:
-        for action, milliseconds in browser.times.items():
-            times[action] += milliseconds
-    return times
-
-
-def _run_in_threads(functions: Sequence[Callable[[], None]]) -> None:
-    """Run functions at the same time, each in a thread; then raise the first failure, if any."""
-    failures: list[BaseException] = []
-
-    def run(function: Callable[[], None]) -> None:
+def measure(minutes: float) -> Iterator[Result]:
+    with (
+        tempfile.TemporaryDirectory(prefix="mhb-bench-") as home,
+        sites.postgres_sites(Path(home), [CASES]) as [site],
+        servers.redis() as redis,
+        stub(LATENCY) as to,
+    ):
+        environment, folder = {**site.environment, "MHB_REDIS_URL": redis}, Path(home)
+        lanes, models = Lanes(environment), servers.free_port()
+        lanes.call("seed", SAMPLES)
+        family = children.Children(cwd=str(ROOT), environment=environment)
         try:
-            function()
-        except BaseException as failure:
-            failures.append(failure)
+            family.start("models", children.django("simulate_llm", "--port", str(models)))
+            children.wait_for_port(sites.HOST, models)
+            family.start("lanes", children.worker("mhb-lanes"))
+            family.start("tasks", children.worker("mhb"))
+            family.start("sweeper", children.django("sweep", "--forever"))
+            quiet = site.load("shift", sites.PEOPLE, seconds=60 * minutes / 4, pause=PAUSE)["times"]
+            launch_batches(environment, folder, f"http://{sites.HOST}:{models}/v1")
+            lanes.call("launch", to.url, SAMPLES, IN_FLIGHT)
+            delays: list[float] = []
+            importing = threading.Thread(target=lambda: delays.append(import_delay(lanes, site.database, folder, 0)))
+            importing.start()
+            busy = site.load("shift", sites.PEOPLE, seconds=60 * minutes, pause=PAUSE)["times"]
+            importing.join()
+            answered = to.stats()["answered"]
+        finally:
+            family.stop()
+    for action, times in sorted(busy.items()):
+        before, during = percentile(quiet[action], 0.95), percentile(times, 0.95)
+        yield without_goal(f"{action}: p95 alone", before, "ms")
+        yield at_most(f"{action}: p95 beside the work", during / before, "of alone", 2.0)
+    yield without_goal("steps beside the work", sum(map(len, busy.values())), "")
+    yield without_goal("calls of the run meanwhile", answered, "")
+    yield at_most("an import beside it ends after", max(delays), "s", STARTS_WITHIN)
 
-    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
-
-def main() -> None:
-    plan = json.load(sys.stdin)
-    browsers = [Browser(plan["host"], plan["port"], session, plan["answers"]) for session in plan["sessions"]]
-    match plan["what"]:
-        case "day":
-            result = day(browsers, plan["cycles"])
-        case "rush":
-            result = rush(browsers, plan["rounds"], plan["database"])
-        case "one-too-many":
-            admin = Browser(plan["host"], plan["port"], plan["admin"], {})
-            result = one_too_many(browsers, plan["rounds"], admin, plan["database"])
-        case other:
-            raise SystemExit(f"no such load: {other}")
-    json.dump(result, sys.stdout)
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of work beside the batches")
+    parser.add_argument("--json", action="store_true")
+    options: Any = parser.parse_args(arguments)
+    results = list(measure(options.minutes))
+    print(as_json(results) if options.json else table(results))
 
 
 if __name__ == "__main__":

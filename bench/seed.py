@@ -2,7 +2,7 @@
 
 A few hundred different cases are opened as the site does it. The others are copies of their rows
 made by the database, each with its own lineage, first assignment and event in the hash chain.
-Prints the sessions and answers for `bench.load` as JSON.
+Prints the sessions and answers for `bench.browsers` as JSON.
 """
 
 import json

@@ -31,10 +31,10 @@ class Site:
     environment: dict[str, str] = field(default_factory=dict)
 
     def load(self, what: str, users: int, **plan: object) -> dict[str, Any]:
-        """Run a plan of `bench.load` with the first `users` physicians, in a separate process."""
+        """Run a plan of `bench.browsers` with the first `users` physicians, in another process."""
         sessions = self.seeded["sessions"][:users]
         parameters = {**self.seeded, "host": HOST, "port": self.port, "database": self.database, "what": what, **plan}
-        return dict(run_module(["-m", "bench.load"], {}, json.dumps({**parameters, "sessions": sessions})))
+        return dict(run_module(["-m", "bench.browsers"], {}, json.dumps({**parameters, "sessions": sessions})))
 
     def statements(self) -> dict[str, list[int]]:
         """Number of SQL statements of each action on a case, counted in a separate process."""

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 import django
 
-from bench.load import Browser
+from bench.browsers import Browser
 
 
 class CountingBrowser(Browser):

@@ -57,7 +57,7 @@ def test_each_role_has_its_own_rail():
     assert rail_labels(person("researcher")) == ["Releases", "Runs", "Prompts", "API"]
     assert rail_labels(person("admin")) == [
         *("Overview", "Sources", "Batches", "Cases", "Review forms", "Physicians", "Audit", "Agreement"),
-        *("Releases", "Runs", "Endpoints", "Prompts", "Playground", "API"),
+        *("Releases", "Runs", "Endpoints", "Prompts", "Playground", "API", "System"),
     ]
     assert rail_labels(None) == []
 

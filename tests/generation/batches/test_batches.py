@@ -427,7 +427,7 @@ def test_the_sweeper_finds_batches_that_no_lane_works_on(source: Source, models:
     create_lane(stale)
     clock.advance(minutes=2)
     create_lane(busy)
-    assert sweep(BATCHES) == [stale.pk, idle.pk]
+    assert sweep(BATCHES) == [idle.pk, stale.pk]
     batches_services.work_on_batch(idle.pk)
     assert sweep(BATCHES) == [stale.pk]
 
