@@ -128,7 +128,7 @@ def prepare(asked: Asked) -> Prepared:
 
 def try_out(prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None) -> TriedReply:
     """Send a prepared request once: priced and in the ledger, in no result. Raises NotCallable."""
-    if not endpoint.url:
+    if not endpoint.is_usable:
         raise NotCallable(endpoint.name)
     subject = f"playground:{actor.pk if actor else 0}"
     sent = send_once(endpoint, prepared.request, prepared.shape, subject=subject, seconds=SECONDS)

@@ -19,7 +19,7 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
     """The settings of a run of this model alone, for an estimate. Raises what `add_model` does."""
     if run.origin == Run.Origin.IMPORTED:
         raise errors.ImportedRun
-    if not endpoint.url or endpoint.disabled:
+    if not endpoint.is_usable:
         raise NotCallable(endpoint.name)
     if run.tested.filter(endpoint=endpoint).exists():
         raise errors.ModelAlreadyTested(endpoint.name)

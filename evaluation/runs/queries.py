@@ -97,7 +97,7 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
     judge, variants = settings.judge, settings.datasets
     if not settings.endpoints:
         raise errors.NoEndpoints
-    if not_callable := [endpoint.name for endpoint in settings.asked if not endpoint.url or endpoint.disabled]:
+    if not_callable := [endpoint.name for endpoint in settings.asked if not endpoint.is_usable]:
         raise NotCallable(", ".join(not_callable))
     protocol = registry.protocol(settings.release.benchmark)
     if protocol.judge is None and (settings.judges or settings.judgments > 1):

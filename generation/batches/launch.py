@@ -208,7 +208,8 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
     Raises NothingToDo, WrongDraw, NotCallable.
     """
     recipe = registry.recipe(settings.benchmark)
-    if not_callable := [each.name for each in (*settings.roles.values(), *settings.further_endpoints) if not each.url]:
+    asked = (*settings.roles.values(), *settings.further_endpoints)
+    if not_callable := [each.name for each in asked if not each.is_usable]:
         raise errors.NotCallable(", ".join(not_callable))
     if settings.limit is not None and settings.limit < 1:
         raise errors.NothingToDo

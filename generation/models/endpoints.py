@@ -70,6 +70,11 @@ class Endpoint(models.Model):
 
     objects = EndpointQuerySet.as_manager()
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether new work may call it, as in `EndpointQuerySet.usable`."""
+        return bool(self.url) and not self.disabled
+
     class OutputFormat(models.TextChoices):
         JSON_SCHEMA = "json_schema", _("JSON schema")
         JSON_OBJECT = "json_object", _("JSON object")

@@ -72,8 +72,10 @@ def test_unknown_benchmarks_unbound_roles_and_empty_batches_are_refused(source: 
     with pytest.raises(errors.RolesUnbound, match="generator"):
         launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"judge": generator}))
     theirs = Endpoint.objects.create(name="theirs", model="theirs", url="")
-    with pytest.raises(errors.NotCallable, match="theirs"):
-        launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": theirs}))
+    disabled = endpoint(models, "disabled", name="off", disabled=True)
+    for unusable in (theirs, disabled):
+        with pytest.raises(errors.NotCallable, match=unusable.name):
+            launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": unusable}))
     for limit in (0, -1):
         with pytest.raises(errors.NothingToDo):
             launch_batch(source, generator, limit)
