@@ -43,6 +43,8 @@ def admit(
         if user is None:
             return _new_account(person, person.role or default)
         if known is None:
+            if decides and person.role is None and default is None:
+                return None  # none of its groups has access here: the account is not the provider's to close
             # A password would be a way in that no group closes.
             user.set_unusable_password()
             user.save(update_fields=["password"])

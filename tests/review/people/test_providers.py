@@ -42,6 +42,9 @@ def test_linking_an_account_ends_its_password_and_tokens() -> None:
     AuthToken.objects.create(nia)
     with pytest.raises(ProviderRefused):  # the address is another account's
         sign_in(UserRole.PHYSICIAN)
+    assert sign_in(None, link=True) is None  # no group has access: nothing is linked, nothing ends
+    nia.refresh_from_db()
+    assert (nia.is_active, nia.check_password(PASSWORD), AuthToken.objects.count()) == (True, True, 1)
     assert sign_in(UserRole.RESEARCHER, link=True) == nia
     nia.refresh_from_db()
     assert (nia.role, nia.check_password(PASSWORD), AuthToken.objects.count()) == ("researcher", False, 0)
