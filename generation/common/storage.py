@@ -5,8 +5,9 @@ import os
 import shutil
 import socket
 import uuid
+from functools import cache
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from django.conf import settings
 from django.core.files import File
@@ -43,9 +44,15 @@ def store(kind: str) -> Storage:
     """The store of uploads or images."""
     if not settings.MHB_S3:
         return Folder(location=settings.MEDIA_ROOT if kind == UPLOADS else settings.MHB_IMAGES)
+    return _bucket(kind, tuple(sorted(settings.MHB_S3.items())))
+
+
+@cache
+def _bucket(kind: str, options: tuple[tuple[str, Any], ...]) -> Storage:
+    """The folder of a bucket; kept, as each new one reads descriptions and connects anew."""
     from storages.backends.s3 import S3Storage  # takes a second, and most sites need none
 
-    return cast(Storage, S3Storage(**settings.MHB_S3, location=kind, file_overwrite=True, default_acl=None))
+    return cast(Storage, S3Storage(**dict(options), location=kind, file_overwrite=True, default_acl=None))
 
 
 def _upload_name(path: Path) -> str:

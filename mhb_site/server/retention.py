@@ -1,4 +1,4 @@
-"""What is forgotten, and when: sign-ins, ended sessions, texts of the ledger."""
+"""What is forgotten, and when: sign-ins, ended sessions, ledger texts, uploads left behind."""
 
 import time
 from datetime import datetime, timedelta
@@ -10,10 +10,14 @@ from django.contrib.sessions.models import Session
 from django.db.models import Q
 from django.utils import timezone
 
-from generation.models import Call
+from evaluation.models import ResultsImport
+from generation.common.storage import UPLOADS, store
+from generation.jobs.kinds import OPEN
+from generation.models import Call, Import
 from generation.models.jobs import Job
 
 DAY = 24 * 3600.0
+ORPHAN_AGE = timedelta(days=1)  # until then, somebody may still choose the columns of an upload
 CHUNK = 500  # calls in one statement
 ENDED = (Job.Status.FINISHED, Job.Status.CANCELLED)
 
@@ -35,6 +39,7 @@ def forget() -> dict[str, int]:
         "sign_ins": _sign_ins(now, settings.MHB_KEEP_SIGN_INS_DAYS),
         "sessions": _sessions(now),
         "call_texts": _call_texts(now, settings.MHB_KEEP_CALL_TEXTS_DAYS),
+        "uploads": _shared_uploads(now),
     }
 
 
@@ -65,4 +70,19 @@ def _call_texts(now: datetime, days: int) -> int:
     count = 0
     while chunk := list(full.order_by("pk").values_list("pk", flat=True)[:CHUNK]):
         count += Call.objects.filter(pk__in=chunk).update(sent={}, text="", reasoning="", detail="", identity="")
+    return count
+
+
+def _shared_uploads(now: datetime) -> int:
+    """Those in S3 that no import waits for; in a folder, every sweep finds them."""
+    if not settings.MHB_S3:
+        return 0
+    shared, count = store(UPLOADS), 0
+    needed = {row.file.name for row in Import.objects.filter(status__in=OPEN)}
+    needed |= {row.file.name for row in ResultsImport.objects.filter(status__in=OPEN)}
+    for prefix in ("", f"{ResultsImport.FOLDER}/"):
+        for name in shared.listdir(prefix)[1]:
+            if name not in needed and shared.get_modified_time(prefix + name) < now - ORPHAN_AGE:
+                shared.delete(prefix + name)
+                count += 1
     return count

@@ -3,11 +3,13 @@
 import json
 import logging
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from django.core.files.base import ContentFile
 from django.core.files.uploadedfile import SimpleUploadedFile
 from moto.server import ThreadedMotoServer
 
@@ -17,6 +19,7 @@ from generation.sources import services, uploads
 from generation.sources.importers.table_mapping import TableMapping
 from generation.sources.own_tables import OwnTable
 from mhb_site.backup import services as backup
+from mhb_site.server import retention
 from review.rules.permissions import UserRole
 from tests.generation.images.drawing import picture
 from tests.review.factories import account
@@ -95,10 +98,26 @@ def test_a_folder_that_is_not_shared_is_named(settings: Any, tmp_path: Path) -> 
 
 @pytest.mark.plain
 def test_the_last_backup_is_known_to_every_host(bucket: str, settings: Any, tmp_path: Path) -> None:
-    from django.core.files.base import ContentFile
-
     assert backup.last_backup() is None
     store(IMAGES).save(backup._LAST, ContentFile(json.dumps({"at": "2026-03-01T12:00:00+00:00"}).encode()))
     on_host(settings, tmp_path / "another")
     assert str(backup.last_backup()) == "2026-03-01 12:00:00+00:00"
     assert list(backup._names(store(IMAGES))) == [backup._LAST]
+
+
+@pytest.mark.django_db
+def test_an_upload_that_nobody_imports_is_forgotten(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    uploads.keep(SimpleUploadedFile("notes.csv", b"id,text\n1,Fever for two days.\n"))
+    store(UPLOADS).save("results/lost", ContentFile(b"{}"))
+    assert retention.forget()["uploads"] == 0
+    monkeypatch.setattr(retention, "ORPHAN_AGE", timedelta(0))
+    mapping = TableMapping.model_validate({"columns": {"id": ["id"], "text": ["text"]}})
+    run = uploads.start_import(
+        SimpleUploadedFile("used.csv", b"id,text\n1,Cough.\n"),
+        format_name="table",
+        name="used",
+        table=OwnTable(mapping),
+        actor=account("admin", UserRole.ADMIN),
+    )
+    assert retention.forget()["uploads"] == 2
+    assert (store(UPLOADS).listdir("")[1], store(UPLOADS).listdir("results")[1]) == ([run.file.name], [])
