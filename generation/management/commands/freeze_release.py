@@ -36,7 +36,7 @@ def read_card(path: Path) -> dict[str, str]:
             content = json.loads(file.read(LARGEST_CARD))
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}.") from error
-    except ValueError as error:  # not UTF-8, no JSON, or cut off at the limit
+    except (ValueError, RecursionError) as error:  # not UTF-8, no JSON, too deep, or cut off at the limit
         raise CommandError(f"{path}: it must be a JSON object of texts, at most {LARGEST_CARD} bytes.") from error
     if not isinstance(content, dict):
         raise CommandError(f"{path}: it must be a JSON object of texts.")
