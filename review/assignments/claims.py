@@ -302,11 +302,16 @@ def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assign
         if other.phase == Phase.DISCUSS:
             for review in visibility.counted_reviews().filter(assignment=other, phase=Phase.DISCUSS):
                 _retract(review, actor)
-            other.phase, other.hold, other.lease_until = Phase.COMMIT, Hold.WAITING, None
-            other.new_token()
-            other.save(update_fields=["phase", "hold", "lease_until", "token"])
+            await_other_vote(other)
     record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser.pk, given_to=None, reason=reason)
     return assignment
+
+
+def await_other_vote(adjudicator: Assignment) -> None:
+    """Take an adjudicator back to their first vote, which stands: the other one's is gone."""
+    adjudicator.phase, adjudicator.hold, adjudicator.lease_until = Phase.COMMIT, Hold.WAITING, None
+    adjudicator.new_token()
+    adjudicator.save(update_fields=["phase", "hold", "lease_until", "token"])
 
 
 def _retract(review: Review, actor: User) -> None:

@@ -9,6 +9,7 @@ from django.utils import timezone
 from review import errors
 from review.access import visibility
 from review.assignments import review_drafts
+from review.assignments.claims import await_other_vote
 from review.audit.trail import record, record_submitted, recording_events
 from review.cases.services import follow_reviews, lease, load_progress, lock_open_case
 from review.models import Assignment, Case, Declined, Event, Retraction, Review, Rewording, User
@@ -134,8 +135,10 @@ def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> None:
         raise errors.NotUndoable
     own, now = _retract(case, own_reviews)
     own.phase, own.hold, own.physician, own.token, own.lease_until = Phase.COMMIT, Hold.OPEN, None, None, None
-    own.reason = ""
-    own.save(update_fields=["phase", "hold", "physician", "token", "lease_until", "reason"])
+    own.reason, own.reserved_for = "", None
+    own.save(update_fields=["phase", "hold", "physician", "token", "lease_until", "reason", "reserved_for"])
+    for other in Assignment.objects.filter(case=case, phase=Phase.DISCUSS).exclude(pk=own.pk):
+        await_other_vote(other)
     for review in own_reviews:
         record(case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
     keys = [review.pk for review in own_reviews]

@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 
-from review.assignments import retraction
+from review.assignments import claims, retraction
 from review.audit import cases as audit_cases
 from review.cases.care import MIN_HASTY, MIN_SECONDS, careless_physicians, fastest
 from review.models import Assignment, Case, Event, Review, User
 from tests.api.conftest import Api, api
 from tests.conftest import Clock
-from tests.review.factories import approval, case_in_secondary, claim, claim_and_submit, open_case, submit
+from tests.review.factories import approval, case_in_secondary, claim, claim_and_submit, open_case, rejection, submit
 from tests.review.pages import Browse
 
 pytestmark = pytest.mark.django_db
@@ -92,3 +92,30 @@ def test_what_others_have_built_on_and_what_has_closed_stays(ana: User, bo: User
     result = retraction.set_aside(ana.pk, actor=adela, reason=REASON)
     assert (result.cases, result.built_on, result.closed) == (0, 1, 1)
     assert built_on.reviews.filter(retraction__isnull=True).count() == 1
+
+
+def test_a_case_reserved_for_the_physician_is_offered_to_others(ana: User, bo: User, adela: User) -> None:
+    case = open_case()
+    claims.reserve(case.pk, to=ana, actor=adela)
+    claim_and_submit(ana, approval())
+    assert retraction.set_aside(ana.pk, actor=adela, reason=REASON).cases == 1
+    assert claim(bo).case_id == case.pk
+
+
+def test_the_other_adjudicator_waits_for_the_one_who_votes_instead(
+    ana: User, bo: User, chen: User, dina: User, emil: User, adela: User
+) -> None:
+    case = case_in_secondary(ana)
+    claim_and_submit(bo, rejection(), rejection())
+    claim_and_submit(chen, approval())
+    claim_and_submit(dina, rejection())
+    discussing = Assignment.objects.get(case=case, physician=chen)
+    assert discussing.phase == "discuss"
+    assert retraction.set_aside(dina.pk, actor=adela, reason=REASON).cases == 1
+    discussing.refresh_from_db()
+    assert (discussing.phase, discussing.hold) == ("commit", "waiting")
+    claim_and_submit(emil, rejection())
+    discussing.refresh_from_db()
+    assert (discussing.phase, discussing.hold) == ("discuss", "held")
+    claim_and_submit(chen, approval())
+    assert list(audit_cases.mismatches()) == []
