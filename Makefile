@@ -42,7 +42,7 @@ lint: setup-dev  ## style, types and imports, as `make test` checks them
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/lint-imports --no-cache
-	.venv/bin/mypy mhb_site evaluation generation review tests bench
+	.venv/bin/mypy mhb_site evaluation generation review tests bench client
 
 fmt: setup-dev  ## put the style of the code right
 	.venv/bin/ruff check --fix .

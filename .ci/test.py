@@ -25,7 +25,7 @@ from tests import databases  # noqa: E402
 CHECKS: dict[str, tuple[str, ...]] = {
     # CI never reads the cache, and writing it takes a quarter of the time.
     "types": (
-        *(str(BIN / "mypy"), "mhb_site", "evaluation", "generation", "review", "tests", "bench"),
+        *(str(BIN / "mypy"), "mhb_site", "evaluation", "generation", "review", "tests", "bench", "client"),
         *(("--no-incremental",) if ci() else ()),
     ),
     "lint": (str(BIN / "ruff"), "check", "."),
