@@ -18,6 +18,7 @@ _TAILS = (
 _PARTS = tuple(part.split("|") for part in (_SUBJECTS, _VERBS, _OBJECTS, _TAILS))
 
 RUBRICS = ("R1", "R2", "R3")
+TRAPS = (("A1", "invented entity"), ("C2", "wrong dose"))
 
 
 def sample(number: int) -> NewSample:
@@ -46,7 +47,7 @@ def sample(number: int) -> NewSample:
             "false": _text(chance, 18),
             "why": _text(chance, 30),
         }
-        for code, name in (("A1", "invented entity"), ("C2", "wrong dose"))
+        for code, name in TRAPS
     ]
     return NewSample(
         task="dialogue",
@@ -102,16 +103,22 @@ def answers() -> dict[str, Any]:
     fields = {
         "question.naturalness": "3",
         "question.noticed": "no",
-        "question.factual": "met",
         "question.coherence": "met",
         "question.alignment": "met",
-        "citation.1.kind": "guideline",
-        "citation.1.reference": "Invented guideline",
-        "citation.1.section": "2.1",
-        "citation.1.passage": "There is no such drug.",
-        "citation.1.read_on": "2020-01-15",
         "verdict": "approve",
     }
+    for number, (trap, _name) in enumerate(TRAPS, 1):
+        citation = {
+            "trap": trap,
+            "level": "guideline",
+            "kind": "guideline",
+            "reference": "Invented guideline",
+            "section": f"2.{number}",
+            "passage": "There is no such drug.",
+            "read_on": "2020-01-15",
+        }
+        fields |= {f"citation.{number}.{name}": value for name, value in citation.items()}
+        fields[f"question.factual:{trap}"] = "met"
     for key in RUBRICS:
         fields |= {f"rubric.{key}": "adequate", f"rubric.{key}.severity": "mild"}
     return fields
