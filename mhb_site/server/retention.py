@@ -1,5 +1,6 @@
 """What is forgotten, and when: sign-ins, ended sessions, ledger texts, uploads left behind."""
 
+import logging
 import time
 from datetime import datetime, timedelta
 
@@ -7,6 +8,7 @@ from allauth.usersessions.models import UserSession
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django.conf import settings
 from django.contrib.sessions.models import Session
+from django.core.files.storage import Storage
 from django.db.models import Q
 from django.utils import timezone
 
@@ -16,6 +18,7 @@ from generation.jobs.kinds import OPEN
 from generation.models import Call, Import
 from generation.models.jobs import Job
 
+log = logging.getLogger(__name__)
 DAY = 24 * 3600.0
 ORPHAN_AGE = timedelta(days=1)  # until then, somebody may still choose the columns of an upload
 CHUNK = 500  # calls in one statement
@@ -77,7 +80,17 @@ def _shared_uploads(now: datetime) -> int:
     """Those in S3 that no import waits for; in a folder, every sweep finds them."""
     if not settings.MHB_S3:
         return 0
-    shared, count = store(UPLOADS), 0
+    from botocore.exceptions import BotoCoreError, ClientError  # only sites with S3 need it
+
+    try:
+        return _remove_orphans(store(UPLOADS), now)
+    except (BotoCoreError, ClientError) as error:  # the sweeper has other work, which does not need S3
+        log.warning("uploads in S3 cannot be looked through: %s", error)
+        return 0
+
+
+def _remove_orphans(shared: Storage, now: datetime) -> int:
+    count = 0
     needed = {row.file.name for row in Import.objects.filter(status__in=OPEN)}
     needed |= {row.file.name for row in ResultsImport.objects.filter(status__in=OPEN)}
     for prefix in ("", f"{ResultsImport.FOLDER}/"):

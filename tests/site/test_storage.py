@@ -106,7 +106,9 @@ def test_the_last_backup_is_known_to_every_host(bucket: str, settings: Any, tmp_
 
 
 @pytest.mark.django_db
-def test_an_upload_that_nobody_imports_is_forgotten(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upload_that_nobody_imports_is_forgotten(
+    bucket: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uploads.keep(SimpleUploadedFile("notes.csv", b"id,text\n1,Fever for two days.\n"))
     store(UPLOADS).save("results/lost", ContentFile(b"{}"))
     assert retention.forget()["uploads"] == 0
@@ -121,3 +123,5 @@ def test_an_upload_that_nobody_imports_is_forgotten(bucket: str, monkeypatch: py
     )
     assert retention.forget()["uploads"] == 2
     assert (store(UPLOADS).listdir("")[1], store(UPLOADS).listdir("results")[1]) == ([run.file.name], [])
+    settings.MHB_S3 = {**settings.MHB_S3, "bucket_name": "gone"}
+    assert retention.forget()["uploads"] == 0, "the sweeper goes on without S3"

@@ -39,8 +39,8 @@ class Command(BaseCommand):
         while not stop.is_set():
             try:
                 sweep()
-                forget_daily()
                 record_beat(WorkerBeat.SWEEPER)
+                forget_daily()
             except (OperationalError, InterfaceError) as error:
                 # The next round finds the same rows.
                 log.warning("sweep postponed, database away or busy: %s", error)
