@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
 # `make help` lists all.
-.PHONY: help demo dev test lint fmt size sso test-thorough test-interchange test-real screenshots setup setup-dev lock messages
+.PHONY: help demo dev test lint fmt size sso test-thorough test-interchange test-real screenshots docs setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 
@@ -38,6 +38,11 @@ screenshots: setup-dev  ## axe and a screenshot of every page, in both themes an
 	@mkdir -p $(SHOTS)
 	MHB_SHOTS=$(abspath $(SHOTS)) TEST_PROFILE=thorough .venv/bin/python -m pytest -q -n 2 tests/site/test_every_page.py
 
+docs: setup-dev  ## the documentation as a site in var/docs; a broken link fails
+	@[ -x .docs/bin/python ] || .venv/bin/python -m venv .docs
+	VIRTUAL_ENV=$(abspath .docs) .venv/bin/uv pip install --quiet --require-hashes -r requirements-docs.txt
+	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --strict --quiet
+
 lint: setup-dev  ## style, types and imports, as `make test` checks them
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
@@ -63,6 +68,7 @@ lock: setup-dev  ## pin the newest allowed versions, with hashes
 	.venv/bin/uv pip compile -q --upgrade requirements-interchange.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-interchange.txt
 	.venv/bin/uv pip compile -q --upgrade requirements-real.in --no-deps --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-real.txt
 	.venv/bin/uv pip compile -q --upgrade requirements-sso.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-sso.txt
+	.venv/bin/uv pip compile -q --upgrade requirements-docs.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-docs.txt
 
 messages: setup-dev  ## collect the strings to translate (needs GNU gettext)
 	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt,json -i "tests/*"
