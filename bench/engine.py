@@ -77,13 +77,13 @@ class Stub:
 
 
 @contextmanager
-def stub(mean: float, sigma: float = 0.0) -> Iterator[Stub]:
+def stub(mean: float, sigma: float = 0.0, host: str = servers.HOST) -> Iterator[Stub]:
     """Run a stub that answers after `mean` seconds on average."""
-    command = [sys.executable, "-m", "bench.stub", str(mean), str(sigma)]
+    command = [sys.executable, "-m", "bench.stub", str(mean), str(sigma), host]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield Stub(f"http://127.0.0.1:{int(process.stdout.readline())}")
+        yield Stub(f"http://{host}:{int(process.stdout.readline())}")
     finally:
         process.terminate()
         process.wait()

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+HOST = "127.0.0.1"
+
 
 class Missing(Exception):
     """A required service is not installed; the message names it."""
@@ -25,7 +27,7 @@ def ci() -> bool:
 
 def free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
@@ -63,7 +65,15 @@ def _as_postgres(command: Sequence[str]) -> list[str]:
 class Postgres:
     """A PostgreSQL cluster that can be restarted, in a folder that the caller removes."""
 
-    def __init__(self, folder: str, *, durable: bool = False, careless: bool = False, like: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        *,
+        durable: bool = False,
+        careless: bool = False,
+        like: Path | None = None,
+        host: str = HOST,
+    ) -> None:
         """Raises Missing.
 
         Args:
@@ -72,27 +82,31 @@ class Postgres:
                 not see a test's uncommitted rows and would record that the tables are empty, and
                 the planner would then join thousands of rows by nested loops.
             like: a data directory to copy.
+            host: an address of this machine, beside which its network may connect too.
         """
         self._durable, self._careless = durable, careless
         initdb, self._pg_ctl = _postgres_tool("initdb"), _postgres_tool("pg_ctl")
         self._folder = folder
-        self._port = free_port()
+        self._host, self._port = host, free_port()
         if os.getuid() == 0:
             shutil.chown(folder, "postgres")
         if like is not None:
             subprocess.run(["cp", "-a", str(like), f"{folder}/data"], check=True)
         else:
             self._run(initdb, "-D", f"{folder}/data", "-A", "trust", "-U", "mhb", "-E", "UTF8", "--no-sync")
+            if host != HOST:
+                with open(f"{folder}/data/pg_hba.conf", "a") as access:
+                    access.write("host all all samenet trust\n")
 
     @property
     def url(self) -> str:
         """The URL of its database `mhb`."""
-        return f"postgresql://mhb@127.0.0.1:{self._port}/mhb"
+        return f"postgresql://mhb@{self._host}:{self._port}/mhb"
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
         location = f"-p {self._port} -k {self._folder}"
-        options = f"{location} -c listen_addresses=127.0.0.1 -c max_connections=200"
+        options = f"{location} -c listen_addresses={self._host} -c max_connections=200"
         options += "" if self._durable else " -c fsync=off"
         if self._careless:
             options += " -c synchronous_commit=off -c full_page_writes=off -c autovacuum=off -c jit=off"
@@ -115,11 +129,13 @@ class Postgres:
 
 
 @contextmanager
-def postgres_server(*, durable: bool = False, careless: bool = False, like: Path | None = None) -> Iterator[Postgres]:
+def postgres_server(
+    *, durable: bool = False, careless: bool = False, like: Path | None = None, host: str = HOST
+) -> Iterator[Postgres]:
     """Run a new PostgreSQL with an empty database `mhb`, or a copy of `like`. Raises Missing."""
     folder = tempfile.mkdtemp(prefix="mhb-postgres-")
     try:
-        server = Postgres(folder, durable=durable, careless=careless, like=like)
+        server = Postgres(folder, durable=durable, careless=careless, like=like, host=host)
         server.start()
         try:
             if like is None:
@@ -141,25 +157,26 @@ def postgres(*, durable: bool = False, careless: bool = False, like: Path | None
 class Redis:
     """A Redis without persistence: it is empty after a restart."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, host: str = HOST) -> None:
         """Raises Missing."""
         server = shutil.which("redis-server")
         if server is None:
             raise Missing("Redis is not installed (no redis-server)")
-        self._port = free_port()
-        self._command = [server, "--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
+        self._host, self._port = host, free_port()
+        self._command = [server, "--port", str(self._port), "--bind", host, "--save", "", "--dir", folder]
+        self._command += ["--protected-mode", "no"] if host != HOST else []
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self._port}/0"
+        return f"redis://{self._host}:{self._port}/0"
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
         for _ in range(200):
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
+                if probe.connect_ex((self._host, self._port)) == 0:
                     break
             time.sleep(0.05)
 
@@ -172,10 +189,10 @@ class Redis:
 
 
 @contextmanager
-def redis_server() -> Iterator[Redis]:
+def redis_server(host: str = HOST) -> Iterator[Redis]:
     """Run a new Redis. Raises Missing."""
     with tempfile.TemporaryDirectory(prefix="mhb-redis-") as folder:
-        server = Redis(folder)
+        server = Redis(folder, host)
         server.start()
         try:
             yield server

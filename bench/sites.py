@@ -77,7 +77,7 @@ def postgres_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
             sites.append(Site(size, servers.free_port(), f"{url}_{size}"))
             environments.append({**settings, "MHB_DATABASE_URL": sites[-1].database})
             _copy_database(url, f"mhb_{size}")
-        with _running(sites, environments, [_gunicorn(site.port) for site in sites]):
+        with _running(sites, environments, [gunicorn(site.port) for site in sites]):
             yield sites
 
 
@@ -91,7 +91,7 @@ def _copy_database(url: str, name: str) -> None:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE mhb'.encode())
 
 
-def _gunicorn(port: int) -> list[str]:
+def gunicorn(port: int) -> list[str]:
     return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", "--bind", f"{HOST}:{port}", "--workers", "2"]
 
 

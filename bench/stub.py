@@ -1,4 +1,4 @@
-"""A stub model: `python -m bench.stub MEAN SIGMA`.
+"""A stub model: `python -m bench.stub MEAN SIGMA [HOST]`.
 
 MEAN is the mean latency in seconds, SIGMA the standard deviation of its logarithm.
 
@@ -102,7 +102,7 @@ class Stub(asyncio.Protocol):
             self._transport.write(data)
 
 
-async def main(mean: float, sigma: float) -> None:
+async def main(mean: float, sigma: float, host: str = "127.0.0.1") -> None:
     random = Random(7)
     mu = math.log(mean) - sigma * sigma / 2  # so that `mean` is the mean, whatever the spread
     stats = Stats()
@@ -110,10 +110,10 @@ async def main(mean: float, sigma: float) -> None:
     def latency() -> float:
         return random.lognormvariate(mu, sigma) if sigma else mean
 
-    server = await asyncio.get_running_loop().create_server(lambda: Stub(stats, latency), "127.0.0.1", 0, backlog=2_000)
+    server = await asyncio.get_running_loop().create_server(lambda: Stub(stats, latency), host, 0, backlog=2_000)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(float(sys.argv[1]), float(sys.argv[2])))
+    asyncio.run(main(float(sys.argv[1]), float(sys.argv[2]), *sys.argv[3:]))

@@ -58,13 +58,18 @@ def wait_for_calls(to: Stub, calls: int) -> float:
     return time.monotonic()
 
 
+def queue_import(lanes: Lanes, folder: Path, number: int) -> Any:
+    """Queue the import of a new file of IMPORTED records; returns its primary key."""
+    path = folder / f"questions-{number}.jsonl"
+    path.write_text("".join(QUESTION % (f"{number}-{n}", n) for n in range(IMPORTED)))
+    return lanes.call("import", path)
+
+
 def import_delay(lanes: Lanes, url: str, folder: Path, number: int) -> float:
     """Queue an import, and return the seconds until it ended."""
     import psycopg
 
-    path = folder / f"questions-{number}.jsonl"
-    path.write_text("".join(QUESTION % (f"{number}-{n}", n) for n in range(IMPORTED)))
-    pk = lanes.call("import", path)
+    pk = queue_import(lanes, folder, number)
     started = time.monotonic()
     with psycopg.connect(url, autocommit=True) as connection:
         status = "SELECT status FROM generation_import WHERE id = %s"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bench import core, coverage, engine, medhal, release, report, results, review, seed, workers
+from bench import chaos, core, coverage, engine, medhal, release, report, results, review, seed, workers
 from bench.servers import Missing
 from review.models import Assignment, Case, Event
 from review.rules.state_machine import position
@@ -58,7 +58,7 @@ def test_benches_need_no_package_that_only_tests_use() -> None:
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("bench", [coverage, engine, medhal, release, report, results, review, workers])
+@pytest.mark.parametrize("bench", [chaos, coverage, engine, medhal, release, report, results, review, workers])
 def test_help_is_printed_and_nothing_is_measured(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, code in ((["--help"], 0), (["--no-such-option"], 2)):
         with pytest.raises(SystemExit) as exit_info:
