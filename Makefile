@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
 # `make help` lists all.
-.PHONY: help demo dev test lint fmt size sso test-thorough test-interchange test-real screenshots docs setup setup-dev lock messages
+.PHONY: help demo dev test lint fmt size sso test-thorough test-interchange test-real screenshots pictures docs setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 
@@ -37,6 +37,9 @@ sso: setup-dev  ## install the providers of identities that tests/site/test_sso.
 screenshots: setup-dev  ## axe and a screenshot of every page, in both themes and languages at three widths: SHOTS=<folder>
 	@mkdir -p $(SHOTS)
 	MHB_SHOTS=$(abspath $(SHOTS)) TEST_PROFILE=thorough .venv/bin/python -m pytest -q -n 2 tests/site/test_every_page.py
+
+pictures: setup-dev  ## the pictures of docs/, from a demo that runs (`make demo`)
+	.venv/bin/python .ci/pictures.py
 
 docs: setup-dev  ## the documentation as a site in var/docs; a broken link fails
 	@[ -x .docs/bin/python ] || .venv/bin/python -m venv .docs
