@@ -13,6 +13,7 @@ from generation.jobs.kinds import kind_of
 from generation.models import Freeze, Import, Job
 from generation.releases import services as releases_services
 from generation.sources import services as sources_services
+from generation.told import sending
 from generation.trials import checking
 from review.common import waking
 
@@ -27,6 +28,11 @@ def run_import(import_id: int) -> None:
 def run_freeze(freeze_id: int) -> None:
     with suppress(Freeze.DoesNotExist):
         releases_services.run_freeze(freeze_id)
+
+
+@shared_task
+def send_messages() -> None:
+    sending.send_due()
 
 
 @shared_task

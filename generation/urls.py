@@ -13,6 +13,7 @@ from generation.prompts import views as prompts_views
 from generation.releases import views as releases_views
 from generation.samples import views as samples_views
 from generation.sources import views as sources_views
+from generation.told import views as told_views
 
 app_name = "generation"
 
@@ -30,6 +31,10 @@ urlpatterns = [
     path("endpoints/<slug:name>/delete/", endpoints_views.endpoint_delete, name="endpoint-delete"),
     path("endpoints/<slug:name>/endings/", endpoints_views.endpoint_ending, name="endpoint-ending"),
     path("endpoints/<slug:name>/test/", endpoints_views.endpoint_test, name="endpoint-test"),
+    path("webhooks/", told_views.webhooks, name="webhooks"),
+    path("new-webhook/", told_views.webhook_new, name="webhook-new"),
+    path("webhooks/<slug:name>/", told_views.webhook, name="webhook"),
+    path("webhooks/<slug:name>/test/", told_views.webhook_test, name="webhook-test"),
     path("prompts/", prompts_views.prompts, name="prompts"),
     path("prompts/<slug:benchmark>/compare/", prompts_views.prompts_compare, name="prompts-compare"),
     path("prompts/<slug:benchmark>/<str:name>/", prompts_views.prompt_set, name="prompt-set"),

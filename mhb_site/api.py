@@ -40,6 +40,7 @@ from generation.prompts import api as prompts_api
 from generation.releases import api as releases_api
 from generation.samples import api as samples_api
 from generation.sources import api as sources_api
+from generation.told import api as told_api
 from mhb_site.web.router import Router
 from review.answers import signatures
 from review.assignments import api as assignments_api
@@ -178,6 +179,7 @@ _router = Router()
 _router.register("sources", sources_api.SourceViewSet, "source")
 _router.register("imports", sources_api.ImportViewSet, "import")
 _router.register("images", images_api.ImageViewSet, "image")
+_router.register("webhooks", told_api.WebhookViewSet, "webhook")
 _router.register("endpoints", endpoints_api.EndpointViewSet, "endpoint")
 _router.register("batches", drafts_api.BatchDraftsViewSet, "batch")
 _router.register("drafts", drafts_api.DraftViewSet, "draft")

@@ -22,10 +22,13 @@ from generation.llm.errors import BudgetSpent
 from generation.models.jobs import Job
 from review.audit import acts
 from review.audit.trail import recording_events
+from review.models import Occasion, User
+from review.told import services as told
 
 BUDGET_SPENT = "BudgetSpent"
 FIRST_RECORD = "FirstRecord"  # the first record has ended, and the others wait for a person
 FIRST_WAIT = timedelta(seconds=2)  # before another lane looks whether the first record has ended
+NEARLY = Decimal("0.9")  # of a budget: whoever launched the job is told
 MAX_CALLS = 2**31 - 1  # the maximum of the column `budget_calls`
 
 
@@ -101,7 +104,14 @@ def pause(pk: int, *, because: str = "", detail: str = "") -> Job:
         raise errors.JobOver
     if not because:
         record(job, "paused")
+    tell(job, Occasion.PAUSED, because=because)
     return _update(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
+
+
+def tell(job: Job, occasion: Occasion, *, once: str = "", **facts: Any) -> None:
+    """Tell who launched a job, and the webhooks, what became of it."""
+    launcher: User | None = job.created_by
+    told.tell(occasion, [launcher] if launcher != acts.acting_account() else [], once=once, job=job.pk, **facts)
 
 
 def launch_once(
@@ -176,6 +186,7 @@ def pause_if_spent(pk: int) -> None:
     job = lock_job(pk)
     if job.status == Job.Status.RUNNING and job.rests_until is not None and job.budget_spent:
         spent = BudgetSpent()
+        tell(job, Occasion.PAUSED, because=spent.kind)
         _update(job, status=Job.Status.PAUSED, paused_because=spent.kind, paused_detail=str(spent))
 
 
@@ -258,7 +269,15 @@ def mark(pk: int, now: datetime) -> None:
     if not jobs.filter(is_active).exists():
         jobs.update(**latest, since_at=now, since_calls=F("calls"), since_hits=F("hits"))
     else:
-        jobs.filter(is_active, then_at__lte=now - MARK_INTERVAL).update(**latest, **earlier)
+        if jobs.filter(is_active, then_at__lte=now - MARK_INTERVAL).update(**latest, **earlier):
+            _tell_of_budget(jobs.get())
+
+
+def _tell_of_budget(job: Job) -> None:
+    """Tell once, for each budget, that it is nearly spent."""
+    budgets = ((job.cost, job.budget_money), (Decimal(job.calls), job.budget_calls))
+    if any(budget and spent >= NEARLY * budget for spent, budget in budgets):
+        tell(job, Occasion.BUDGET, once=f"budget {job.pk} {job.budget_money} {job.budget_calls}")
 
 
 def settle(job: Job, *, is_open: bool) -> None:

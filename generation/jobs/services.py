@@ -8,7 +8,9 @@ from generation import errors
 from generation.jobs import life_cycle, queries
 from generation.jobs.kinds import kind_of
 from generation.models import Endpoint, EndpointState, Job
+from generation.models.work import Work
 from review.audit.trail import recording_events
+from review.models import Occasion
 
 
 @transaction.atomic
@@ -18,7 +20,11 @@ def settle(pk: int) -> None:
     A paused job stays paused.
     """
     job = life_cycle.lock_job(pk)
-    life_cycle.settle(job, is_open=kind_of(job).is_open(pk))
+    before, kind = job.status, kind_of(job)
+    life_cycle.settle(job, is_open=kind.is_open(pk))
+    if job.status == Job.Status.FINISHED != before:
+        has_failed = any(rows.exists() for rows in kind.rows_of(pk, status=Work.Status.FAILED))
+        life_cycle.tell(job, Occasion.FAILED if has_failed else Occasion.FINISHED)
 
 
 def resume(pk: int) -> Job:

@@ -20,7 +20,8 @@ from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from generation.sources import uploads
-from review.assignments import claims
+from generation.told import sending
+from review.assignments import claims, digest
 from review.common.waking import wake
 from review.rewordings import services as rewordings_services
 
@@ -41,6 +42,8 @@ def sweep() -> dict[str, int]:
     _guarded(outcomes_services.apply_outcomes, 0)  # before the jobs: a rejected sample may queue a draft
     freezes: list[int] = _guarded(releases_services.sweep, [])
     _guarded(uploads.remove_orphans, 0)
+    _guarded(digest.write_due, None)
+    messages = _guarded(sending.is_due, False)
     jobs: dict[str, list[int]] = {
         kind.plural: _guarded(partial(sweeping.sweep, kind), []) for kind in kinds.all_kinds()
     }
@@ -52,6 +55,8 @@ def sweep() -> dict[str, int]:
         wake(tasks.run_freeze, pk)
     for pk in chain.from_iterable(jobs.values()):
         wake(tasks.work_on_job, pk)
+    if messages:
+        wake(tasks.send_messages)
     counts = {"leases": leases, "imports": len(imports) + len(results), "freezes": len(freezes), "lapsed": lapsed}
     return {**counts, **{name: len(pks) for name, pks in jobs.items()}}
 

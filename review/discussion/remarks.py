@@ -4,17 +4,19 @@ import re
 from datetime import timedelta
 
 from django.db.models import Q, QuerySet
+from django.urls import reverse
 from django.utils import timezone
 
 from review import errors
 from review.access import visibility
 from review.audit.trail import record, recording_events
-from review.models import Assignment, Case, Event, Notice, Remark, User
+from review.models import Assignment, Case, Event, Notice, Occasion, Remark, User
 from review.models.usernames import normalize_username
 from review.rules import limits
 from review.rules.blocks import passages
 from review.rules.permissions import Can, UserRole, allowed
 from review.rules.state_machine import State
+from review.told import services as told
 
 
 def discussed_case(author: User, case_id: int) -> Case:
@@ -47,10 +49,11 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
         check_rate(author)
         anchor = _anchor(author, case, words, passage) if words else None
         new = Remark.objects.create(case=case, author=author, anchor=anchor, text=text.strip(), at=timezone.now())
-        Notice.objects.bulk_create(
-            Notice(user=user, kind=Notice.Kind.MENTION, case=case, remark=new, at=new.at)
-            for user in _mentioned_users(new)
-        )
+        if mentioned := _mentioned_users(new):
+            Notice.objects.bulk_create(
+                Notice(user=user, kind=Notice.Kind.MENTION, case=case, remark=new, at=new.at) for user in mentioned
+            )
+            told.tell(Occasion.MENTIONED, mentioned, case=case.pk, path=reverse("review:notices"))
         record(case, Event.Kind.REMARKED, author, remark=new.pk)
     return new
 
@@ -127,10 +130,12 @@ def notify_of_discussion(assignment: Assignment) -> None:
 
     Does nothing while an earlier notice is unread.
     """
-    Notice.objects.get_or_create(
+    _notice, is_new = Notice.objects.get_or_create(
         user=assignment.physician,
         kind=Notice.Kind.DISCUSSION,
         case=assignment.case,
         read_at=None,
         defaults={"at": timezone.now()},
     )
+    if is_new:
+        told.tell(Occasion.DISSENT, [assignment.physician], case=assignment.case_id, path=reverse("review:notices"))

@@ -1,9 +1,10 @@
 """The pages of guidelines, discussions and notices."""
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -17,10 +18,11 @@ from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks
-from review.models import Notice
+from review.models import Notice, Occasion, User
 from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
+from review.told import services as told
 
 
 class GuidelineForm(forms.Form):
@@ -43,6 +45,22 @@ class RemarkForm(forms.Form):
     text = forms.CharField(max_length=limits.COMMENT)
     quote = forms.CharField(max_length=limits.COMMENT, required=False)
     passage = forms.CharField(max_length=100, required=False)
+
+
+class EmailsForm(forms.Form):
+    """About what a person is e-mailed."""
+
+    occasions = forms.MultipleChoiceField(
+        label=gettext_lazy("E-mail me when"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    paused = forms.BooleanField(label=gettext_lazy("Pause all e-mails for now"), required=False)
+
+    def __init__(self, person: User, data: QueryDict | None) -> None:
+        initial = [name for name in Occasion.values if name not in person.emails_off]
+        super().__init__(data, initial={"occasions": initial, "paused": person.emails_paused})
+        self.fields["occasions"].choices = told.concerns(person)  # type: ignore[attr-defined]
 
 
 @login_required
@@ -120,10 +138,17 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
 
 
 @login_required
-@require_GET
+@require_http_methods(["GET", "POST"])
 def notices(request: HttpRequest) -> HttpResponse:
-    """The unread notices, which the frame of every page counts."""
-    return render(request, "review/discussion/notices.html")
+    """The unread notices, which the frame of every page counts, and a choice of e-mails."""
+    me = signed_in_account(request)
+    form = EmailsForm(me, request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        told.choose_emails(me, form.cleaned_data["occasions"], paused=form.cleaned_data["paused"])
+        messages.success(request, _("Your choice of e-mails was saved."))
+        return redirect("review:notices")
+    context = {"form": form, "emails": settings.MHB_EMAILS}
+    return render(request, "review/discussion/notices.html", context, status=422 if form.errors else 200)
 
 
 @login_required

@@ -16,6 +16,7 @@ from review.models.cases import CalibrationItem, Case, account_created
 from review.models.discussion import Guideline, Notice, Remark
 from review.models.people import People, User
 from review.models.review_forms import ReviewForm
+from review.models.told import Delivery, Occasion, Webhook
 
 __all__ = [
     "ActiveInterval",
@@ -26,11 +27,13 @@ __all__ = [
     "ChainHead",
     "Chained",
     "Declined",
+    "Delivery",
     "Draft",
     "Event",
     "FirstLook",
     "Guideline",
     "Notice",
+    "Occasion",
     "People",
     "PersonEvent",
     "Remark",
@@ -40,5 +43,6 @@ __all__ = [
     "Rewording",
     "RewordingOutcome",
     "User",
+    "Webhook",
     "account_created",
 ]

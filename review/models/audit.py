@@ -139,6 +139,7 @@ class PersonEvent(Chained):
         ANONYMISED = "anonymised", _("person anonymised")
         COPIED = "copied", _("own data exported")
         SESSION = "session", _("session ended")
+        WEBHOOK = "webhook", _("webhook added or changed")
         TOKEN = "token", _("API token created or revoked")
 
     person = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="account_events")

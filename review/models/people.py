@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser, UserManager
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import Q, Value
 from django.db.models.functions import Lower
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -63,6 +63,11 @@ class User(AbstractUser):
 
     keys_off = models.BooleanField(default=False)  # single-letter shortcuts are disabled
     keys = models.JSONField(default=dict, blank=True)  # remapped shortcuts: {"n": "j"}
+
+    emails_paused = models.BooleanField(default=False, db_default=False)
+    emails_off = models.JSONField(  # occasions of which no e-mail is sent
+        default=list, db_default=Value([], models.JSONField()), blank=True
+    )
 
     simulated = models.BooleanField(default=False)  # a scripted stand-in for a physician; never changes
 

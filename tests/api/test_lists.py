@@ -30,7 +30,7 @@ from generation.models import (
     Source,
     SourceRecord,
 )
-from review.models import CalibrationItem, Guideline, Remark, ReviewForm, User
+from review.models import CalibrationItem, Delivery, Guideline, Remark, ReviewForm, User, Webhook
 from tests.api.conftest import Api, Client
 from tests.review.factories import account, approval, claim_and_submit, open_case
 
@@ -63,6 +63,10 @@ class World:
         )
         ReviewForm.objects.create(benchmark="mhb", version=n + 1, author=self.admin, at=now)
         endpoint = services.add_endpoint(name=f"e{n}", url="http://127.0.0.1:1/v1", model="sim")
+        hook = Webhook.objects.create(name=f"hook{n}", url="http://127.0.0.1:1/", secret_env="MHB_KEY_HOOK")
+        if first:
+            self.webhook = hook
+        Delivery.objects.create(webhook=self.webhook, occasion="test", status="sent")
         source = Source.objects.create(name=f"s{n}", format="healthbench", label="l", licence="x", created_at=now)
         run = Import.objects.create(source=source, file_name="f", path="p", created_by=self.admin, created_at=now)
         batch = Batch.objects.create(benchmark="mhb", source=source, created_by=self.admin, created_at=now)
@@ -111,6 +115,8 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
     "source-records": lambda world: [world.source.name],
     "imports": lambda world: [],
     "import-refusals": lambda world: [world.run.pk],
+    "webhooks": lambda world: [],
+    "webhook-deliveries": lambda world: [world.webhook.name],
     "endpoints": lambda world: [],
     "batches": lambda world: [],
     "batch-drafts": lambda world: [world.batch.pk],

@@ -40,6 +40,11 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
         "image",
         "GET",
     ): SIGNED_IN,  # physicians: those of their own cases only, see tests/generation/images/test_access.py
+    ("webhooks", "GET"): ADMIN,
+    ("webhooks", "POST"): ADMIN,
+    ("webhook", "PATCH"): ADMIN,
+    ("webhook-test", "POST"): ADMIN,
+    ("webhook-deliveries", "GET"): ADMIN,
     ("endpoints", "GET"): ADMIN,
     ("endpoints", "POST"): ADMIN,
     ("endpoint", "GET"): ADMIN,

@@ -127,6 +127,7 @@ def test_requests_built_from_the_schema_do_not_break_the_server(
     existing: dict[str, dict[str, Any]] = {
         "sources": {"name": world.source.name},
         "imports": {"id": world.run.pk},
+        "webhooks": {"name": "hook1"},
         "endpoints": {"name": "e1"},
         "batches": {"id": world.batch.pk},
         "drafts": {"id": world.draft.pk},

@@ -70,7 +70,9 @@ def address(route: str, world: World) -> str:
         "item_id": world.calibration_id,
         "judgment_id": world.judgment_id,
         "key": world.released_key,
-        "name": "model-1"
+        "name": "hook"
+        if "/webhooks/" in route
+        else "model-1"
         if "/endpoints/" in route or "/models/" in route
         else _figure_name(route) or _release_name(route),
         "notice_id": world.notice_id,

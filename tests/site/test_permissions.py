@@ -118,7 +118,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "review/forms/<slug:benchmark>/compare/":               ("403 403 403 200", "403 403 403 405"),
     "review/forms/<slug:benchmark>/restore/":               ("403 403 403 405", "403 403 403 302"),
     "review/cases/<case:case_id>/remarks/":                 ("405 405 405 405", "302 404 404 302"),
-    "review/notices/":                                      ("200 200 200 200", "405 405 405 405"),
+    "review/notices/":                                      ("200 200 200 200", "302 302 302 302"),
     "review/notices/<int:notice_id>/":                      ("405 405 405 405", "302 404 404 404"),
     "review/assignments/<assignment:assignment_id>/":              ("200 404 403 403", "405 405 403 403"),
     "review/assignments/<assignment:assignment_id>/draft/":        ("302 302 403 403", "302 404 403 403"),
@@ -182,6 +182,10 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "generation/sources/<slug:name>/records/<int:pk>/":     ("403 403 403 200", "405 405 405 405"),
     "generation/images/<str:sha256>/":                       ("404 404 200 200", "405 405 405 405"),
     "generation/imports/<int:pk>/cancel/":                  ("405 405 405 405", "403 403 403 302"),
+    "generation/webhooks/":                                 ("403 403 403 200", "405 405 405 405"),
+    "generation/new-webhook/":                              ("403 403 403 200", "403 403 403 302"),
+    "generation/webhooks/<slug:name>/":                     ("403 403 403 200", "403 403 403 302"),
+    "generation/webhooks/<slug:name>/test/":                ("405 405 405 405", "403 403 403 302"),
     "generation/endpoints/":                                ("403 403 403 200", "405 405 405 405"),
     "generation/new-endpoint/":                             ("403 403 403 200", "403 403 403 302"),
     "generation/endpoints/<slug:name>/disable/":            ("405 405 405 405", "403 403 403 302"),
@@ -322,6 +326,9 @@ ACCOUNT: dict[str, object] = {
     "last_name": "New",
 }
 PASSWORD = "a-quiet-reading-room-7"
+WEBHOOK: dict[str, object] = {
+    "name": "new-hook", "url": "http://hooks.example/", "secret_env": "MHB_KEY_HOOK", "occasions": ["frozen"], "active": "on",
+}  # fmt: skip
 ENDPOINT = {"url": "http://models.example/v1", "model": "new", "price_in": "1", "price_out": "1", "concurrency": "2"}
 
 
@@ -353,7 +360,11 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
         "action": "discard", "rows": world.stopped_draft_id, "discard-reason": "A copy.",
     },
     "review/cases/<case:case_id>/remarks/": lambda _: {"text": "I am not sure."},
+    "review/notices/": lambda _: {"occasions": ["mentioned"], "paused": "on"},
     "review/notices/<int:notice_id>/": lambda _: {},
+    "generation/new-webhook/": lambda _: WEBHOOK,
+    "generation/webhooks/<slug:name>/": lambda _: {**WEBHOOK, "name": "hook", "occasions": ["paused"]},
+    "generation/webhooks/<slug:name>/test/": lambda _: {},
     "review/assignments/<assignment:assignment_id>/draft/": assignment_form,
     "review/assignments/<assignment:assignment_id>/reveal/": first_look_form,
     "review/assignments/<assignment:assignment_id>/submit/": assignment_form,

@@ -31,7 +31,7 @@ def test_old_sign_ins_and_ended_sessions_go(ana: User, settings: Any) -> None:
     AccessLog.objects.filter(pk=old.pk).update(attempt_time=timezone.now() - timedelta(days=31))
     first = Session.objects.order_by("expire_date").values_list("pk", flat=True)[0]
     Session.objects.filter(pk=first).update(expire_date=timezone.now() - timedelta(seconds=1))
-    assert forget() == {"sign_ins": 1, "sessions": 1, "call_texts": 0, "uploads": 0}
+    assert forget() == {"sign_ins": 1, "sessions": 1, "messages": 0, "call_texts": 0, "uploads": 0}
     assert (AccessLog.objects.count(), Session.objects.count(), UserSession.objects.count()) == (1, 1, 1)
 
 

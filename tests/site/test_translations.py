@@ -40,7 +40,7 @@ from generation.sources.uploads import keep
 from review.calibration import queries
 from review.calibration import services as calibration_services
 from review.errors import ReviewError, ShownError
-from review.models import Review, Rewording, User
+from review.models import Delivery, Review, Rewording, User, Webhook
 from review.rules.questions import Question
 from review.rules.state_machine import Policy
 from tests.engine import approve_samples, endpoint, evaluate_release, import_file, makers
@@ -271,6 +271,10 @@ def route_arguments(
     batches_services.work_on_batch(batch.pk)  # a check stops its drafts: the comparison has samples of the same text
     plan = {"name": "paper", "targets": {"dialogue": {"A1": 2}}, "clusters": {"dialogue": {"A": 2}}}
     Batch.objects.filter(pk=batch.pk).update(plan=plan)
+    hook = Webhook.objects.create(
+        name="hook", url="http://hooks.example", secret_env="MHB_KEY_HOOK", occasions=["frozen"]
+    )
+    Delivery.objects.create(webhook=hook, occasion="frozen")
     stopped = Draft.objects.filter(gate=Draft.Gate.STOPPED).earliest("pk")
     held = claim(ana)
     table = keep(SimpleUploadedFile("reports.csv", b"Nr;Text\n1;Ein Fall.\n2;\n"))
@@ -293,6 +297,8 @@ def route_arguments(
             "file": "tasks.json",
         },
         "sources": {"name": source.name, "pk": record.pk, "token": table.token},
+        "webhooks": {"name": "hook"},
+        "new-webhook": {},
         "endpoints": {"name": "sim-judge"},
         "prompts": {"benchmark": "mhb", "name": "default"},
         "playground": {},

@@ -52,7 +52,7 @@ from review.calibration import queries
 from review.calibration import services as calibration_services
 from review.cases import services as cases_services
 from review.discussion import guidelines, remarks
-from review.models import ActiveInterval, Assignment, Case, Notice, Rewording, User
+from review.models import ActiveInterval, Assignment, Case, Notice, Rewording, User, Webhook
 from review.people.accounts import invite_new
 from review.rewordings import services as rewordings_services
 from review.rules.permissions import UserRole
@@ -139,6 +139,8 @@ class World:
         self.closed: dict[str, Case] = {}
         self.review_form: dict[str, Any] = {}  # as its editor posts it
         self.judge = endpoint("http://models.example/v1", "judge")
+        hook = {"url": "http://hooks.example/mhb", "secret_env": "MHB_KEY_HOOK", "occasions": ["frozen"]}
+        Webhook.objects.create(name="hook", active=False, **hook)
         with ago(days=23):
             self.batch = drafts(24, "own")
             for stage in guidelines.STAGES:

@@ -1,0 +1,78 @@
+"""The API of webhooks."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from generation.models import ENV_NAME_PATTERN
+from generation.told import services
+from review.common.api import OldestFirst, validated_body
+from review.models import Delivery, Webhook
+from review.rules.permissions import Can
+
+
+class WebhookSerializer(serializers.ModelSerializer[Webhook]):
+    """A program that is told. `secret_env` is the NAME of a server variable; the secret is not shown."""
+
+    secret_env = serializers.RegexField(ENV_NAME_PATTERN, max_length=100)
+    occasions = serializers.ListField(
+        child=serializers.ChoiceField(choices=services.OCCASIONS), max_length=len(services.OCCASIONS)
+    )
+
+    class Meta:
+        model = Webhook
+        fields = [*services.FIELDS, "created_at"]
+        read_only_fields = ["created_at"]
+
+
+class DeliverySerializer(serializers.ModelSerializer[Delivery]):
+    """A message to a webhook. `key` is sent as X-MHB-Delivery, the same at each try."""
+
+    class Meta:
+        model = Delivery
+        fields = ["key", "occasion", "status", "tries", "error", "created_at", "next_at"]
+        read_only_fields = fields
+
+
+class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
+    """All webhooks, oldest first."""
+
+    can = Can.CONNECT
+    serializer_class = WebhookSerializer
+    pagination_class = OldestFirst
+    queryset = Webhook.objects.all()
+    lookup_field = "name"
+    row = "<slug:name>"
+
+    @extend_schema(request=WebhookSerializer, responses={201: WebhookSerializer})
+    def create(self, request: Request) -> Response:
+        """Add a webhook."""
+        hook = services.save_webhook(Webhook(), **validated_body(WebhookSerializer, request))
+        return Response(WebhookSerializer(hook).data, status=201)
+
+    @extend_schema(request=WebhookSerializer(partial=True), responses=WebhookSerializer)
+    def partial_update(self, request: Request, name: str) -> Response:
+        """Change a webhook; with `active` false it is switched off, and what waits is given up."""
+        hook = self.get_object()
+        wanted = validated_body(WebhookSerializer, request, changed=hook)
+        return Response(WebhookSerializer(services.save_webhook(hook, **wanted)).data)
+
+    @extend_schema(request=None, responses=DeliverySerializer)
+    @action(detail=True, methods=["post"])
+    def test(self, request: Request, name: str) -> Response:
+        """Send a test now; `status` and `error` say how it went. It is not repeated."""
+        return Response(DeliverySerializer(services.test_webhook(self.get_object())).data)
+
+    @extend_schema(responses=DeliverySerializer(many=True))
+    @action(detail=True)
+    def deliveries(self, request: Request, name: str) -> Response:
+        """What a webhook was sent during the last month, and what waits; oldest first."""
+        rows: Any = Delivery.objects.filter(webhook=self.get_object())
+        page: Any = self.paginate_queryset(rows)
+        return self.get_paginated_response(DeliverySerializer(page, many=True).data)

@@ -1,0 +1,63 @@
+"""Adds, changes and tests webhooks."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+from generation.llm.errors import LLMError
+from generation.llm.http.access import check_address
+from generation.told import sending
+from review.audit import acts
+from review.audit.trail import recording_events
+from review.models import Delivery, Occasion, Webhook
+
+FIELDS = ("name", "url", "secret_env", "occasions", "active")
+OCCASIONS = [choice for choice in Occasion.choices if choice[0] not in (Occasion.DIGEST, Occasion.TEST)]
+
+
+def check(hook: Webhook) -> None:
+    """Raise ValidationError, by field, for an address or a variable that is not allowed."""
+    access = settings.MHB_ENDPOINT_ACCESS
+    faults: dict[str, Any] = {}
+    try:
+        check_address(hook.url)
+        access.check_url(hook.url)
+    except LLMError as error:
+        faults["url"] = [str(error)]
+    try:
+        access.check_key(hook.secret_env, hook.url)
+    except LLMError as error:
+        faults["secret_env"] = [str(error)]
+    if faults:
+        raise ValidationError(faults)
+
+
+def save_webhook(hook: Webhook, **fields: Any) -> Webhook:
+    """Add or change a webhook; what waits for one that is switched off is given up.
+
+    Raises ValidationError.
+    """
+    before = {name: getattr(hook, name) for name in fields} if hook.pk else {}
+    verb = "changed" if hook.pk else "added"
+    for name, value in fields.items():
+        setattr(hook, name, value)
+    hook.full_clean()
+    check(hook)
+    with recording_events():
+        hook.save()
+        if not hook.active:
+            waiting = hook.deliveries.filter(status=Delivery.Status.WAITING)
+            waiting.update(status=Delivery.Status.GIVEN_UP, error="The webhook was switched off.")
+        if differing := acts.changes(before, fields):
+            acts.record_act(acts.Kind.WEBHOOK, verb, hook.name, changes=differing)
+    return hook
+
+
+def test_webhook(hook: Webhook) -> Delivery:
+    """Send a test now; the row says how it went. If it failed, it is not repeated."""
+    row = Delivery.objects.create(webhook=hook, occasion=Occasion.TEST, tries=1)
+    if not sending.send(row):
+        Delivery.objects.filter(pk=row.pk).update(status=Delivery.Status.GIVEN_UP)
+    row.refresh_from_db()
+    return row

@@ -1,0 +1,63 @@
+"""Pages of webhooks."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from generation.told import services
+from generation.told.forms import WebhookForm
+from review.common.decorators import requires
+from review.models import Delivery, Occasion, Webhook
+from review.rules.permissions import Can
+
+SHOWN = 50  # deliveries on the page of a webhook
+
+
+@require_safe
+@requires(Can.CONNECT)
+def webhooks(request: HttpRequest) -> HttpResponse:
+    """All webhooks, each with its last delivery."""
+    rows = [
+        (hook, [Occasion(name).label for name in hook.occasions], hook.deliveries.last())
+        for hook in Webhook.objects.order_by("name")
+    ]
+    return render(request, "generation/told/webhooks.html", {"rows": rows})
+
+
+@requires(Can.CONNECT)
+def webhook_new(request: HttpRequest) -> HttpResponse:
+    """Add a webhook."""
+    return _edit(request, Webhook(occasions=[value for value, _label in services.OCCASIONS]))
+
+
+@requires(Can.CONNECT)
+def webhook(request: HttpRequest, name: str) -> HttpResponse:
+    """Change one webhook, and see what it was sent."""
+    return _edit(request, get_object_or_404(Webhook, name=name))
+
+
+def _edit(request: HttpRequest, hook: Webhook) -> HttpResponse:
+    form = WebhookForm(request.POST if request.method == "POST" else None, instance=hook)
+    name = hook.name
+    if form.is_valid():
+        saved = Webhook.objects.get(pk=hook.pk) if hook.pk else Webhook()
+        services.save_webhook(saved, **form.cleaned_data)
+        messages.success(request, _("Webhook %(name)s saved.") % {"name": saved})
+        return redirect("generation:webhook", saved.name)
+    deliveries = Delivery.objects.filter(webhook=hook).order_by("-pk")[:SHOWN] if hook.pk else []
+    context = {"form": form, "name": name, "deliveries": deliveries}
+    return render(request, "generation/told/webhook.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+@requires(Can.CONNECT)
+def webhook_test(request: HttpRequest, name: str) -> HttpResponse:
+    """Send a test; its page shows how it went."""
+    row = services.test_webhook(get_object_or_404(Webhook, name=name))
+    if row.status == Delivery.Status.SENT:
+        messages.success(request, _("The test was received."))
+    else:
+        messages.error(request, _("The test failed: %(error)s") % {"error": row.error})
+    return redirect("generation:webhook", name)

@@ -1,0 +1,37 @@
+"""The daily digest: what waits for a physician."""
+
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils import timezone
+
+from review.access import visibility
+from review.assignments import eligibility
+from review.discussion.notices import notices_for
+from review.models import Delivery, Occasion, User
+from review.rules.permissions import UserRole
+from review.told import services as told
+
+HOUR = 6  # of the site's time zone
+_done = ""  # the last day of which this process has written all digests
+
+
+def write_due() -> None:
+    """Once a day, write an e-mail to each physician for whom something waits."""
+    global _done
+    now = timezone.localtime(timezone=ZoneInfo(settings.MHB_TIME_ZONE))
+    day = f"digest {now.date()}"
+    if now.hour < HOUR or _done == day:
+        return
+    for physician in User.objects.filter(role=UserRole.PHYSICIAN, is_active=True).exclude(email=""):
+        if not told.wants(physician, Occasion.DIGEST) or Delivery.objects.filter(person=physician, once=day).exists():
+            continue
+        facts = {
+            "held": visibility.current_assignments(physician).count(),
+            "open": sum(each.cases for each in eligibility.available_work(physician)),
+            "unread": len(notices_for(physician)),
+        }
+        if any(facts.values()):
+            told.tell(Occasion.DIGEST, [physician], once=day, path=reverse("review:workbench"), **facts)
+    _done = day
