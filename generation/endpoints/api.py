@@ -43,8 +43,8 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
 
     class Meta:
         model = Endpoint
-        fields = [*ENDPOINT_FIELDS, "batch_discount", "context_found", "simulated", "created_at"]
-        read_only_fields = ["context_found", "simulated", "created_at"]
+        fields = [*ENDPOINT_FIELDS, "batch_discount", "context_found", "simulated", "disabled", "created_at"]
+        read_only_fields = ["context_found", "simulated", "disabled", "created_at"]
 
 
 class EndpointChangeSerializer(EndpointSerializer):
@@ -54,7 +54,7 @@ class EndpointChangeSerializer(EndpointSerializer):
     """
 
     class Meta(EndpointSerializer.Meta):
-        read_only_fields = ["name", "context_found", "simulated", "created_at"]
+        read_only_fields = ["name", "context_found", "simulated", "disabled", "created_at"]
 
 
 class EndpointTestSerializer(DataclassSerializer):
@@ -156,6 +156,26 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
                         }
                     )
         return Response(EndpointSerializer(changed).data)
+
+    @extend_schema(responses={204: None})
+    def destroy(self, request: Request, name: str) -> Response:
+        """Delete an endpoint that was never used or tested; 409 otherwise: disable it instead."""
+        services.delete_endpoint(self.get_object())
+        return Response(status=204)
+
+    @extend_schema(request=None, responses=EndpointSerializer)
+    @action(detail=True, methods=["post"])
+    def disable(self, request: Request, name: str) -> Response:
+        """Offer an endpoint no longer for new work; what runs goes on."""
+        endpoint = services.set_disabled(self.get_object(), disabled=True)
+        return Response(EndpointSerializer(endpoint).data)
+
+    @extend_schema(request=None, responses=EndpointSerializer)
+    @action(detail=True, methods=["post"])
+    def enable(self, request: Request, name: str) -> Response:
+        """Offer a disabled endpoint again."""
+        endpoint = services.set_disabled(self.get_object(), disabled=False)
+        return Response(EndpointSerializer(endpoint).data)
 
     @extend_schema(parameters=[EndpointTestQuery], request=None, responses=EndpointTestSerializer)
     @action(detail=True, methods=["post"])

@@ -18,7 +18,7 @@ class Router(SimpleRouter):
         DynamicRoute("{prefix}/{url_path}/", "{basename}-{url_name}", detail=False, initkwargs={}),
         Route(
             "{prefix}/{lookup}/",
-            {"get": "retrieve", "patch": "partial_update"},
+            {"get": "retrieve", "patch": "partial_update", "delete": "destroy"},
             "{basename}",
             detail=True,
             initkwargs={},

@@ -1,6 +1,9 @@
 """Endpoints are added from presets, disabled, and deleted while nothing refers to them."""
 
+from pathlib import Path
+
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -9,10 +12,10 @@ from evaluation.runs import queries
 from evaluation.runs.forms import RunForm
 from evaluation.runs.settings import RunSettings
 from generation.endpoints import services
-from generation.endpoints.providers import PROVIDERS
+from generation.endpoints.providers import LOCAL, PROVIDERS
 from generation.errors import EndpointUsed, NotCallable
 from generation.models import Endpoint, EndpointDay
-from tests.engine import bare_release, endpoint
+from tests.engine import Manage, bare_release, endpoint
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +52,39 @@ def test_an_endpoint_is_deleted_only_while_nothing_refers_to_it(admin_client: Cl
     for each in (unused, used):
         admin_client.post(reverse("generation:endpoint-delete", args=[each.name]))
     assert [each.name for each in Endpoint.objects.all()] == [used.name]
+
+
+@pytest.mark.both
+def test_api_and_command_disable_enable_and_delete(admin_client: Client, manage: Manage) -> None:
+    endpoint("http://127.0.0.1:1/v1", "one", name="one")
+    used = endpoint("http://127.0.0.1:1/v1", "two", name="two")
+    EndpointDay.objects.create(endpoint=used, day=timezone.now().date(), calls=1)
+    for action, disabled in (("disable", True), ("enable", False)):
+        answer = admin_client.post(reverse(f"api:endpoint-{action}", args=["one"])).json()
+        assert (answer["name"], answer["disabled"]) == ("one", disabled)
+        assert manage.json("control_endpoint", action, "two") == {"endpoint": "two", "state": f"{action}d"}
+        used.refresh_from_db()
+        assert used.disabled is disabled
+    assert admin_client.delete(reverse("api:endpoint", args=["two"])).status_code == 409
+    assert "Disable it instead" in manage.refusal("control_endpoint", "delete", "two")
+    assert admin_client.delete(reverse("api:endpoint", args=["one"])).status_code == 204
+    endpoint("http://127.0.0.1:1/v1", "one", name="one")
+    assert manage.json("control_endpoint", "delete", "one")["state"] == "deleted"
+    assert [each.name for each in Endpoint.objects.all()] == ["two"]
+
+
+def test_presets_and_the_table_of_providers_agree() -> None:
+    text = (Path(settings.BASE_DIR) / "docs/engine.md").read_text()
+    table = text[text.index("| provider | what differs | setting |") :].partition("\n\n")[0].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    named = {name for names, _differs, _setting in rows for name in names.replace(", compatible", "").split(", ")}
+    presets = {name for provider in PROVIDERS for name in provider.label.split(", ")}
+    assert named - presets == {"Azure", "TGI", "endpoints that only stream"}, "a provider without a preset"
+    assert presets - named == {"OpenAI", "Azure OpenAI", "another proxy"}, "a preset that nothing is said of"
+    stated = {setting.strip("`") for *_names, setting in rows if setting}
+    preset = {name for provider in PROVIDERS if provider.settings != LOCAL for name in provider.settings}
+    assert stated <= {field.name for field in Endpoint._meta.fields}
+    assert preset - stated == {"batches"}
 
 
 def test_planned_comparisons_are_selects_and_models_show_their_health() -> None:
