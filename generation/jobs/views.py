@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from generation import tasks
+from generation.errors import GenerationError
 from generation.jobs import kinds, life_cycle, queries, services
 from generation.jobs.estimate import Estimate
 from generation.jobs.forms import LimitsForm, SpendingForm
@@ -41,7 +42,13 @@ def _for_kind(right: str) -> Callable[[Page], View]:
 
             @requires(getattr(job_kind, right))
             def guarded(request: HttpRequest) -> HttpResponse:
-                return page(request, job_kind, pk)
+                try:
+                    return page(request, job_kind, pk)
+                except GenerationError as error:
+                    if request.method != "POST" or error.status != 409:
+                        raise
+                    messages.error(request, str(error))  # the job has moved on: its page says how it is now
+                    return redirect(job_kind.address("", pk))
 
             return guarded(request)
 

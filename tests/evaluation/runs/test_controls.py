@@ -83,12 +83,12 @@ def test_a_run_is_paused_resumed_and_given_budget_on_the_page(
     assert sent_tasks == [("work_on_job", run.pk)]
     work.work_on_run(run.pk)
     assert "2 of 2 calls" in text_of(admin.get(address(run)))
-    assert admin.post(address(run, "-resume")).status_code == 409
+    assert admin.post(address(run, "-resume")).status_code == 302
     admin.post(address(run, "-budget"), {"budget_calls": "11", "budget_money": ""})
     work.work_on_run(run.pk)
     run.refresh_from_db()
     assert (run.status, run.calls) == (Status.FINISHED, 11), "3 answers, 4 judgments and their repairs"
-    assert admin.post(address(run, "-pause")).status_code == 409
+    assert admin.post(address(run, "-pause")).status_code == 302
 
 
 def test_cancelling_asks_for_confirmation(admin: Client, release: Release, models: str) -> None:

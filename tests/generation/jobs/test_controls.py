@@ -90,7 +90,9 @@ def test_pause_and_resume_on_the_page_may_be_repeated(
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Status.FINISHED
-    assert admin.post(url_of(batch, "-pause")).status_code == 409
+    refused = admin.post(url_of(batch, "-pause"), follow=True)
+    assert (refused.status_code, refused.redirect_chain[0][0]) == (200, url_of(batch)), "it stays on the page"
+    assert "has already ended" in text_of(refused)
     assert "-pause" not in text_of(admin.get(url_of(batch)))
 
 
@@ -102,7 +104,7 @@ def test_a_spent_budget_is_raised_on_the_page(admin: Client, source: Source, mod
     assert url_of(batch, "-resume") not in page, "without a budget it cannot continue"
     assert 'id="budget" open' in page
     assert "2 of 2 calls" in page
-    assert admin.post(url_of(batch, "-resume")).status_code == 409
+    assert admin.post(url_of(batch, "-resume")).status_code == 302
     refused: Page = admin.post(url_of(batch, "-budget"), {"budget_calls": "many"}, follow=True)
     assert "Call budget" in " ".join(str(message) for message in refused.context["messages"])
     for _ in range(2):
