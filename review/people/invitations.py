@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from django.conf import settings
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
@@ -20,6 +21,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from review.common import csv_text
 from review.models import User
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,14 @@ class Invitation:
     link: str
     emailed: bool = False
 
+    @property
+    def mailto(self) -> str:
+        """The invitation as an e-mail in the reader's own mail program; "" without an address."""
+        if not (self.link and self.user.email):
+            return ""
+        fields = urlencode({"subject": _("Your MHB account"), "body": _text(self.user, self.link)}, quote_via=quote)
+        return f"mailto:{quote(self.user.email, safe='@')}?{fields}"
+
 
 def send_invitations(users: Sequence[User], site: str = "") -> list[Invitation]:
     """E-mail the links if the site sends e-mail; other links are returned, to be shown once.
@@ -84,11 +94,20 @@ def invitations_as_json(invitations: Sequence[Invitation]) -> dict[str, dict[str
     }
 
 
+def links_as_csv(invitations: Sequence[Invitation]) -> str:
+    """The links that were not e-mailed, as CSV."""
+    columns = ("name", "username", "email", "link")
+    rows = [(str(each.user), each.user.username, each.user.email, each.link) for each in invitations if each.link]
+    return csv_text.table([columns, *rows])
+
+
+def _text(user: User, link: str) -> str:
+    return render_to_string("review/people/invitation.txt", {"person": user, "link": link, "until": expires_at(user)})
+
+
 def _send(user: User, link: str, connection: BaseEmailBackend) -> int:
-    context = {"person": user, "link": link, "until": expires_at(user)}
-    text = render_to_string("review/people/invitation.txt", context)
     connection.open()
-    return mail.send_mail(_("Your MHB account"), text, None, [user.email], connection=connection)
+    return mail.send_mail(_("Your MHB account"), _text(user, link), None, [user.email], connection=connection)
 
 
 def is_valid(user: User, token: str) -> bool:

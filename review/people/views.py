@@ -84,6 +84,7 @@ def _show_invitations(request: HttpRequest, users: list[User]) -> HttpResponse:
     context = {
         "invited": sent,
         "links": any(invitation.link for invitation in sent),
+        "table": invitations.links_as_csv(sent),
         "until": invitations.expires_at(users[0]),
     }
     return render(request, "review/people/invited.html", context)

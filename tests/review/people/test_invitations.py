@@ -209,10 +209,16 @@ def test_accepting_an_invitation_ends_the_session_of_another_user(nia: User, ade
 def test_admins_invite_and_withdraw_on_the_pages(browse: Browse, adela: User) -> None:
     client = browse(adela)
     fields = {"username": "oli", "role": "physician", "languages": "", "specialty": "Cardiology; Nephrology"}
+    fields["email"] = "oli@example.org"
     created = client.post(reverse("review:person-new"), fields)
     oli = User.objects.get(username="oli")
     assert oli.specialty == "Cardiology, Nephrology"
-    [link] = re.findall(r"http://testserver(/accounts/invitation/[^<\s]+)", created.content.decode())
+    page = created.content.decode()
+    [link] = set(re.findall(r"http://testserver(/accounts/invitation/[^<\s]+)", page))
+    assert (
+        "data:text/csv;charset=utf-8,name%2Cusername%2Cemail%2Clink%0D%0Aoli%2Coli%2Coli%40example.org%2Chttp" in page
+    )
+    assert 'href="mailto:oli@example.org?subject=Your%20MHB%20account&amp;body=Dear%20oli' in page
     page = client.get(reverse("review:person", args=[oli.pk])).content.decode()
     assert "The link is valid until" in page
     assert link not in page, "the link is shown only once"
@@ -220,7 +226,7 @@ def test_admins_invite_and_withdraw_on_the_pages(browse: Browse, adela: User) ->
     client.post(reverse("review:person-invitation", args=[oli.pk]), {"withdraw": "1"})
     assert "No invitation is open." in client.get(reverse("review:person", args=[oli.pk])).content.decode()
     again = client.post(reverse("review:person-invitation", args=[oli.pk])).content.decode()
-    [link] = re.findall(r"http://testserver(/accounts/invitation/[^<\s]+)", again)
+    [link] = set(re.findall(r"http://testserver(/accounts/invitation/[^<\s]+)", again))
     assert follow(link).status_code == 302
     assert client.post(reverse("review:person-invitation", args=[oli.pk])).status_code == 409
     assert "Invite" not in client.get(reverse("review:person", args=[oli.pk])).content.decode()
