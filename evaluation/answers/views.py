@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from evaluation import registry
 from evaluation.answers import changes as changed_answers
 from evaluation.answers import forms, queries
-from evaluation.answers.search import MAX_MATCHES, MAX_SCANNED, search
+from evaluation.answers.search import MAX_LETTERS, MAX_MATCHES, MAX_SCANNED, MAX_WORDS, search
 from evaluation.judges.content import stored_images
 from evaluation.labels import verdict_label, verdict_state
 from evaluation.models import Judgment, Response, Run
@@ -41,7 +41,8 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     filters = forms.JudgmentFilters(request.GET, run=run)
     protocol = registry.protocol(run.release.benchmark)
     chosen = filters.chosen
-    matches = search(run, chosen.pop("text", ""))
+    searched = " ".join(chosen.pop("text", "")[:MAX_LETTERS].split()[:MAX_WORDS])
+    matches = search(run, searched)
     rows = queries.judgments(run, **chosen, text=matches or "")
     page = keyset_page_by_columns(rows.defer(*queries.LARGE_COLUMNS), request, queries.ORDER, size=30)
     pk_given = request.GET.get("selected", "")
@@ -52,6 +53,8 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "run": run,
         "filters": filters,
+        "searched": searched,
+        "found": rows.order_by().count() if matches else 0,
         "more": matches is not None and matches.more,
         "max_matches": MAX_MATCHES,
         "partial": matches is not None and matches.partial,

@@ -59,6 +59,7 @@ def scatter(dots: Sequence[Dot], *, height: float = 276.0) -> Scatter:
     )
 
 
+MAX_NAMES = 40  # written beside the points of one chart
 MAX_POINTS = 2_000  # in one chart and its table
 MAX_MARK_SCALE = 3.0  # relative to the natural size of a mark
 MIN_MARK_SCALE = 0.7
@@ -66,12 +67,16 @@ MIN_MARK_SCALE = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point as drawn; `scale` is relative to the natural size of its mark."""
+    """A point as drawn; `scale` is relative to the natural size of its mark.
+
+    `name` is written beside it; "" if the chart has no room for names.
+    """
 
     x: float
     y: float
     scale: float
     text: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +137,21 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
     def scale(size: float) -> float:
         return round(max(MIN_MARK_SCALE, MAX_MARK_SCALE * sqrt(size / largest)), 3) if sized else 1.0
 
+    # The first word of a label is its code. With two points of one name, none of them says which.
+    names = [point.label.partition(" ")[0] for point in shown]
+    named = len(shown) <= MAX_NAMES and len(set(names)) == len(names)
+
     groups = []
     for index, label in enumerate(dict.fromkeys(point.group for point in shown)):
         members = sorted((point for point in shown if point.group == label), key=lambda point: -point.size)
         spots = tuple(
-            Spot(x(point.x), y(point.y), scale(point.size), f"{point.label or label}: {point.x:.4g}, {point.y:.4g}")
+            Spot(
+                x(point.x),
+                y(point.y),
+                scale(point.size),
+                f"{point.label or label}: {point.x:.4g}, {point.y:.4g}",
+                point.label.partition(" ")[0] if named else "",
+            )
             for point in members
         )
         groups.append(PointGroup(label, index % 8, MARKERS[index % 8], index % 16 >= 8, spots))

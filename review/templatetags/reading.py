@@ -47,6 +47,15 @@ def doses(text: object) -> SafeString:
 
 
 @register.filter
+def finds(text: object, searched: str) -> SafeString:
+    """`{{ answer|finds:words }}`: like `doses`, with the words of a search marked."""
+    words = sorted((re.escape(word) for word in searched.split()), key=len, reverse=True)
+    parts = re.split(f"({'|'.join(words)})", str(text), flags=re.IGNORECASE) if words else [text]
+    pieces = (format_html("<mark>{}</mark>", part) if n % 2 else doses(part) for n, part in enumerate(parts))
+    return format_html_join("", "{}", ((piece,) for piece in pieces))
+
+
+@register.filter
 def isolated(text: object) -> SafeString:
     """`{{ case.title|isolated }}`: a text of a case among words of the page."""
     return format_html("<bdi>{}</bdi>", doses(text)) if is_right_to_left(str(text)) else conditional_escape(str(text))

@@ -13,6 +13,7 @@ from evaluation.models import Judgment, Response, Run, Vote
 from generation.models import Release
 from generation.models.work import Work
 from review.models import User
+from review.templatetags.reading import finds
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
 from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, judged_run, model, query_count, text_of, with_facets
@@ -104,6 +105,16 @@ def test_any_typed_text_is_treated_as_data(run: Run, admin: Client, typed: str) 
     page = admin.get(reverse("evaluation:judgments", args=[run.pk]), {"text": typed})
     assert page.status_code == 200
     assert Run.objects.filter(pk=run.pk).exists()
+
+
+def test_a_search_counts_and_marks_its_finds(run: Run, admin: Client) -> None:
+    page = admin.get(reverse("evaluation:judgments", args=[run.pk]), {"text": "metformin"})
+    count = len(matches(run, "metformin"))
+    assert page.context["found"] == count > 0
+    assert f"{count} matches" in " ".join(text_of(page).split())
+    assert "<mark>metformin</mark>" in text_of(page).lower()
+    assert finds('<b> & 5 "', 'b> "').count("<mark>") == 2
+    assert finds('<b> & 5 "', 'b> "') == "&lt;<mark>b&gt;</mark> &amp; 5 <mark>&quot;</mark>"
 
 
 def test_wildcards_are_ordinary_characters(run: Run) -> None:

@@ -106,3 +106,13 @@ def test_points_are_stored_as_json() -> None:
         "percent": False,
         "kind": "points",
     }
+
+
+def test_points_are_named_while_there_is_room_and_the_names_differ() -> None:
+    def names(*labels: str) -> list[str]:
+        points = (Point(n, n, label) for n, label in enumerate(labels))
+        return [spot.name for group in points_chart(block_of(*points)).groups for spot in group.spots]
+
+    assert names("A1 No such entity", "B2 Wrong dose") == ["A1", "B2"]
+    assert names("Wrong dose", "Wrong drug") == ["", ""]
+    assert not any(names(*(f"P{n} point" for n in range(41))))
