@@ -20,4 +20,5 @@ class GenerationConfig(AppConfig):
         panels.register("attention", "generation/samples/_undecided.html", errata.undecided_reports)
         panels.register("in-progress", "generation/jobs/_jobs_in_progress.html", overview.jobs_in_progress)
         panels.register("cost", "generation/jobs/_week.html", overview.cost)
+        panels.register("case", "generation/samples/_on_case.html", errata.case_context)
         panels.register("own-review", "generation/samples/_own_review.html", errata.own_review_context)

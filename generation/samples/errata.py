@@ -13,7 +13,7 @@ from generation.models import Erratum, Release, Sample, SampleVersion
 from review.access import visibility
 from review.audit import acts
 from review.audit.trail import recording_events
-from review.models import Review, User
+from review.models import Case, Review, User
 from review.rules.permissions import Can, allowed, require
 from review.rules.state_machine import FINAL, State
 
@@ -124,6 +124,11 @@ def own_review_context(review: Review) -> dict[str, object]:
     last = Erratum.objects.filter(sample=version.sample_id).order_by("-pk").first() if version else None
     reported = last is not None and last.kind == Kind.REPORTED
     return {"reportable": version is not None and not reported, "reported": reported}
+
+
+def case_context(case: Case) -> dict[str, object]:
+    """Context for the page of a case: the approved sample behind it, which can be withdrawn."""
+    return {"approved": SampleVersion.objects.filter(case=case, status=SampleVersion.Status.APPROVED).first()}
 
 
 def undecided_reports(_shown: object) -> dict[str, object]:
