@@ -276,5 +276,9 @@ class ReasonMissing(GenerationError, status=422):
     """Give a reason. It is kept on record."""
 
 
+class OtherBenchmarks(GenerationError, status=422):
+    """These releases are of different benchmarks: no sample can be in both."""
+
+
 class OtherBenchmark(GenerationError, status=409):
     """This release name is already used by another benchmark."""

@@ -68,10 +68,16 @@ urlpatterns = [
     path("samples/<int:pk>/dismiss/", samples_views.sample_dismiss, name="sample-dismiss"),
     path("drafts/<int:pk>/calls/", samples_views.calls, name="calls"),
     path("releases/", releases_views.releases, name="releases"),
+    path("releases/new/", releases_views.release_new, name="release-new"),
     path("releases/freezes/", releases_views.freezes, name="freezes"),
     path("releases/<slug:name>/<int:version>/", releases_views.release, name="release"),
     path("releases/<slug:name>/<int:version>/funnel.svg", releases_views.release_funnel, name="release-funnel"),
     path("releases/<slug:name>/<int:version>/samples/", releases_views.release_samples, name="release-samples"),
+    path(
+        "releases/<slug:name>/<int:version>/samples/<path:key>/", releases_views.release_sample, name="release-sample"
+    ),
+    path("releases/<slug:name>/<int:version>/card/", releases_views.release_card, name="release-card"),
+    path("releases/<slug:name>/<int:version>/changes/", releases_views.release_changes, name="release-changes"),
     path(
         "releases/<slug:name>/<int:version>/export/<slug:format_name>/",
         releases_views.release_export,

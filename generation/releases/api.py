@@ -19,7 +19,8 @@ from generation import tasks
 from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.outcomes import services as outcomes_services
 from generation.recipes.serializers import known_benchmark
-from generation.releases import archive, data_card, export, exporters, queries, ratings, services
+from generation.releases import archive, comparing, data_card, export, exporters, queries, ratings, services
+from generation.releases.comparing import Change, FieldChange, SampleChange
 from generation.releases.freezing.card_fields import CARD_FIELDS, MOST
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
@@ -238,6 +239,55 @@ class ReleasedSampleSerializer(ModelRowSerializer):
     rubrics = ReleasedRubricSerializer(many=True)
 
 
+class SamplesQuery(serializers.Serializer[Any]):
+    """Which samples of a release."""
+
+    text = serializers.CharField(default="", max_length=200, help_text="In the key, the title or a criterion.")
+    task = serializers.CharField(default="", max_length=40)
+    facet = serializers.CharField(default="", max_length=200, help_text="NAME=VALUE, for example `subtype=A1`.")
+    split = serializers.ChoiceField(choices=ReleasedSample.Split.values, default="")
+
+
+class FieldChangeSerializer(DataclassSerializer):
+    """A field of a sample that differs between two releases."""
+
+    mirrors = FieldChange
+
+
+class SampleChangeSerializer(DataclassSerializer):
+    """A sample that differs between two releases; `fields` are empty if it is in only one."""
+
+    mirrors = SampleChange
+    shows = "change key task"
+
+    change = serializers.ChoiceField(choices=Change.values)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {**super().get_fields(), "fields": FieldChangeSerializer(many=True)}
+
+
+class ChangesSerializer(serializers.Serializer[Any]):
+    """How a release differs from another: counts, and a page of the samples that differ."""
+
+    before = serializers.CharField(help_text="NAME@VERSION")
+    after = serializers.CharField(help_text="NAME@VERSION")
+    counts = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="`added`, `removed`, `reworded`; `re-released`: the same words, but another version, split, review or"
+        " severity; `unchanged`.",
+    )
+    samples = SampleChangeSerializer(many=True)
+
+
+class ChangesQuery(serializers.Serializer[Any]):
+    """Compared with which release, and which of the samples that differ."""
+
+    since = serializers.CharField(max_length=120, help_text="NAME@VERSION, or NAME for the latest.")
+    change = serializers.ChoiceField(choices=Change.values, default="")
+    start = serializers.IntegerField(default=0, min_value=0, max_value=MAX_ID)
+    most = serializers.IntegerField(default=100, min_value=0, max_value=500)
+
+
 class SplitQuery(serializers.Serializer[Any]):
     """A part of a release."""
 
@@ -308,13 +358,14 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         """One release with its composition."""
         return Response(WholeReleaseSerializer(_release(name, version)).data)
 
-    @extend_schema(responses=ReleasedSampleSerializer(many=True))
+    @extend_schema(parameters=[SamplesQuery], responses=ReleasedSampleSerializer(many=True))
     @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
     def samples(self, request: Request, name: str, version: int) -> Response:
         """The samples of a release, in its order; held-out samples are for admins only."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
         held_out = may_read(request.user, Can.PRODUCE)
-        rows = queries.released_samples(_release(name, version), with_held_out=held_out)
+        chosen = {name: value for name, value in validated_query(SamplesQuery, request).items() if value}
+        rows = queries.released_samples(_release(name, version), with_held_out=held_out, **chosen)
         return paginated_response(self, rows.prefetch_related(rubrics))
 
     @extend_schema(
@@ -348,6 +399,21 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         release = _release(name, version)
         _require_split(request, split)
         return archive.as_table(ratings.lines(release, split), release, "ratings")
+
+    @extend_schema(parameters=[ChangesQuery], responses=ChangesSerializer)
+    @action(detail=True)
+    def changes(self, request: Request, name: str, version: int) -> Response:
+        """How a release differs from another of its benchmark; held-out samples are for admins only."""
+        release = _release(name, version)
+        query = validated_query(ChangesQuery, request)
+        difference = comparing.compare(
+            queries.release(query["since"]),
+            release,
+            with_held_out=may_read(request.user, Can.PRODUCE),
+        )
+        samples: Any = difference.samples(query["change"], query["start"], query["most"])
+        shown: Any = {**difference.summary, "samples": samples}
+        return Response(ChangesSerializer(shown).data)
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
     @action(detail=True, url_path="data-card", url_name="card")

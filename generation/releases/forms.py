@@ -1,16 +1,20 @@
-"""The form to freeze a release."""
+"""The form to freeze a release, and the filters of released samples."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from generation.models import Source
+from generation.models import Release, ReleasedSample, Source
 from generation.recipes.configuration import configurations
 from generation.recipes.forms import benchmark_choices
 from generation.recipes.registry import names
 from generation.releases.freezing.card_fields import CARD_FIELDS, MOST
 from generation.releases.freezing.composition import Composition
+from generation.templatetags.work import facet_label, facet_value
+from review.common.lists import ALL, Filters
+from review.labels import task_label
 
 
 def _sources() -> list[tuple[str, Any]]:
@@ -28,6 +32,38 @@ def _configurations() -> list[tuple[str, Any]]:
 
 
 _LINES = forms.Textarea(attrs={"rows": 2})
+
+
+class ReleasedFilters(Filters):
+    """Which samples of a release to list."""
+
+    text = forms.CharField(label=_("Key, title or criterion"), required=False, max_length=200, widget=forms.SearchInput)
+    task = forms.ChoiceField(label=_("Task"), required=False)
+    facet = forms.ChoiceField(label=_("Property"), required=False)
+    split = forms.ChoiceField(label=_("Split"), required=False, choices=[ALL, *ReleasedSample.Split.choices])
+
+    def __init__(self, data: Mapping[str, Any], release: Release, *, with_held_out: bool) -> None:
+        self._release, self._with_held_out = release, with_held_out and release.held_out_count
+        super().__init__(data)
+
+    def full_clean(self) -> None:
+        benchmark, counts = self._release.benchmark, self._release.counts
+        tasks = [(task, task_label(task)) for task in counts["task"]]
+        facets = [
+            (
+                facet_label(benchmark, name),
+                [(f"{name}={value}", facet_value(benchmark, name, value)) for value in values],
+            )
+            for name, values in counts.items()
+            if name != "task"
+        ]
+        for name, choices in (("task", tasks if len(tasks) > 1 else []), ("facet", facets)):
+            self.fields[name].choices = [ALL, *choices]  # type: ignore[attr-defined]
+        for name in [name for name in ("task", "facet") if len(self.fields[name].choices) == 1]:  # type: ignore[attr-defined]
+            del self.fields[name]
+        if not self._with_held_out:
+            del self.fields["split"]
+        super().full_clean()
 
 
 class FreezeForm(forms.Form):

@@ -8,12 +8,12 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.models import Batch, Freeze, Release, ReleasedSample, SampleVersion, Source
+from generation.models import Batch, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion, Source
 from generation.recipes import registry
 from generation.recipes.recipe import Term
 from generation.releases.freezing.card_fields import CARD_FIELDS
@@ -151,10 +151,28 @@ def approved_counts() -> dict[str, tuple[int, int]]:
     return {benchmark: (n, unreviewed) for benchmark, n, unreviewed in rows}
 
 
-def released_samples(release: Release, *, with_held_out: bool) -> QuerySet[ReleasedSample]:
-    """The samples of a release in its order, with the title of each."""
+def released_samples(
+    release: Release, *, with_held_out: bool, text: str = "", task: str = "", facet: str = "", split: str = ""
+) -> QuerySet[ReleasedSample]:
+    """The samples of a release in its order, with the title of each.
+
+    `text` is searched in keys, titles and criteria; `facet`: NAME=VALUE.
+    """
     rows = ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
-    return rows if with_held_out else rows.filter(split=ReleasedSample.Split.PUBLIC)
+    if not with_held_out:
+        rows = rows.filter(split=ReleasedSample.Split.PUBLIC)
+    if task:
+        rows = rows.filter(task=task)
+    if split:
+        rows = rows.filter(split=split)
+    rubrics = ReleasedRubric.objects.filter(sample=OuterRef("pk"))
+    if facet:
+        name, _equals, value = facet.partition("=")
+        rows = rows.filter(Exists(rubrics.filter(facets__name=name, facets__value=value)))
+    if text:
+        said = Exists(rubrics.filter(criterion__icontains=text))
+        rows = rows.filter(Q(key__icontains=text) | Q(version__title__icontains=text) | said)
+    return rows
 
 
 def in_order(release: Release, split: str, *columns: str) -> Iterator[list[tuple[Any, ...]]]:

@@ -19,21 +19,29 @@ from generation.models import Erratum, Freeze, Release, ReleasedRubric, Released
 from generation.outcomes import services as outcomes_services
 from generation.recipes import forms as recipes_forms
 from generation.recipes.configuration import configuration
-from generation.releases import archive, export, forms, queries, ratings, services
+from generation.releases import archive, comparing, data_card, export, forms, queries, ratings, services
 from generation.samples import errata, funnel
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import keyset_page
+from review.common.paging import keyset_page, page_url
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can, may_read, require
 
+CHANGES_SHOWN = 25
 
+
+@require_safe
 @requires(Can.READ_RESULTS)
 def releases(request: HttpRequest) -> HttpResponse:
-    """All releases, and for producers the form to freeze the next one."""
+    """All releases, and those being frozen."""
+    page = keyset_page(queries.releases(), request, size=25, newest_first=True)
+    return render(request, "generation/releases/releases.html", {"page": page, **_freezes()})
+
+
+@requires(Can.PRODUCE)
+def release_new(request: HttpRequest) -> HttpResponse:
+    """The form to freeze a release, and what would go in."""
     defaults = {"benchmark": batches_queries.latest_benchmark()}
     form = forms.FreezeForm(request.POST if request.method == "POST" else None, initial=defaults)
-    if request.method == "POST":
-        require(request.user, Can.PRODUCE)
     if form.is_valid():
         outcomes_services.apply_outcomes()  # include the latest decisions of physicians
         data = form.cleaned_data
@@ -52,12 +60,10 @@ def releases(request: HttpRequest) -> HttpResponse:
             return redirect("generation:releases")
     approved = queries.approved_counts()
     context = {
-        "page": keyset_page(queries.releases(), request, size=25, newest_first=True),
         "form": form,
         "approved": [(label, *approved.get(name, (0, 0))) for name, label in recipes_forms.benchmark_choices()],
-        **_freezes(),
     }
-    return render(request, "generation/releases/releases.html", context, status=422 if form.errors else 200)
+    return render(request, "generation/releases/release_new.html", context, status=422 if form.errors else 200)
 
 
 @require_safe
@@ -136,34 +142,84 @@ def release_funnel(request: HttpRequest, name: str, version: int) -> HttpRespons
 @requires(Can.READ_RESULTS)
 def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The samples of a release: a list, and the selected one."""
-    release = _release(name, version)
-    rows = queries.released_samples(release, with_held_out=may_read(request.user, Can.PRODUCE))
+    release, all_splits = _release(name, version), may_read(request.user, Can.PRODUCE)
+    filters = forms.ReleasedFilters(request.GET, release, with_held_out=all_splits)
+    rows = queries.released_samples(release, with_held_out=all_splits, **filters.active)
     page = keyset_page(rows.defer("exported"), request, size=25)
     selected = request.GET.get("selected", "")
     chosen = rows.filter(pk=int(selected)).first() if selected.isdecimal() and len(selected) < 19 else None
     if chosen is None and page.rows:
         chosen = rows.get(pk=page.rows[0].pk)
-    index = next((i for i, row in enumerate(page.rows) if chosen and row.pk == chosen.pk), None)
+    context: dict[str, object] = {
+        "filters": filters,
+        "total": rows.order_by().count(),
+        "page": page,
+        "place": next((i for i, row in enumerate(page.rows) if chosen and row.pk == chosen.pk), None),
+        **_sample_context(release, chosen),
+    }
+    return render(request, "generation/releases/release_samples.html", context)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def release_sample(request: HttpRequest, name: str, version: int, key: str) -> HttpResponse:
+    """One sample of a release."""
+    release = _release(name, version)
+    rows = queries.released_samples(release, with_held_out=may_read(request.user, Can.PRODUCE))
+    chosen = get_object_or_404(rows, key=key)
+    return render(request, "generation/releases/release_sample.html", _sample_context(release, chosen))
+
+
+def _sample_context(release: Release, chosen: ReleasedSample | None) -> dict[str, object]:
+    """Context: a release, and one of its samples."""
     context: dict[str, object] = {
         "release": release,
-        "page": page,
         "chosen": chosen,
-        "place": index,
         "simulated": release.simulated,
         "simulated_reviewers": release.simulated_samples,
     }
-    if chosen is not None:
-        sample_version = SampleVersion.objects.select_related("case", "sample").get(pk=chosen.version_id)
-        rubrics = ReleasedRubric.objects.filter(sample=chosen).order_by("pk")
-        last = errata.history(sample_version.sample).last()
-        erratum = last if last is not None and last.kind != Erratum.Kind.DISMISSED else None
+    if chosen is None:
+        return context
+    sample_version = SampleVersion.objects.select_related("case", "sample").get(pk=chosen.version_id)
+    last = errata.history(sample_version.sample).last()
+    return context | {
+        "made": sample_version,
+        "blocks": sample_version.case.frozen.blocks,
+        "rubrics": ReleasedRubric.objects.filter(sample=chosen).order_by("pk"),
+        "erratum": last if last is not None and last.kind != Erratum.Kind.DISMISSED else None,
+    }
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def release_card(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    """The data card of a release."""
+    release = _release(name, version)
+    context = {"release": release, "card": data_card.data_card(release), "simulated": release.simulated}
+    return render(request, "generation/releases/release_card.html", context)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def release_changes(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    """How a release differs from another (`?since=NAME@VERSION`; default: the version before)."""
+    release = _release(name, version)
+    since = request.GET.get("since", "")
+    before = queries.release(since) if since else comparing.release_before(release)
+    context: dict[str, object] = {"release": release, "others": comparing.other_releases(release), "before": before}
+    if before is not None:
+        difference = comparing.compare(before, release, with_held_out=may_read(request.user, Can.PRODUCE))
+        change = request.GET.get("change", "")
+        start = int(cursor) if (cursor := request.GET.get("cursor", "")).isdecimal() and len(cursor) < 10 else 0
+        rows = difference.samples(change, start, CHANGES_SHOWN + 1)
         context |= {
-            "made": sample_version,
-            "blocks": sample_version.case.frozen.blocks,
-            "rubrics": rubrics,
-            "erratum": erratum,
+            "difference": difference,
+            "change": change,
+            "rows": rows[:CHANGES_SHOWN],
+            "newer": page_url(request, "cursor", max(start - CHANGES_SHOWN, 0)) if start else "",
+            "older": page_url(request, "cursor", start + CHANGES_SHOWN) if len(rows) > CHANGES_SHOWN else "",
         }
-    return render(request, "generation/releases/release_samples.html", context)
+    return render(request, "generation/releases/release_changes.html", context)
 
 
 @require_GET

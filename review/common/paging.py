@@ -28,12 +28,12 @@ def offset_page(rows: QuerySet[M], request: HttpRequest, *, size: int = 50) -> P
         fetched = list(rows[start : start + size])
     return Page(
         rows=fetched[:size],
-        newer=_page_url(request, "cursor", max(start - size, 0)) if start else "",
-        older=_page_url(request, "cursor", start + size) if len(fetched) > size else "",
+        newer=page_url(request, "cursor", max(start - size, 0)) if start else "",
+        older=page_url(request, "cursor", start + size) if len(fetched) > size else "",
     )
 
 
-def _page_url(request: HttpRequest, name: str, position: object) -> str:
+def page_url(request: HttpRequest, name: str, position: object) -> str:
     """The URL of this list at another position; 0 is its beginning."""
     query = request.GET.copy()
     query.pop(name, None)
@@ -64,8 +64,8 @@ def keyset_page(
     has_newer, has_older = (has_more, boundary is not None) if backwards else (boundary is not None, has_more)
     return Page(
         rows=page_rows,
-        newer=_page_url(request, name, f"before-{page_rows[0].pk}") if page_rows and has_newer else "",
-        older=_page_url(request, name, f"after-{page_rows[-1].pk}") if page_rows and has_older else "",
+        newer=page_url(request, name, f"before-{page_rows[0].pk}") if page_rows and has_newer else "",
+        older=page_url(request, name, f"after-{page_rows[-1].pk}") if page_rows and has_older else "",
     )
 
 
@@ -97,11 +97,11 @@ def keyset_page_by_columns(
         page_rows.reverse()
     has_newer, has_older = (has_more, boundary is not None) if backwards else (boundary is not None, has_more)
 
-    def page_url(side: str, row: M) -> str:
-        return _page_url(request, name, f"{side}-{getattr(row, first)}.{getattr(row, second)}")
+    def url_at(side: str, row: M) -> str:
+        return page_url(request, name, f"{side}-{getattr(row, first)}.{getattr(row, second)}")
 
     return Page(
         rows=page_rows,
-        newer=page_url("before", page_rows[0]) if page_rows and has_newer else "",
-        older=page_url("after", page_rows[-1]) if page_rows and has_older else "",
+        newer=url_at("before", page_rows[0]) if page_rows and has_newer else "",
+        older=url_at("after", page_rows[-1]) if page_rows and has_older else "",
     )

@@ -161,8 +161,10 @@ def test_researchers_read_releases_but_cannot_freeze_one(ana: User, rui: User):
         assert researcher.get(page).status_code == 200
         assert physician.get(page).status_code == 403
     assert physician.get(reverse("generation:release-export", args=["bare", 1, "jsonl"])).status_code == 403
-    assert 'id="freeze"' not in text_of(researcher.get(pages[0]))
-    assert researcher.post(pages[0], {"name": "mine", "benchmark": "mhb"}).status_code == 403
+    form = reverse("generation:release-new")
+    assert form not in text_of(researcher.get(pages[0]))
+    assert researcher.get(form).status_code == 403
+    assert researcher.post(form, {"name": "mine", "benchmark": "mhb"}).status_code == 403
     assert Release.objects.count() == 1
 
 
@@ -423,7 +425,7 @@ def test_cancel_and_retry_need_a_post_and_refuse_a_batch_that_has_ended(
     assert not batch.drafts.filter(status=Status.FAILED).exists()
     assert admin.post(cancel).status_code == 302
     assert admin.post(cancel).status_code == 302, "cancelling twice does no harm"
-    assert admin.post(retry).status_code == 409
+    assert admin.post(retry).status_code == 302
     assert admin.post(reverse("generation:batch-cancel", args=[batch.pk + 1])).status_code == 404
 
 
@@ -486,12 +488,12 @@ def test_a_sample_is_found_by_its_key(admin: Client, sample: Sample):
 
 def test_without_a_benchmark_in_the_address_the_active_one_is_chosen(admin: Client, tmp_path: Path, models: str):
     run_batch(import_file(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
-    assert admin.get(reverse("generation:releases")).context["form"]["benchmark"].value() == "mhb"
+    assert admin.get(reverse("generation:release-new")).context["form"]["benchmark"].value() == "mhb"
     assert admin.get(reverse("generation:attempts")).context["filters"]["benchmark"].value() == "mhb"
 
 
 def test_freezing_without_approved_samples_is_refused(admin: Client):
-    response = admin.post(reverse("generation:releases"), {"name": "first", "benchmark": "mhb"})
+    response = admin.post(reverse("generation:release-new"), {"name": "first", "benchmark": "mhb"})
     assert response.status_code == 422
     assert "No samples of this benchmark have been approved yet." in response.context["form"].non_field_errors()[0]
 
@@ -503,7 +505,7 @@ def test_a_release_is_frozen_read_and_downloaded(
     researcher.force_login(rui)
     first = make_release(tmp_path, models, physicians, conversations=1)
     confirmation = {"benchmark": "mhb", "seen": f"{first.samples_count}+0"}
-    response: Page = admin.post(reverse("generation:releases"), {"name": "second", **confirmation})
+    response: Page = admin.post(reverse("generation:release-new"), {"name": "second", **confirmation})
     assert response["Location"] == reverse("generation:releases")
     assert "0 of 1 samples" in text_of(admin.get(response["Location"]))
     release = releases_services.release_of(releases_services.run_freeze(Freeze.objects.get(name="second").pk))

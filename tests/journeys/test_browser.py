@@ -98,7 +98,7 @@ def test_the_main_workflow(site: Site, browser: Browser, tmp_path: Path) -> None
         expect(page.get_by_text(reason).first).to_be_visible()
 
     # A release, and its export
-    page.goto("/generation/releases/")
+    page.goto("/generation/releases/new/")
     page.get_by_label("Name", exact=True).fill("first")
     page.get_by_role("button", name="Preview release").click()
     page.get_by_role("button", name="Freeze release").click()

@@ -106,7 +106,7 @@ def test_questions_about_images_from_import_to_changes(site: Site, browser: Brow
     site.wait_until("the samples are approved", lambda: site.number(approved) == cases)
 
     # A release, a run with other counting rules, its report
-    page.goto("/generation/releases/")
+    page.goto("/generation/releases/new/")
     page.get_by_label("Name", exact=True).fill("seen")
     page.get_by_role("button", name="Preview release").click()
     page.get_by_role("button", name="Freeze release").click()

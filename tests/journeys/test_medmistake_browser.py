@@ -59,7 +59,7 @@ class MistakeReviewer(Person):
 
 
 def freeze_release(page: Page, name: str, *, with_unreviewed: bool) -> None:
-    page.goto("/generation/releases/")
+    page.goto("/generation/releases/new/")
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Benchmark").select_option("medmistake")
     page.get_by_label("Configuration").select_option("replicated")

@@ -617,17 +617,17 @@ def test_the_data_card_says_how_many_physicians_decided(partly_reviewed: Batch) 
 
 def test_the_page_before_freezing_counts_the_unreviewed_samples(partly_reviewed: Batch, admin: Client) -> None:
     assert releases_queries.approved_counts() == {"brew": (3, 2)}
-    page = text_of(admin.get(reverse("generation:releases")))
+    page = text_of(admin.get(reverse("generation:release-new")))
     assert "3 samples ready to freeze, 2 of them not sampled for review" in page
     form = {"name": "brews", "benchmark": "brew", "with_unreviewed": "on"}
-    preview = admin.post(reverse("generation:releases"), form)
+    preview = admin.post(reverse("generation:release-new"), form)
     assert not Release.objects.exists(), "the first step freezes nothing"
     assert (preview.context["preview"].approved, preview.context["preview"].not_sampled) == (1, 2)
     assert "Freeze brews v1?" in text_of(preview)
-    changed = admin.post(reverse("generation:releases"), {**form, "seen": "3+0"})
+    changed = admin.post(reverse("generation:release-new"), {**form, "seen": "3+0"})
     assert "The samples have changed since the preview." in text_of(changed)
     assert not Release.objects.exists(), "the selection differs from the previewed one"
-    assert admin.post(reverse("generation:releases"), {**form, "seen": "1+2"}).status_code == 302
+    assert admin.post(reverse("generation:release-new"), {**form, "seen": "1+2"}).status_code == 302
     releases_services.run_freeze(Freeze.objects.get().pk)
     assert Release.objects.get().statuses == {"approved": 1, "not-sampled": 2}
 

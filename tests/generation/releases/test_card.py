@@ -55,10 +55,10 @@ def test_texts_are_on_the_card_and_the_next_version_keeps_them(first: Release, t
 
 def test_page_and_api_take_and_show_the_texts(first: Release, adela: User, client: Client) -> None:
     client.force_login(adela)
-    page = client.get(reverse("generation:releases")).content.decode()
+    page = client.get(reverse("generation:release-new")).content.decode()
     assert "For what purpose was this data set made, and by whom?" in page
     form = {"name": "own", "benchmark": "mhb", "card_funding": "Paid by nobody."}
-    preview = client.post(reverse("generation:releases"), form).content.decode()
+    preview = client.post(reverse("generation:release-new"), form).content.decode()
     assert '<input type="hidden" name="card_funding" value="Paid by nobody."' in preview
     api = reverse("api:releases")
     body: dict[str, Any] = {"name": "own", "benchmark": "mhb", "card": {"motives": "None."}}

@@ -262,14 +262,14 @@ def test_the_command_composes_a_release(approved_samples: list[Sample], manage: 
 def test_the_page_previews_the_chosen_composition(approved_samples: list[Sample], adela: User, client: Client) -> None:
     client.force_login(adela)
     form = {"name": "own", "benchmark": "mhb", "source": "papers", "held_out": "0.3", "seed": "3"}
-    page = client.post(reverse("generation:releases"), form)
+    page = client.post(reverse("generation:release-new"), form)
     text = page.content.decode()
     assert page.status_code == 200
     assert "papers: 2" in text
     assert "from another source: 3" in text
     fields = {field.name: field.value() for field in page.context["fields"]}
     response = client.post(
-        reverse("generation:releases"),
+        reverse("generation:release-new"),
         {name: value for name, value in fields.items() if value} | {"seen": page.context["preview"].seen},
     )
     assert response.status_code == 302

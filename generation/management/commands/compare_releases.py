@@ -1,0 +1,24 @@
+"""compare_releases A B [--change reworded]"""
+
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from generation.management.command_line import StepCommand
+from generation.releases import comparing, queries
+from review.rules.permissions import OPERATOR, Can, require
+
+
+class Command(StepCommand):
+    help = "Compare two releases of a benchmark: samples added, removed, reworded and re-released, with what differs."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("before", help="NAME, or NAME@VERSION")
+        parser.add_argument("after", help="NAME, or NAME@VERSION")
+        parser.add_argument("--change", default="", choices=comparing.Change.values, help="list only these samples")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.READ_RESULTS)
+        before, after = queries.release(options["before"]), queries.release(options["after"])
+        difference = comparing.compare(before, after, with_held_out=True)
+        return {**difference.summary, "samples": [asdict(row) for row in difference.samples(options["change"])]}

@@ -1,0 +1,191 @@
+"""Compares two releases of a benchmark, sample by sample."""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from generation import errors
+from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation.releases import queries
+from generation.releases.exporters.base import canonical
+from review.rules.diffing import Span, diff_words
+
+READ = 500  # samples in one query
+NOT_COMPARED = ("canary", "content", "rubrics")  # of what is said about a sample
+
+
+class Change(models.TextChoices):
+    """What became of a sample between two releases."""
+
+    ADDED = "added", _("added")
+    REMOVED = "removed", _("removed")
+    REWORDED = "reworded", _("reworded")
+    RERELEASED = "re-released", _("re-released")  # the same words, but another version, split, severity, review, ...
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field of a sample that differs; `before` or `after` is empty where it does not exist."""
+
+    name: str
+    before: str
+    after: str
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """The words of both sides, marked."""
+        return diff_words(self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleChange:
+    """A sample that differs between two releases; `fields` are empty if it is in only one."""
+
+    change: Change
+    key: str
+    task: str
+    fields: Sequence[FieldChange]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseDifference:
+    """How two releases differ. `counts`: of each change, and of what is `unchanged`."""
+
+    before: Release
+    after: Release
+    counts: Mapping[str, int]
+    changed: Sequence[tuple[str, Change]]  # by key, in the order of the newer release
+    with_held_out: bool
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The names of the releases, and the counts."""
+        return {
+            "before": f"{self.before.name}@{self.before.version}",
+            "after": f"{self.after.name}@{self.after.version}",
+            "counts": dict(self.counts),
+        }
+
+    @property
+    def by_change(self) -> list[tuple[Change, int]]:
+        """The number of samples with each change."""
+        return [(change, self.counts[change]) for change in Change]
+
+    def samples(self, change: str = "", start: int = 0, most: int | None = None) -> list[SampleChange]:
+        """The samples with one change, or all; `most` of them from `start`."""
+        chosen = [pair for pair in self.changed if change in ("", pair[1])]
+        chosen = chosen[start:] if most is None else chosen[start : start + most]
+        return [row for at in range(0, len(chosen), READ) for row in self._read(chosen[at : at + READ])]
+
+    def _read(self, chosen: Sequence[tuple[str, Change]]) -> Iterator[SampleChange]:
+        keys = [key for key, _change in chosen]
+        before, after = (
+            {key: (task, sample) for key, task, sample in _samples(release, self.with_held_out, keys)}
+            for release in (self.before, self.after)
+        )
+        for key, change in chosen:
+            both = key in before and key in after
+            fields = _differing(before[key][1], after[key][1]) if both else []
+            yield SampleChange(change, key, (after.get(key) or before[key])[0], fields)
+
+
+def compare(before: Release, after: Release, *, with_held_out: bool) -> ReleaseDifference:
+    """How `after` differs from `before`. Raises OtherBenchmarks."""
+    if before.benchmark != after.benchmark:
+        raise errors.OtherBenchmarks
+    earlier = {key: _digests(sample) for key, _task, sample in _samples(before, with_held_out)}
+    changed: list[tuple[str, Change]] = []
+    unchanged = 0
+    for key, _task, sample in _samples(after, with_held_out):
+        known, found = earlier.pop(key, None), _digests(sample)
+        if known is None:
+            changed.append((key, Change.ADDED))
+        elif known == found:
+            unchanged += 1
+        else:
+            changed.append((key, Change.REWORDED if known[0] != found[0] else Change.RERELEASED))
+    changed += [(key, Change.REMOVED) for key in earlier]
+    counts = Counter(change.value for _key, change in changed)
+    totals = {**{change.value: counts[change.value] for change in Change}, "unchanged": unchanged}
+    return ReleaseDifference(before, after, totals, changed, with_held_out)
+
+
+def other_releases(release: Release) -> list[Release]:
+    """The releases that one can be compared with, newest first."""
+    return list(queries.releases().filter(benchmark=release.benchmark).exclude(pk=release.pk))
+
+
+def release_before(release: Release) -> Release | None:
+    """The version before a release."""
+    return queries.releases().filter(name=release.name, version__lt=release.version).order_by("-version").first()
+
+
+def _samples(
+    release: Release, with_held_out: bool, keys: Sequence[str] | None = None
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Key, task and object of a release's samples, in its order."""
+    rows = ReleasedSample.objects.filter(release=release).order_by("position")
+    rows = rows if with_held_out else rows.filter(split=ReleasedSample.Split.PUBLIC)
+    rows = rows if keys is None else rows.filter(key__in=keys)
+    last = -1
+    while chunk := list(rows.filter(position__gt=last).values_list("pk", "position", "key", "task", "exported")[:READ]):
+        rubrics = defaultdict(list)
+        columns = ("key", "criterion", "traps", "severity", "polarity")
+        found = ReleasedRubric.objects.filter(sample__in=[row[0] for row in chunk]).order_by("pk")
+        for sample, *values in found.values_list("sample_id", *columns):
+            rubrics[sample].append(dict(zip(columns, values, strict=True)))
+        for pk, _position, key, task, exported in chunk:
+            yield key, task, {**exported, "rubrics": rubrics[pk]}
+        last = chunk[-1][1]
+
+
+def _words(sample: Mapping[str, Any]) -> dict[str, str]:
+    """What a sample says: each text of its content, and its rubrics' criteria."""
+    criteria = {rubric["key"]: rubric["criterion"] for rubric in sample["rubrics"]}
+    return {**dict(_texts(sample["content"], "")), **criteria}
+
+
+def _texts(value: object, name: str) -> Iterator[tuple[str, str]]:
+    """Every text and number in a nested value, by its path."""
+    if isinstance(value, Mapping | list):
+        entries = value.items() if isinstance(value, Mapping) else enumerate(value, 1)
+        for key, entry in entries:
+            yield from _texts(entry, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value if isinstance(value, str) else canonical(value)
+
+
+def _facts(sample: Mapping[str, Any]) -> dict[str, str]:
+    """What is said about a sample: version, split, review, and each rubric's traps and severity."""
+    about = {name: value for name, value in sample.items() if name not in NOT_COMPARED}
+    about |= {
+        f"{rubric['key']}.{name}": rubric[name]
+        for rubric in sample["rubrics"]
+        for name in ("traps", "severity", "polarity")
+    }
+    return {name: value if isinstance(value, str) else canonical(value) for name, value in about.items()}
+
+
+def _digests(sample: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """A sample's words and facts, short."""
+    words, facts = (hashlib.sha256(canonical(part(sample)).encode()).digest()[:16] for part in (_words, _facts))
+    return words, facts
+
+
+def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
+    """The fields that differ, words first."""
+    changes = []
+    for part in (_words, _facts):
+        old, new = part(before), part(after)
+        names = [*old, *(name for name in new if name not in old)]
+        changes += [
+            FieldChange(name, old.get(name, ""), new.get(name, ""))
+            for name in names
+            if old.get(name, "") != new.get(name, "")
+        ]
+    return changes
