@@ -206,6 +206,22 @@ def test_samples_are_reported_and_decided_on_pages_and_over_the_api(
     assert [row["kind"] for row in history] == ["reported", "dismissed", "withdrawn"]
 
 
+def test_a_sample_is_withdrawn_where_it_is_read(
+    release: Release, approved_samples: list[Sample], rui: User, adela: User, client: Client
+) -> None:
+    sample = approved_samples[0]
+    case = SampleVersion.objects.get(sample=sample).case_id
+    released = reverse("generation:release-sample", args=["own", 1, sample.key])
+    pages = [released, reverse("review:history", args=[case]), reverse("generation:sample", args=[sample.pk])]
+    form = reverse("generation:sample-withdraw", args=[sample.pk])
+    client.force_login(rui)
+    assert form not in client.get(released).content.decode(), "only admins withdraw"
+    client.force_login(adela)
+    assert all(form in client.get(page).content.decode() for page in pages)
+    client.post(form, {"reason": "Wrong."})
+    assert not any(form in client.get(page).content.decode() for page in pages)
+
+
 def test_a_physician_can_report_a_sample_from_their_own_review(
     approved_samples: list[Sample], client: Client, zoe: User
 ) -> None:
