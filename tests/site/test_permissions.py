@@ -206,7 +206,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "generation/batches/<int:pk>/cancel/":                  ("403 403 403 200", "403 403 403 302"),
     "generation/batches/<int:pk>/pause/":                   ("405 405 405 405", "403 403 403 302"),
     "generation/batches/<int:pk>/resume/":                  ("405 405 405 405", "403 403 403 302"),
-    "generation/batches/<int:pk>/adapt/":                   ("405 405 405 405", "403 403 403 409"),
+    "generation/batches/<int:pk>/adapt/":                   ("405 405 405 405", "403 403 403 302"),
     "generation/batches/<int:pk>/budget/":                  ("405 405 405 405", "403 403 403 302"),
     "generation/batches/<int:pk>/retry/":                   ("405 405 405 405", "403 403 403 302"),
     "generation/batches/<int:pk>/checks/":                  ("403 403 403 200", "403 403 403 302"),
@@ -264,7 +264,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "evaluation/runs/<int:pk>/cancel/":                     ("403 403 403 200", "403 403 403 302"),
     "evaluation/runs/<int:pk>/pause/":                      ("405 405 405 405", "403 403 403 302"),
     "evaluation/runs/<int:pk>/resume/":                     ("405 405 405 405", "403 403 403 302"),
-    "evaluation/runs/<int:pk>/adapt/":                      ("405 405 405 405", "403 403 403 409"),
+    "evaluation/runs/<int:pk>/adapt/":                      ("405 405 405 405", "403 403 403 302"),
     "evaluation/runs/<int:pk>/budget/":                     ("405 405 405 405", "403 403 403 302"),
     "evaluation/runs/<int:pk>/retry/":                      ("405 405 405 405", "403 403 403 302"),
     "evaluation/runs/<int:pk>/report.json":                 ("403 403 200 200", "405 405 405 405"),
@@ -589,7 +589,9 @@ def test_an_allowed_post_changes_something(world: World, uploads: Any) -> None:
     # Ana holds a case, so asking for the next one gives her none. MHB's cases are first seen
     # without their traps, so annotations of another tool are refused. An endpoint in use is kept.
     empty = ("review/cases/elsewhere/", "generation/sources/<slug:name>/tables/<str:token>/")  # empty forms
-    nothing = (*empty, "generation/endpoints/<slug:name>/delete/")
+    # No model was found to refuse anything, so nothing is adapted.
+    adapted = ("generation/batches/<int:pk>/adapt/", "evaluation/runs/<int:pk>/adapt/")
+    nothing = (*empty, *adapted, "generation/endpoints/<slug:name>/delete/")
     assert set(without_effect) <= {("ana", "review/next/"), *(("adela", page) for page in nothing)}
 
 

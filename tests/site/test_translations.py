@@ -300,6 +300,7 @@ def route_arguments(
         "webhooks": {"name": "hook"},
         "new-webhook": {},
         "endpoints": {"name": "sim-judge"},
+        "new-endpoint": {},
         "prompts": {"benchmark": "mhb", "name": "default"},
         "playground": {},
         "batches": {"pk": Batch.objects.latest("pk").pk},
@@ -310,7 +311,12 @@ def route_arguments(
         "drafts": {"pk": stopped.pk},
         "imports": {"pk": Import.objects.earliest("pk").pk},
         "result-imports": {"pk": waiting.pk},
-        "releases": {"name": release.name, "version": release.version, "format_name": "csv"},
+        "releases": {
+            "name": release.name,
+            "version": release.version,
+            "format_name": "csv",
+            "key": ReleasedSample.objects.earliest("pk").key,
+        },
         "runs": {
             "pk": run.pk,
             "judgment_id": Judgment.objects.earliest("pk").pk,
