@@ -44,6 +44,6 @@ PROVIDERS = (
     Provider("vllm", "vLLM, SGLang", "http://<host>:8000/v1"),
     Provider("llamacpp", "llama.cpp", "http://<host>:8080/v1", settings=LOCAL),
     Provider("ollama", "Ollama", "http://<host>:11434/v1", settings=LOCAL),
-    Provider("litellm", "LiteLLM, another proxy", "http://<host>:4000/v1", "MHB_KEY_PROXY"),
+    Provider("litellm", "LiteLLM", "http://<host>:4000/v1", "MHB_KEY_PROXY"),
 )
 BY_NAME = {provider.name: provider for provider in PROVIDERS}

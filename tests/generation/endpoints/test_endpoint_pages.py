@@ -80,7 +80,7 @@ def test_presets_and_the_table_of_providers_agree() -> None:
     named = {name for names, _differs, _setting in rows for name in names.replace(", compatible", "").split(", ")}
     presets = {name for provider in PROVIDERS for name in provider.label.split(", ")}
     assert named - presets == {"Azure", "TGI", "endpoints that only stream"}, "a provider without a preset"
-    assert presets - named == {"OpenAI", "Azure OpenAI", "another proxy"}, "a preset that nothing is said of"
+    assert presets - named == {"OpenAI", "Azure OpenAI"}, "a preset that nothing is said of"
     stated = {setting.strip("`") for *_names, setting in rows if setting}
     preset = {name for provider in PROVIDERS if provider.settings != LOCAL for name in provider.settings}
     assert stated <= {field.name for field in Endpoint._meta.fields}
