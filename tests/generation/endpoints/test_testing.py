@@ -71,7 +71,7 @@ def test_an_unreachable_endpoint_is_reported(client: Client, adela: User) -> Non
     assert answer.status_code == 200
     assert (answer.json()["answered"], answer.json()["error"]) == (False, "NobodyListens")
     page = client.post(reverse("generation:endpoint-test", args=[target.name]), follow=True).content.decode()
-    assert "did not answer: NobodyListens" in page
+    assert "did not answer. Nothing listens at the endpoint" in page
 
 
 @pytest.mark.django_db

@@ -251,7 +251,8 @@ def test_a_first_record_longer_than_the_beginning_is_left_to_the_import(tmp_path
 
 
 @pytest.mark.django_db
-def test_a_source_that_could_never_be_read_may_be_given_another_format(tmp_path: Path) -> None:
+def test_a_source_that_could_never_be_read_may_be_given_another_format(tmp_path: Path, settings: Any) -> None:
+    settings.MEDIA_ROOT = tmp_path
     damaged = written(tmp_path / "damaged.zip", b"PK\x03\x04 not really")
     run = services.start_import(damaged, format_name="vqa-rad", name="own", uploaded=True)
     assert services.run_import(run.pk).error == "WrongFormat"

@@ -290,7 +290,8 @@ def test_a_file_that_vanishes_before_it_is_read_fails_the_import(tmp_path: Path)
     assert "own.jsonl" in run.detail
 
 
-def test_only_uploaded_files_are_deleted(tmp_path: Path) -> None:
+def test_only_uploaded_files_are_deleted(tmp_path: Path, settings: Any) -> None:
+    settings.MEDIA_ROOT = tmp_path
     local_file = conversations_file(tmp_path / "given.jsonl", 1)
     import_file(local_file)
     assert local_file.exists()
