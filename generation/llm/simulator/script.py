@@ -28,7 +28,7 @@ class Script(Protocol):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request to a simulated model. `turn`: the prompt's first user turn; `data`: its blocks."""
+    """A request to a simulated model. `turn`: the last user turn with data; `data`: its blocks."""
 
     model: str
     messages: Sequence[Message]
@@ -36,7 +36,9 @@ class Asked:
 
     @cached_property
     def turn(self) -> Message:
-        return next((message for message in self.messages if message.role == "user"), self.messages[-1])
+        # A prompt's examples come before its own data, and requests for another reply after it.
+        turns = [message for message in self.messages if message.role == "user"]
+        return next((turn for turn in reversed(turns) if read_data(turn.text)), (turns or self.messages)[0])
 
     @cached_property
     def data(self) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from http.client import IncompleteRead
 import pytest
 
 from generation.llm.simulator.faults import Fault, FaultKind, draw_fault, parse_fault, parse_model
-from generation.llm.simulator.script import DEFAULT_ANSWER, chance
+from generation.llm.simulator.script import DEFAULT_ANSWER, Asked, chance
 from generation.llm.simulator.server import MODELS, CannotListen, make_app, run_in_background, serve
+from generation.llm.types import Message
 
 
 class Echo:
@@ -72,6 +73,21 @@ def test_a_completion_follows_the_protocol(url):
     assert choice["message"] == {"role": "assistant", "content": "ping sim-judge 5"}
     assert choice["finish_reason"] == "stop"
     assert body["usage"] == {"prompt_tokens": 1, "completion_tokens": 4, "total_tokens": 5}
+
+
+def test_a_script_reads_the_data_that_it_is_asked_about():
+    example, reply, asked, correction = (
+        Message("user", '<<<ANSWER\n"B12"\nANSWER>>>'),
+        Message("assistant", "It is B12."),
+        Message("user", '<<<ANSWER\n"Aspirin"\nANSWER>>>'),
+        Message("user", "Your last reply cannot be used."),
+    )
+    for messages in ([asked], [example, reply, asked], [example, reply, asked, reply, correction]):
+        request = Asked("sim-generator", messages, seed=0)
+        assert (request.turn, request.data) == (asked, {"ANSWER": "Aspirin"})
+    assert Asked("sim-generator", [asked, reply], seed=0).turn == asked
+    without_data = Message("user", "Look at this picture.")
+    assert Asked("sim-generator", [without_data, reply, correction], seed=0).turn == without_data
 
 
 def test_scripts_are_asked_in_turn_and_then_the_default_answers(url):
