@@ -214,9 +214,11 @@ def test_a_reply_that_breaks_a_rule_is_requested_again_with_the_reason(
     """MHB-5: the reply is valid JSON but lacks the bait question at its end."""
     from mhb_site.benchmarks.mhb import simulate
 
+    script = simulate.SCRIPT
+
     class Forgetful:
         def reply(self, model: str, messages: Any, seed: int) -> str | None:
-            text = simulate.SCRIPT.reply(model, messages, seed)
+            text = script.reply(model, messages, seed)
             if text is None or len(messages) > 2:
                 return text
             content = json.loads(text)

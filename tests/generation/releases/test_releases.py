@@ -59,11 +59,11 @@ def freeze(name: str = "own") -> Release:
 
 
 def trap(code: str) -> dict[str, str]:
-    return {"code": code, "where": "turns 1, 2 and 5", "false": f"The claim of {code}.", "why": "It is not so."}
+    return {"code": code, "where": "turns 1, 2 and 5", "false": f"Cephalorin, as {code}.", "why": "It is not so."}
 
 
 def rubric(number: int, *codes: str) -> dict[str, Any]:
-    return {"criterion": f"The response must do thing {number}.", "traps": list(codes)}
+    return {"criterion": f"The response must do thing {number} about Cephalorin.", "traps": list(codes)}
 
 
 # The formats that any release fits; nothing of this benchmark can be trained on.
