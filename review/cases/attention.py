@@ -44,7 +44,7 @@ class Attention:
 
 
 def attention() -> Attention:
-    """Collect everything that needs attention, in six queries however many cases there are."""
+    """Collect everything that needs attention, in as many queries however many cases there are."""
     before = timezone.now() - IDLE_AFTER
     work = Case.objects.filter(kind=Case.Kind.WORK).defer("spec")
     dissents = (

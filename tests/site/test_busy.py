@@ -106,7 +106,7 @@ def test_other_database_errors_are_answered_with_500(
         raise OperationalError("no such table: review_case")
 
     client.raise_request_exception = False
-    monkeypatch.setattr("review.common.decorators.require", broken)
+    monkeypatch.setattr("review.common.decorators.may_request", broken)
     monkeypatch.setattr("review.people.api.signed_in_account", broken)
     response = client.get(reverse(place))
     assert response.status_code == 500

@@ -153,7 +153,7 @@ def test_the_number_of_queries_does_not_grow_with_the_models(run: Run, release: 
 
 
 def test_the_api_gives_the_report_to_researchers_only(run: Run, api: Api, world: World) -> None:
-    address = reverse("api:run-noticed", args=[run.pk])
+    address = reverse("api:run-human-baseline", args=[run.pk])
     report: Any = api(world["rui"]).get(address).json()
     assert report["traps"][0]["physicians"] == {"noticed": 3, "asked": 10}
     assert [rate["endpoint"] for rate in report["groups"][0]["rates"]] == ["one", "two"]

@@ -146,9 +146,9 @@ def test_without_any_rule_the_case_is_offered(ana: User, bo: User) -> None:
 
 
 def test_the_work_can_be_chosen_by_benchmark_and_stage(browse: Browse, ana: User, bo: User) -> None:
-    open_case(1)
-    other = open_case(2, benchmark="other")
-    second = case_in_secondary(ana, number=3)
+    second = case_in_secondary(ana)
+    open_case(2)
+    other = open_case(3, benchmark="other")
     work = {(each.benchmark, each.stage): each.cases for each in eligibility.available_work(bo)}
     assert work == {(second.benchmark, "secondary"): 1, (second.benchmark, "primary"): 1, ("other", "primary"): 1}
     assert claims.claim_next(bo, eligibility.Wish(stage="adjudication")) is None

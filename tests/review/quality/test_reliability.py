@@ -458,9 +458,12 @@ def review_cases(ana: User, bo: User, clock: Clock, numbers: range) -> None:
         clock.advance(days=2)
 
 
-@pytest.mark.parametrize("name", ["agreement", "progress", "me", "reviewer"])
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("agreement", 12), ("progress", 12), ("me", 12), ("reviewer", 14)],  # also signs of careless work, set aside
+)
 def test_the_number_of_queries_does_not_grow_with_the_reviews(
-    browse: Browse, adela: User, ana: User, bo: User, clock: Clock, name: str
+    browse: Browse, adela: User, ana: User, bo: User, clock: Clock, name: str, most: int
 ) -> None:
     address = reverse(f"review:{name}", args=[ana.pk] if name == "reviewer" else [])
     client = browse(ana if name == "me" else adela)
@@ -472,7 +475,7 @@ def test_the_number_of_queries_does_not_grow_with_the_reviews(
         with CaptureQueriesContext(connection) as captured:
             assert client.get(address).status_code == 200
         counts.append(len(captured))
-    assert counts[0] == counts[1] <= 12
+    assert counts[0] == counts[1] <= most
 
 
 @pytest.mark.plain
