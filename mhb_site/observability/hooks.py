@@ -34,7 +34,7 @@ def _connect_sentry(dsn: str) -> None:
     )
 
 
-def without_texts(event: dict[str, Any], hint: dict[str, Any]) -> dict[str, Any]:
+def without_texts(event: Any, hint: dict[str, Any]) -> Any:
     """Sentry's event with what may be logged of its errors, and without query and cookies."""
     from mhb_site.observability.logs import chain, describe
 

@@ -19,8 +19,8 @@ def test_a_lane_works_under_the_id_of_the_request_that_launched_its_job(monkeypa
     seen: list[str] = []
     kind = SimpleNamespace(work=lambda _job: seen.extend([current_request_id(), Call().request_id]))
     monkeypatch.setattr(tasks, "kind_of", lambda _job: kind)
-    monkeypatch.setattr(tasks.checking, "is_unchecked", lambda _job: False)
-    monkeypatch.setattr(tasks.services, "waits", lambda _job: False)
+    monkeypatch.setattr("generation.trials.checking.is_unchecked", lambda _job: False)
+    monkeypatch.setattr("generation.jobs.services.waits", lambda _job: False)
     with structlog.contextvars.bound_contextvars(request_id="of-whoever-woke-it"):
         tasks.work_on_job(job.pk)
     assert seen == ["of-the-launch"] * 2
