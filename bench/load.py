@@ -94,7 +94,7 @@ def measure(minutes: float) -> Iterator[Result]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.load", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of work beside the batches")
     parser.add_argument("--json", action="store_true")
     options: Any = parser.parse_args(arguments)

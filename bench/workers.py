@@ -115,7 +115,7 @@ def measure(samples: int, rounds: int) -> Iterator[Result]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.workers", description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
     options: Any = parser.parse_args(arguments)

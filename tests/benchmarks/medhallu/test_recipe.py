@@ -482,7 +482,7 @@ def test_roles_are_needed_for_questions_but_not_for_published_pairs():
     assert all(role.kinds == {"qa"} for role in recipe.RECIPE.roles)
     assert {role.name for role in recipe.RECIPE.roles if role.optional} == {"entailment", "embedder"}
     assert {role.name: role.default for role in recipe.RECIPE.roles if role.default} == {
-        "critic": "generator",
+        "critic": "voter_1",  # not the generator, whose candidates it corrects
         "entailment": "critic",
     }
 
