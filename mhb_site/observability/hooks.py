@@ -1,6 +1,6 @@
 """Sentry and OpenTelemetry, where an installation has set them up (extra `observe`)."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -29,7 +29,7 @@ def _connect_sentry(dsn: str) -> None:
         include_source_context=False,
         max_request_body_size="never",
         max_breadcrumbs=0,
-        before_send=cast("Any", without_texts),
+        before_send=without_texts,
         release=settings.COMMIT or None,
     )
 
@@ -68,4 +68,4 @@ def _connect_opentelemetry() -> None:
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
     DjangoInstrumentor().instrument(request_hook=without_query)
-    CeleryInstrumentor().instrument()  # type: ignore[no-untyped-call]
+    CeleryInstrumentor().instrument()
