@@ -118,15 +118,18 @@ def _submit(physician: Any, *, changed: bool) -> None:
     answers = Answers(
         questions={key: Answer(choice.value) for key, choice in choices.items()},
         rubrics={rubric.key: RubricAnswer("adequate", severity="mild") for rubric in form.rubrics},
-        citations=(Citation("doi", SOURCE, "", PASSAGE, "2020-01-15"),),
+        citations=tuple(
+            Citation("doi", SOURCE, "", PASSAGE, "2020-01-15", trap=term.code, level="study") for term in form.terms
+        ),
         verdict="approve",
     )
     if changed:
-        blocked = next(c for c in form.questions[3].choices if c.blocks)
+        coherence = next(question for question in form.questions if question.key == "coherence")
+        blocked = next(choice for choice in coherence.choices if choice.blocks)
         last = form.rubrics[-1].key
         answers = replace(
             answers,
-            questions={**answers.questions, form.questions[3].key: Answer(blocked.value, "It contradicts itself.")},
+            questions={**answers.questions, coherence.key: Answer(blocked.value, "It contradicts itself.")},
             rubrics={**answers.rubrics, last: RubricAnswer("removed", note="It says nothing new.")},
             verdict="reject",
             reason="It can be spotted.",

@@ -120,7 +120,7 @@ class Typist:
     def answer_favourably(self) -> None:
         """Answer that every criterion is met, with a source, the rubric adequate and the harm
         severe."""
-        self.press("1")
+        self.press("1", "Enter")
         self.type("Guideline on headache 2024")
         self.press("Tab")
         self.type("No drug of this name is approved.")
@@ -184,7 +184,7 @@ def test_several_cases_are_reviewed_by_keyboard_only(
     # The second case is rejected with a reason code and a text; then the submission is undone.
     primary.answer_first_look()
     primary.answer_favourably()
-    primary.press("2", "1")
+    primary.press("2", "1", "Enter")
     primary.type("诱饵太明显了，正常患者不会这样问。")
     third = primary.go("Control+Enter")
     assert third not in (first, second)
@@ -283,7 +283,7 @@ def test_adjudication_works_by_keyboard_only(
     assignment = second.go("n")
     assert desk.sql(f"SELECT case_id FROM review_assignment WHERE id = {assignment}") == [(case,)]
     second.answer_first_look()
-    second.press("1", "2", "1")
+    second.press("1", "2", "1", "Enter")
     second.type("The bait gives itself away.")
     assert second.go("Control+Enter") == assignment, "the votes differ, so both are shown"
     expect(second.page.get_by_text("The bait gives itself away.").first).to_be_visible()
@@ -332,7 +332,7 @@ def test_text_typed_offline_is_saved_when_the_network_is_back(desk: Site, browse
     context = typist.page.context
 
     context.set_offline(True)
-    typist.press("p", "2", "1")
+    typist.press("p", "2", "1", "Enter")
     typist.type("typed in the lift")
     expect(typist.page.locator("#network-lost")).to_be_visible()
     assert stored_copies(typist.page) == 1
@@ -345,7 +345,7 @@ def test_text_typed_offline_is_saved_when_the_network_is_back(desk: Site, browse
     # The tab is closed before the network is back; the next tab restores everything, including
     # evidence rows.
     context.set_offline(True)
-    typist.press("Escape", "1")
+    typist.press("Escape", "1", "Enter")
     typist.type("Guideline on lifts")
     expect(typist.page.locator("#network-lost")).to_be_visible()
     typist.page.close()
@@ -408,7 +408,7 @@ def test_text_typed_after_losing_the_lease_can_be_copied(desk: Site, browser: Br
     # of an hour.
     result = desk.manage("shell", "-v0", "-c", reassign)
     assert result.returncode == 0, result.stderr
-    typist.press("p", "2", "1")
+    typist.press("p", "2", "1", "Enter")
     typist.type("two hours of work")
     expect(typist.page.locator("textarea[data-kept]")).to_have_value(re.compile("two hours of work"))
     assert typist.page.locator('[name="reason"]').get_attribute("readonly") is not None

@@ -11,8 +11,9 @@ from django.utils import translation
 from generation.recipes import registry
 from review.calibration import practice
 from review.models import Assignment, Case, Draft, Event, FirstLook, PersonEvent, Review, User
-from review.rules.questions import Answer, Answers, Citation, RubricAnswer, opinion, problems
+from review.rules.questions import Answer, Answers, RubricAnswer, opinion, problems
 from review.rules.state_machine import Phase, Role
+from tests.review.approve import evidence_of
 from tests.review.factories import FULL_FORM, claim, full_approval, open_case, submit
 
 CORRECT = {
@@ -82,7 +83,7 @@ def test_the_expected_answers_could_be_submitted() -> None:
             for key, finding in case.expected.rubrics.items()
         },
         verdict=case.expected.verdict,
-        citations=(Citation("doi", "10.1000/x", "", "No such drug.", "2020-01-15"),),
+        citations=evidence_of(case.spec.form),
     )
     assert problems(case.spec.form, answers) == []
     assert not opinion(case.spec.form, answers, Role.PRIMARY, Phase.COMMIT).inadequate
