@@ -204,6 +204,7 @@ def test_the_worker_knows_every_task() -> None:
         "generation.tasks.check_models",
         "generation.tasks.run_freeze",
         "generation.tasks.run_import",
+        "generation.tasks.send_messages",
         "generation.tasks.work_on_job",
         "review.tasks.check_trail",
     }
