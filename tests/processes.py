@@ -113,7 +113,7 @@ class Site:
 
     def add_endpoints(self, concurrency: int = 8) -> None:
         """Add an endpoint for each simulated model, under the model's name."""
-        models = ("sim-generator", "sim-careful", "sim-average", "sim-reckless", "sim-judge")
+        models = ("sim-generator", "sim-examiner", "sim-careful", "sim-average", "sim-reckless", "sim-judge")
         result = self.manage(
             "shell",
             "-v0",

@@ -93,6 +93,7 @@ def test_conversations_become_a_measured_benchmark_through_the_pages(
         page.locator(f'[name="role-{role}"]').select_option(name)
     for name in DOCTORS:
         page.locator(f'[name="role-doctor"][value="{name}"]').check(force=True)
+    page.locator('details:has([name="changes"]) > summary').click()
     page.locator('[name="changes"]').fill('{"review_share": 0.5}')
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_label("Call budget").fill("20000")

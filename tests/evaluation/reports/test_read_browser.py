@@ -55,6 +55,7 @@ def test_report_answers_and_launch_form_work_without_a_judge(
     page.get_by_label("Judge", exact=True).wait_for(state="attached")
     expect(page.get_by_label("Seed")).to_have_count(0)
     page.get_by_label("Release").select_option(str(release.pk))
+    page.locator("details:has([name=seed]) > summary").click()
     page.get_by_label("Seed").fill("3")
     expect(page.get_by_label("Judge", exact=True)).to_have_count(0)
     page.get_by_role("checkbox", name="With a hint", exact=True).check(force=True)
@@ -68,13 +69,16 @@ def test_report_answers_and_launch_form_work_without_a_judge(
     assert reader.faults == []
 
 
-# Chooses another release at the moment when htmx swaps in the fields of the previous choice.
+# Chooses another release at the moment when htmx swaps in the fields of the previous choice. The
+# estimate beside the form is swapped as well, and does not count.
 CHOOSE_DURING_SWAP = """value => {
-    document.addEventListener("htmx:afterSwap", () => {
+    document.addEventListener("htmx:afterSwap", function choose(event) {
+        if (event.detail.target.id !== "launch") return;
+        document.removeEventListener("htmx:afterSwap", choose);
         const release = document.querySelector("#id_release");
         release.value = value;
         release.dispatchEvent(new Event("change", { bubbles: true }));
-    }, { once: true });
+    });
 }"""
 
 
