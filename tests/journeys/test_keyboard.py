@@ -319,6 +319,15 @@ def test_keys_do_nothing_while_an_input_method_composes(desk: Site, browser: Bro
     typist.press("Escape", "p", "p", "p", "p", "p", "n", "n", "n", "n", "n", "1")
     assert typist.chosen("verdict") == "approve"
 
+    # What follows composed text in a field that the page moved to is text, too.
+    typist.page.wait_for_timeout(1100)  # a letter soon after a verdict is no key
+    typist.press("n", "n", "n", "n", "n", "n", "2", "1")
+    input_method = typist.page.context.new_cdp_session(typist.page)
+    input_method.send("Input.imeSetComposition", {"text": "诱饵", "selectionStart": 2, "selectionEnd": 2})
+    input_method.send("Input.insertText", {"text": "诱饵"})
+    typist.type("1, 2")
+    expect(typist.page.locator('[name="reason"]')).to_have_value("诱饵1, 2", timeout=5000)
+
 
 def stored_copies(page: Page) -> int:
     """Return the number of draft copies in the storage of this browser."""

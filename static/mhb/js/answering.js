@@ -50,7 +50,7 @@ function label(field) {
 }
 
 // A field that the page moved to by itself takes letters only after Enter or a click, so that the
-// digit for the next answer does not land in it. A paste is meant for it.
+// digit for the next answer does not land in it. A paste and composed text are meant for it.
 let guarded = null;
 
 function guard(field) {
@@ -62,9 +62,9 @@ function guard(field) {
     if (guarded === field) guarded = null;
     delete field.dataset.guarded;
     label(field);
-    for (const name of ["pointerdown", "paste", "drop", "blur"]) field.removeEventListener(name, release);
+    for (const name of ["pointerdown", "paste", "drop", "compositionstart", "blur"]) field.removeEventListener(name, release);
   };
-  for (const name of ["pointerdown", "paste", "drop", "blur"]) field.addEventListener(name, release);
+  for (const name of ["pointerdown", "paste", "drop", "compositionstart", "blur"]) field.addEventListener(name, release);
   field.addEventListener("guard:release", release, { once: true });
 }
 
