@@ -83,6 +83,7 @@ class Person:
                     form.locator("#add-citation").click()
                 if trap:
                     form.locator(f'[name="citation.{number}.trap"]').select_option(trap)
+                form.locator(f'[name="citation.{number}.reference"]').click()
                 form.locator(f'[name="citation.{number}.reference"]').fill("Guideline on headache, 2024")
                 form.locator(f'[name="citation.{number}.section"]').fill("3.2")
                 form.locator(f'[name="citation.{number}.passage"]').fill("No such drug is approved.")
@@ -91,7 +92,9 @@ class Person:
         if verdict == "reject" and reason_codes.count():
             reason_codes.first.check()
         if reason:
-            form.get_by_label("Reason", exact=True).fill(reason)
+            field = form.get_by_label("Reason", exact=True)
+            field.click()  # the page moved there by itself, so that the field waits for a click or Enter
+            field.fill(reason)
 
     def _choose_favourable(self, form: Locator) -> None:
         """Choose a favourable answer to every visible question and rubric."""
