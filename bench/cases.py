@@ -72,12 +72,13 @@ def spec(number: int) -> CaseSpec:
 
 
 def spec_with_rubrics(number: int, rubrics: int) -> CaseSpec:
-    """The case of sample `number` with this many rubrics, tied to its two traps alternately."""
+    """The case of sample `number` with this many rubrics, and one trap, as MHB plans it."""
     base_sample = sample(number)
     chance = random.Random(number)
-    tags = [trap["code"] for trap in base_sample.content["traps"]]
-    new_rubrics = tuple(NewRubric(f"R{n}", _text(chance, 22), (tags[n % 2],)) for n in range(1, rubrics + 1))
-    return mhb.case(replace(base_sample, rubrics=new_rubrics), f"bench-{number:07}", 1)
+    [trap, _other] = base_sample.content["traps"]
+    new_rubrics = tuple(NewRubric(f"R{n}", _text(chance, 22), (trap["code"],)) for n in range(1, rubrics + 1))
+    with_trap = replace(base_sample, content={**base_sample.content, "traps": [trap]}, rubrics=new_rubrics)
+    return mhb.case(with_trap, f"bench-{number:07}", 1)
 
 
 def medhallu_spec(number: int) -> CaseSpec:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 RUBRICS = 9
-SOURCE = "10.1000/invented.2020.1"
+SOURCE = "Invented guideline on headache, 2024"
+STUDY = "10.1000/invented.2020.1"  # where a source has no level, a DOI says all
 PASSAGE = "There is no such drug."
 GOALS = {"MHB primary": (24, 12), "MedHallu primary": (8, None), "confirmation": (1, None), "adjudication": (8, None)}
 GOALS |= {"ClinHallu primary": (6, None), "MedHal primary": (4, None), "MedMistake primary": (8, None)}
@@ -119,7 +120,8 @@ def _submit(physician: Any, *, changed: bool) -> None:
         questions={key: Answer(choice.value) for key, choice in choices.items()},
         rubrics={rubric.key: RubricAnswer("adequate", severity="mild") for rubric in form.rubrics},
         citations=tuple(
-            Citation("doi", SOURCE, "", PASSAGE, "2020-01-15", trap=term.code, level="study") for term in form.terms
+            Citation("guideline", SOURCE, "2.1", PASSAGE, "2020-01-15", trap=term.code, level="guideline")
+            for term in form.terms
         ),
         verdict="approve",
     )
@@ -245,7 +247,9 @@ class Keyboard:
     def _cite(self, name: str, empty: bool) -> None:
         part = name.rpartition(".")[2]
         if empty:
-            self.paste({"reference": SOURCE, "section": "2.1", "passage": PASSAGE}[part], name)
+            has_level = self.page.locator('[name="citation.1.level"]').count()
+            reference = SOURCE if has_level else STUDY
+            self.paste({"reference": reference, "section": "2.1", "passage": PASSAGE}[part], name)
         if self.page_state()["here"] != name:
             return
         self.press("Escape" if part == "passage" else "Tab")
