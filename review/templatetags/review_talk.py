@@ -34,6 +34,7 @@ def markdown(text: str, top: int) -> SafeString:
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(int(token.tag[1]) + top - 1, 6)}"
+        token.attrs.pop("style", None)  # the alignment of a column: no inline style is allowed
     html: str = parser.renderer.render(tokens, parser.options, {})
     return mark_safe(html)  # noqa: S308  (markdown-it escapes everything that is not Markdown)
 
