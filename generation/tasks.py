@@ -51,7 +51,7 @@ def work_on_job(job_id: int) -> None:
     if checking.is_unchecked(job):
         waking.wake(check_models, job_id)
         return
-    with structlog.contextvars.bound_contextvars(request_id=job.request_id):  # whoever woke this lane
+    with structlog.contextvars.bound_contextvars(request_id=job.request_id):  # of the launch, not of this wake-up
         kind_of(job).work(job_id)
     if services.waits(job_id):  # the lane ended because its time was up
         waking.wake(work_on_job, job_id)

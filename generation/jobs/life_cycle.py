@@ -28,7 +28,7 @@ from review.told import services as told
 BUDGET_SPENT = "BudgetSpent"
 FIRST_RECORD = "FirstRecord"  # the first record has ended, and the others wait for a person
 FIRST_WAIT = timedelta(seconds=2)  # before another lane looks whether the first record has ended
-NEARLY = Decimal("0.9")  # of a budget: whoever launched the job is told
+NEARLY = Decimal("0.9")  # share of a budget at which its launcher is notified
 MAX_CALLS = 2**31 - 1  # the maximum of the column `budget_calls`
 
 

@@ -76,7 +76,7 @@ def record_person(person: User | None, kind: PersonEvent.Kind, actor: User | Non
 
 @recording_events()
 def record_read(reader: User, case: Case) -> None:
-    """Record that somebody opened a case. Its claim already says so of whoever reviews it."""
+    """Record that a person opened a case. For its reviewers, their claims already record this."""
     record_person(None, PersonEvent.Kind.READ, reader, case=case.pk)
 
 

@@ -42,7 +42,7 @@ class Webhook(models.Model):
 class Delivery(models.Model):
     """A message to one person by e-mail, or to one webhook.
 
-    `next_at`: when it is due; whoever sends it moves this forward first, so it is also the lease.
+    `next_at`: when it is due. A sender first moves it forward, so it is also the lease.
     `once`: of messages that may be told twice, what must be told only once.
     """
 
