@@ -385,7 +385,7 @@ def chart(funnel: SampleFunnel) -> StageChart:
 
 
 def as_figure(report: FunnelReport, notes: Sequence[str], *, simulated: bool) -> HttpResponse:
-    """The whole funnel as an SVG file. `notes`: of what it is."""
+    """The whole funnel as an SVG file. `notes`: further lines of text."""
     warnings = [gettext("Simulated models or reviewers: not evidence")] if simulated else []
     figure = chart(report.whole)
     return HttpResponse(svg(figure, figure.title, [*notes, *warnings]), content_type="image/svg+xml")

@@ -18,7 +18,7 @@ from review.rules.permissions import Can
 
 
 class WebhookSerializer(serializers.ModelSerializer[Webhook]):
-    """A program that is told. `secret_env` is the NAME of a server variable; the secret is not shown."""
+    """A webhook. `secret_env` is the NAME of a server variable; the secret is not shown."""
 
     secret_env = serializers.RegexField(ENV_NAME_PATTERN, max_length=100)
     occasions = serializers.ListField(
@@ -58,7 +58,7 @@ class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
 
     @extend_schema(request=WebhookSerializer(partial=True), responses=WebhookSerializer)
     def partial_update(self, request: Request, name: str) -> Response:
-        """Change a webhook; with `active` false it is switched off, and what waits is given up."""
+        """Change a webhook. `active` false switches it off and drops its waiting messages."""
         hook = self.get_object()
         wanted = validated_body(WebhookSerializer, request, changed=hook)
         return Response(WebhookSerializer(services.save_webhook(hook, **wanted)).data)
@@ -72,7 +72,7 @@ class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
     @extend_schema(responses=DeliverySerializer(many=True))
     @action(detail=True)
     def deliveries(self, request: Request, name: str) -> Response:
-        """What a webhook was sent during the last month, and what waits; oldest first."""
+        """Messages to a webhook of the last month, sent or waiting; oldest first."""
         rows: Any = Delivery.objects.filter(webhook=self.get_object())
         page: Any = self.paginate_queryset(rows)
         return self.get_paginated_response(DeliverySerializer(page, many=True).data)

@@ -9,7 +9,7 @@ from review.models import Webhook
 
 
 class WebhookForm(forms.ModelForm[Webhook]):
-    """A program's address and what it is told."""
+    """A webhook's address and its events."""
 
     secret_env = forms.RegexField(
         label=_("Variable with the secret"),

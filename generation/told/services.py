@@ -34,7 +34,7 @@ def check(hook: Webhook) -> None:
 
 
 def save_webhook(hook: Webhook, **fields: Any) -> Webhook:
-    """Add or change a webhook; what waits for one that is switched off is given up.
+    """Add or change a webhook. Switching it off drops its waiting messages.
 
     Raises ValidationError.
     """

@@ -50,7 +50,7 @@ class Backup:
     bytes: int
     chain: str
     faults: int = 0  # of the audit trail, which is checked when it is restored
-    secrets: tuple[str, ...] = ()  # names of what is not in it, and not set here
+    secrets: tuple[str, ...] = ()  # names of secrets that the backup lacks and this site has not set
     missing: tuple[str, ...] = ()  # images without a file
 
     def as_json(self) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def _login_url(provider: Provider) -> str:
 
 
 class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
-    """Finds or creates the account of a person who signs in elsewhere; stores no claims or tokens."""
+    """Finds or creates the account of a person who signs in elsewhere; stores no tokens."""
 
     def list_apps(self, request: HttpRequest, **filters: Any) -> list[SocialApp]:
         """Those of the settings: secrets have no place in rows."""
