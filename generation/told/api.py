@@ -70,7 +70,7 @@ class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
         return Response(DeliverySerializer(services.test_webhook(self.get_object())).data)
 
     @extend_schema(responses=DeliverySerializer(many=True))
-    @action(detail=True)
+    @action(detail=True, pagination_class=OldestFirst)
     def deliveries(self, request: Request, name: str) -> Response:
         """Messages to a webhook of the last month, sent or waiting; oldest first."""
         rows: Any = Delivery.objects.filter(webhook=self.get_object())

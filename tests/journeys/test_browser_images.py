@@ -88,6 +88,7 @@ def test_questions_about_images_from_import_to_changes(site: Site, browser: Brow
     page.get_by_role("button", name="Next step").click()
     page.get_by_label("Generator").select_option("sim-generator")
     page.get_by_label("Judge: decides").select_option("sim-judge")
+    page.locator('details:has([name="changes"]) > summary').click()
     page.get_by_label("Overrides").fill('{"review_share": 1.0}')
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_label("Call budget").fill("40")

@@ -354,6 +354,8 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
         "oldpassword": "a-password-for-tests", "password1": PASSWORD, "password2": PASSWORD,
     },
     "review/next/": lambda _: {},
+    "generation/batches/<int:pk>/adapt/": lambda _: {},
+    "evaluation/runs/<int:pk>/adapt/": lambda _: {},
     "review/reviewers/<int:person_id>/set-aside/": lambda _: {"reason": "2 s a case"},
     "review/guidelines/<slug:benchmark>/<slug:stage>/": lambda _: {"text": "Read it twice.", "base": "1"},
     "review/forms/<slug:benchmark>/": lambda w: w.review_form | {"do": "publish"},
