@@ -66,7 +66,7 @@ def queue_import(lanes: Lanes, folder: Path, number: int) -> Any:
 
 
 def import_delay(lanes: Lanes, url: str, folder: Path, number: int) -> float:
-    """Queue an import, wait for its end, and return the seconds that it took by the site's own clock."""
+    """Queue an import, wait for its end, and return the seconds from its row's creation to it."""
     import psycopg
 
     pk = queue_import(lanes, folder, number)
