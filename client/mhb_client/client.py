@@ -20,6 +20,7 @@ from mhb_client.shapes import JobState, LaunchBatch, LaunchRun, Problem, Release
 PROBLEM = "application/problem+json"
 AGAIN = {429, 502, 503, 504}
 LONGEST_LINE = 64 * 2**20  # a sample with its images is far below
+_KINDS = {"type": str, "title": str, "detail": str, "errors": list, "problems": list}  # of the fields of a Problem
 
 
 class Client:
@@ -113,7 +114,7 @@ class Client:
         with self._answer(method, path, **request) as answer:
             try:
                 return answer.json()
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise errors.MHBError(f"{answer.url} did not answer with JSON: is this an MHB site?") from error
 
     @contextmanager
@@ -125,7 +126,7 @@ class Client:
             wait, pause = pause, min(2 * pause, 30)
             try:
                 answer = self._http.send(self._http.build_request(method, path, **request), stream=not whole)
-            except httpx2.TransportError as lost:
+            except (httpx2.TransportError, httpx2.DecodingError) as lost:
                 failure = errors.ConnectionLost(f"{self._http.base_url}: {lost}")
                 # A wrong address does not become right by waiting.
                 if not self._reached and isinstance(lost, httpx2.ConnectError | httpx2.UnsupportedProtocol):
@@ -230,7 +231,7 @@ def _lines(answer: httpx2.Response) -> Iterator[bytes]:
             rest, size = [*rest, last], size + len(last)
             if size > LONGEST_LINE:
                 raise errors.Damaged(f"A line is longer than {LONGEST_LINE} bytes.")
-    except httpx2.TransportError as lost:
+    except (httpx2.TransportError, httpx2.DecodingError) as lost:
         raise errors.ConnectionLost(str(lost)) from lost
     if size:
         yield b"".join(rest)
@@ -243,13 +244,21 @@ def _failure(answer: httpx2.Response) -> errors.ProblemError:
     if answer.has_redirect_location:
         problem["detail"] = f"The site is at another address: {answer.headers.get('Location', '')}"
     elif answer.headers.get("Content-Type", "").startswith(PROBLEM):
-        try:
-            answer.read()
-            problem = {**problem, **answer.json()}
-        except (httpx2.TransportError, ValueError):
-            pass  # cut off: the status says enough
+        problem = cast("Problem", {**problem, **_said(answer), "status": status})
     answer.close()
     return errors.of_problem(problem, _retry_after(answer))
+
+
+def _said(answer: httpx2.Response) -> dict[str, Any]:
+    """The fields of a problem, of those that the client reads the ones of the right type."""
+    try:
+        answer.read()
+        body = answer.json()
+    except (httpx2.RequestError, ValueError, RecursionError):
+        return {}  # cut off, or no JSON: the status says enough
+    if not isinstance(body, dict):
+        return {}
+    return {name: value for name, value in body.items() if isinstance(value, _KINDS.get(name, object))}
 
 
 def _retry_after(answer: httpx2.Response) -> float | None:
@@ -257,7 +266,7 @@ def _retry_after(answer: httpx2.Response) -> float | None:
     value = answer.headers.get("Retry-After", "")
     try:
         return max(0.0, float(value) if value.isdecimal() else (_date(value) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
 
 

@@ -35,8 +35,9 @@ class ProblemError(MHBError):
         self.problem = problem
         self.retry_after = retry_after
         faults = [
-            ": ".join(filter(None, (fault.get("field"), fault.get("detail") or fault.get("code"))))
+            ": ".join(str(part) for part in (fault.get("field"), fault.get("detail") or fault.get("code")) if part)
             for fault in [*problem.get("errors", []), *problem.get("problems", [])]
+            if isinstance(fault, dict)
         ]
         words = [problem["title"], problem.get("detail", ""), *faults]
         super().__init__(f"{problem['status']} " + "; ".join(filter(None, words)))

@@ -240,6 +240,27 @@ def test_a_wrong_address_is_said_at_once(slept: list[float]) -> None:
     assert slept == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]", "null", "5", '"no"', "{", "[" * 100_000, '{"title": 5, "type": null, "status": "400"}',
+        '{"errors": null, "problems": {"a": 1}}', '{"errors": ["wrong", null, {"field": "a"}, {"detail": 5}]}',
+    ],
+)  # fmt: skip
+def test_a_refusal_in_any_words_is_one_by_its_status(body: str) -> None:
+    client, _asked = scripted(httpx2.Response(400, content=body, headers={"Content-Type": "application/problem+json"}))
+    with pytest.raises(errors.Invalid, match=r"^400 Bad Request") as refused:
+        client.get("me/")
+    assert (refused.value.status, refused.value.type) == (400, "about:blank")
+
+
+def test_an_answer_that_cannot_be_unpacked_is_a_lost_one(slept: list[float]) -> None:
+    torn = httpx2.Response(503, content=iter([b"torn"]), headers={"Content-Encoding": "gzip"})
+    client, asked = scripted(torn, httpx2.Response(200, json={"id": 1}))
+    assert client.get("me/") == {"id": 1}
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize(("status", "sentence"), [("paused", "budget"), ("cancelled", "cancelled")])
 def test_a_job_that_stops_ends_the_wait(status: str, sentence: str) -> None:
     state = {

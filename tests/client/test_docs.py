@@ -1,52 +1,60 @@
-"""The examples of docs/client.md run, in their order, on this site with simulated models."""
+"""The notebook docs/client.ipynb runs, cell by cell, against a running site."""
 
-import re
-from datetime import timedelta
-from functools import partial
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from django.conf import settings
-from knox.models import AuthToken
 
 import mhb_client
-from evaluation.runs import work as runs_work
-from generation.batches import services as batches_services
-from generation.models import Release
-from generation.releases import services as releases_services
+from tests.processes import Site, running_site
+
+pytestmark = [pytest.mark.processes, pytest.mark.plain]
+NOTEBOOK = Path(settings.BASE_DIR) / "docs" / "client.ipynb"
+# What the cells need of the demo: a release, models, and records that no draft has used.
+SETUP = """
+from datetime import timedelta
+from pathlib import Path
+from knox.models import AuthToken
+from generation.releases.services import freeze_release
 from review.models import User
-from tests.client.test_client import models, no_long_waits, release, this_site
-from tests.engine import conversations_file, endpoint, import_file
+from tests.engine import conversations_file, endpoint, import_file, make_release
+folder, url = Path({folder!r}), {url!r}
+for model in ("sim-careful", "sim-reckless", "sim-judge", "sim-generator", "sim-examiner"):
+    endpoint(url, model)
+physicians = [User.objects.create_user(name, role="physician") for name in ("ana", "bo")]
+make_release(folder, url, physicians, conversations=3)
+freeze_release("mhb-demo", benchmark="mhb")
+import_file(conversations_file(folder / "more.jsonl", 5), "demo-conversations")
+admin = User.objects.create_user("adela", role="admin")
+print(AuthToken.objects.create(admin, expiry=timedelta(days=1))[1])
+"""
 
-__all__ = ["models", "no_long_waits", "release"]
-DOCUMENT = Path(settings.BASE_DIR) / "docs" / "client.md"
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with running_site("embedded", tmp_path) as running:
+        running.start_models()
+        running.start_web()
+        running.start_worker()
+        yield running
 
 
-def test_the_examples_run(
-    release: Release, adela: User, models: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    releases_services.freeze_release("mhb-demo", benchmark="mhb")
-    import_file(conversations_file(tmp_path / "more.jsonl", 5), "demo-conversations")
-    for model in ("sim-generator", "sim-examiner"):
-        endpoint(models, model)
-    monkeypatch.setenv("MHB_TOKEN", AuthToken.objects.create(adela, expiry=timedelta(days=1))[1])
-    reached = partial(mhb_client.Client, transport=httpx2.MockTransport(this_site))
-    monkeypatch.setattr(mhb_client, "Client", reached)
+def test_the_notebook_runs(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = site.manage("shell", "-v0", "-c", SETUP.format(folder=str(tmp_path), url=site.models_url))
+    assert made.returncode == 0, made.stderr
+    monkeypatch.setenv("MHB_TOKEN", made.stdout.split()[-1])
+    client = mhb_client.Client
+    monkeypatch.setattr(mhb_client, "Client", lambda _address: client(site.url))
     names: dict[str, Any] = {}
-
-    def work(_seconds: float) -> None:
-        """The client waits: the time of a worker."""
-        job = names.get("batch") or names["run"]
-        (batches_services.work_on_batch if "batch" in names else runs_work.work_on_run)(job.id)
-
-    monkeypatch.setattr("mhb_client.client.time.sleep", work)
-    for example in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL):
-        exec(example, names)
+    for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
     assert list(names["table"]["endpoint"]) == ["sim-careful", "sim-reckless"]
     assert set(names["by_trap"]["endpoint"]) == {"sim-careful", "sim-reckless"}
     assert names["missed"]
-    assert sum(names["languages"].values()) == release.samples.count()
+    assert names["languages"] == {"en": 3}
     assert (names["batch"].state["progress"]["percent"], names["failed"]) == (100, [])
     assert names["newest"]["name"] == "mhb-demo"

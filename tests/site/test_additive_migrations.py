@@ -34,13 +34,19 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout
 
 
-def test_migrations_since_the_last_tag_only_add() -> None:
+def last_tag() -> str:
+    """The last tag of this minor version; skips the test if there is none."""
     tag = git("describe", "--tags", "--abbrev=0").strip()
     if not tag:
-        pytest.skip("no version is tagged")
+        pytest.skip("no version is tagged, or this clone is too shallow to hold its tag")
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     if tag.lstrip("v").split(".")[:2] != version.split(".")[:2]:
         pytest.skip(f"{version} is another minor version than {tag}")
+    return tag
+
+
+def test_migrations_since_the_last_tag_only_add() -> None:
+    tag = last_tag()
     released = {path.rpartition("/")[2][:-3] for path in git("ls-tree", "-r", "--name-only", tag).splitlines()}
     found = MigrationLoader(None).disk_migrations
     new = {key: each for key, each in found.items() if key[0] in APPS and key[1] not in released}
