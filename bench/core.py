@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 
@@ -88,6 +88,22 @@ def _format_value(value: float | None) -> str:
 
 def _format_met(met: bool | None) -> str:
     return "" if met is None else "yes" if met else "NO"
+
+
+def by_size(results: Iterable[Result]) -> str:
+    """Format rows that are named `SETTING, N UNITS` as Markdown, with a column for each N."""
+    rows: dict[str, dict[int, float | None]] = {}
+    for result in results:
+        setting, _, size = result.name.split(": skipped")[0].rpartition(", ")
+        rows.setdefault(setting, {})[int(size.split()[0])] = result.value
+    columns = sorted({size for row in rows.values() for size in row})
+    lines = ["| | " + " | ".join(f"{size:,}" for size in columns) + " |", "|---|" + "---|" * len(columns)]
+    for setting, row in rows.items():
+        cells = (
+            "" if size not in row else "–" if (value := row[size]) is None else _format_value(value) for size in columns
+        )
+        lines.append(f"| {setting} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def as_json(rows: Sequence[Result]) -> str:

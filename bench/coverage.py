@@ -11,7 +11,7 @@ criteria within a sample is exactly `icc` (Ridout, Demetrio & Firth 1999). A sam
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -529,20 +529,6 @@ def _error(share: float, studies: int) -> float:
     return float(200 * (share * (1 - share) / studies) ** 0.5)
 
 
-def by_size(results: Iterable[core.Result]) -> str:
-    """Coverage as one row per setting with a column per number of samples, in Markdown."""
-    rows: dict[str, dict[int, float | None]] = {}
-    for result in results:
-        setting, _, samples = result.name.split(": skipped")[0].rpartition(", ")
-        rows.setdefault(setting, {})[int(samples.split()[0])] = result.value
-    columns = sorted({size for row in rows.values() for size in row})
-    lines = ["| | " + " | ".join(map(str, columns)) + " |", "|---|" + "---|" * len(columns)]
-    for setting, row in rows.items():
-        cells = ("" if size not in row else "–" if (value := row[size]) is None else f"{value:.1f}" for size in columns)
-        lines.append(f"| {setting} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.coverage", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} studies of every ninth cell: about a minute")
@@ -550,7 +536,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="a list of {name, value, unit, goal, met}")
     asked = parser.parse_args(arguments)
     results = list(measure(QUICK, 9) if asked.quick else measure(asked.studies, 1))
-    sys.stdout.write((core.as_json(results) if asked.json else by_size(results)) + "\n")
+    sys.stdout.write((core.as_json(results) if asked.json else core.by_size(results)) + "\n")
     return 0
 
 

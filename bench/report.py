@@ -23,15 +23,12 @@ SAMPLES, QUICK, MODELS = 18_000, 500, 10
 TRAPS = ("A1", "A2", "A3", "A4", "A5", "B1", "B2", "B3", "C1", "C2", "C3", "D1", "D2", "E1")
 
 
-def seed(samples: int) -> dict[str, Any]:
-    """Create a finished run on `samples` samples, whose rows are made from the release in SQL."""
-    from django.db import connection
+def seed(samples: int, runs: int = 1) -> dict[str, Any]:
+    """Create finished runs on a release of `samples` samples; the last one is measured."""
     from django.utils import timezone
 
     from bench.rows import bare_release
     from bench.seed import sign_in
-    from evaluation.models import Run, RunEndpoint
-    from evaluation.runs.rows import tallies
     from generation.models import Endpoint
 
     release = bare_release(
@@ -49,6 +46,18 @@ def seed(samples: int) -> dict[str, Any]:
         )
         for n in range(MODELS)
     ]
+    made = [_run(release, models) for _ in range(runs)]
+    return {"run": made[-1][0], "judgments": sum(count for _run, count in made), "session": sign_in("admin", "admin")}
+
+
+def _run(release: Any, models: Sequence[Any]) -> tuple[int, int]:
+    """A finished run, whose rows are made in SQL from the release; its number of judgments."""
+    from django.db import connection
+    from django.utils import timezone
+
+    from evaluation.models import Run, RunEndpoint
+    from evaluation.runs.rows import tallies
+
     now = timezone.now()
     run = Run.objects.create(release=release, judge=models[0], status="finished", created_at=now, finished_at=now)
     RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=model) for model in models)
@@ -70,11 +79,10 @@ def seed(samples: int) -> dict[str, Any]:
             " ON c.sample_id = r.sample_id WHERE r.run_id = %s ORDER BY r.id, c.id",
             [run.pk, run.pk],
         )
-        cursor.execute("SELECT COUNT(*) FROM evaluation_judgment")
-        count = cursor.fetchone()[0]
+        count = cursor.rowcount
         Run.objects.filter(pk=run.pk).update(rubrics_total=count)
         tallies.tally(run.pk)  # as the worker does at the end of a run
-    return {"run": run.pk, "judgments": count, "session": sign_in("admin", "admin")}
+    return run.pk, count
 
 
 def ask(run: int, session: str) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bench import chaos, core, coverage, engine, medhal, release, report, results, review, seed, workers
+from bench import chaos, core, coverage, engine, medhal, release, report, results, review, scale, seed, workers
 from bench.servers import Missing
 from review.models import Assignment, Case, Event
 from review.rules.state_machine import position
@@ -58,7 +58,7 @@ def test_benches_need_no_package_that_only_tests_use() -> None:
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("bench", [chaos, coverage, engine, medhal, release, report, results, review, workers])
+@pytest.mark.parametrize("bench", [chaos, coverage, engine, medhal, release, report, results, review, scale, workers])
 def test_help_is_printed_and_nothing_is_measured(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, code in ((["--help"], 0), (["--no-such-option"], 2)):
         with pytest.raises(SystemExit) as exit_info:
@@ -83,7 +83,7 @@ def test_the_coverage_bench_has_a_column_for_each_size(monkeypatch: pytest.Monke
         "mean of scores: even, unequal clusters, 10 samples",
     }
     assert results[-1].value == 100
-    assert coverage.by_size(results).splitlines()[0] == "| | 10 | 20 |"
+    assert core.by_size(results).splitlines()[0] == "| | 10 | 20 |"
 
 
 def test_the_release_bench_downloads_every_suitable_format(db: None) -> None:
@@ -100,6 +100,13 @@ def test_the_report_bench_reads_page_file_and_poll(db: None) -> None:
     measured = report.ask(seeded["run"], seeded["session"])
     reports = {f"{form}, {when}" for form in ("page", "JSON") for when in ("nothing kept", "first", "again")}
     assert measured.keys() == {*reports, "the worker counts", "poll", "responses, page"}
+
+
+def test_the_scale_bench_reads_every_page(db: None) -> None:
+    seeded = report.seed(1, runs=2)
+    assert seeded["judgments"] == 2 * report.MODELS * 5
+    measured = scale.pages(seeded["run"], seeded["session"])
+    assert measured.keys() == {*scale.PAGES, "bundle of a run", "round of the sweeper"}
 
 
 def test_the_results_bench_launches_and_imports(db: None) -> None:
