@@ -4,15 +4,40 @@ Rows hold the work to do, so a lost message only delays it until the next sweep.
 """
 
 from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
 
 from celery import shared_task
 
 from evaluation.interchange import services
 from evaluation.models import ResultsImport
+from evaluation.playground import services as playground_services
+from evaluation.playground.services import Asked, Prepared, TriedReply
 from evaluation.reports.tasks import count_report as count_report
+from generation.models import Endpoint
+from review.common import waking
+from review.models import User
 
 
 @shared_task
 def import_results(import_id: int) -> None:
     with suppress(ResultsImport.DoesNotExist):  # a message may outlive its row
         services.run_import(import_id)
+
+
+@shared_task
+def try_prompt(key: str, language: str, asked: dict[str, Any], endpoint_id: int, actor_id: int | None) -> None:
+    def work() -> dict[str, Any]:
+        prepared, actor = playground_services.prepare(Asked(**asked)), User.objects.filter(pk=actor_id).first()
+        return playground_services.try_out(prepared, Endpoint.objects.get(pk=endpoint_id), actor=actor).as_dict()
+
+    waking.answer(key, language, work)
+
+
+def try_out(asked: Asked, prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None) -> TriedReply:
+    """Send a prepared request once from a worker, which has the endpoint's key.
+
+    Raises NotCallable.
+    """
+    question, actor_id = {**asdict(asked), "on": prepared.on}, None if actor is None else actor.pk
+    return TriedReply(**waking.ask_worker(try_prompt, question, endpoint.pk, actor_id, seconds=90))

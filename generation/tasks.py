@@ -4,18 +4,22 @@ The rows hold the work: a lost message only delays it until the next sweep.
 """
 
 from contextlib import suppress
+from dataclasses import asdict
 
 import structlog
 from celery import shared_task
 
+from generation.endpoints import testing
 from generation.jobs import services
 from generation.jobs.kinds import kind_of
-from generation.models import Freeze, Import, Job
+from generation.models import Endpoint, Freeze, Import, Job
 from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from generation.told import sending
+from generation.told import services as told_services
 from generation.trials import checking
 from review.common import waking
+from review.models import Delivery, Webhook
 
 
 @shared_task
@@ -33,6 +37,28 @@ def run_freeze(freeze_id: int) -> None:
 @shared_task
 def send_messages() -> None:
     sending.send_due()
+
+
+@shared_task
+def try_endpoint(key: str, language: str, endpoint_id: int, images: bool) -> None:
+    endpoint = Endpoint.objects.get(pk=endpoint_id)
+    waking.answer(key, language, lambda: asdict(testing.test_endpoint(endpoint, images=images)))
+
+
+def test_endpoint(endpoint: Endpoint, *, images: bool) -> testing.EndpointTest:
+    """Test an endpoint in a worker, which has its key."""
+    return testing.EndpointTest(**waking.ask_worker(try_endpoint, endpoint.pk, images, seconds=180))
+
+
+@shared_task
+def try_webhook(key: str, language: str, webhook_id: int) -> None:
+    hook = Webhook.objects.get(pk=webhook_id)
+    waking.answer(key, language, lambda: told_services.test_webhook(hook).pk)
+
+
+def test_webhook(hook: Webhook) -> Delivery:
+    """Send a test to a webhook from a worker, which has its secret."""
+    return Delivery.objects.get(pk=waking.ask_worker(try_webhook, hook.pk, seconds=60))
 
 
 @shared_task

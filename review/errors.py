@@ -45,6 +45,12 @@ class DatabaseBusy(ReviewError, status=503):
     permanent = False
 
 
+class NoWorker(ReviewError, status=503):
+    """No worker has answered. Check on the page “System” that one runs, and try again."""
+
+    permanent = False
+
+
 class NotAllowed(ReviewError, status=403):
     """Your role does not allow this."""
 

@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
+from evaluation import tasks
 from evaluation.playground import services
 from evaluation.playground.services import Asked, Prepared, TriedReply
 from generation.models import Endpoint
@@ -69,7 +70,8 @@ class Playground(APIView):
         """Show a prompt as it would be sent; with `send`, send it once: priced, in the ledger, in no result."""
         body = validated_body(PlaygroundSerializer, request)
         endpoint, send = body.pop("endpoint"), body.pop("send")
-        prepared = services.prepare(Asked(**body))
-        outcome = services.try_out(prepared, endpoint, actor=signed_in_account(request)) if send else None
+        asked = Asked(**body)
+        prepared = services.prepare(asked)
+        outcome = tasks.try_out(asked, prepared, endpoint, actor=signed_in_account(request)) if send else None
         shown = WithValues(prepared, sent=prepared.body(endpoint), outcome=outcome)
         return Answer(PlaygroundAnswerSerializer(shown).data)

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
+from evaluation import tasks
 from evaluation.playground import services
 from evaluation.playground.forms import PlaygroundForm
 from review.common.decorators import requires, signed_in_account
@@ -31,7 +32,7 @@ def playground(request: HttpRequest) -> HttpResponse:
                 "body": services.shown_body(prepared.body(endpoint)),
             }
             if request.method == "POST":
-                context["outcome"] = services.try_out(prepared, endpoint, actor=signed_in_account(request))
+                context["outcome"] = tasks.try_out(form.asked, prepared, endpoint, actor=signed_in_account(request))
         except ShownError as error:
             form.add_error(None, str(error))
     status = 422 if form.errors else 200

@@ -12,7 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation.endpoints import queries, services, testing
+from generation import tasks
+from generation.endpoints import queries, services
 from generation.endpoints.testing import EndpointTest
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
@@ -185,7 +186,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
         The call costs money; `answered` says whether it worked.
         """
         images = validated_query(EndpointTestQuery, request)["images"]
-        result: Any = testing.test_endpoint(self.get_object(), images=images)
+        result: Any = tasks.test_endpoint(self.get_object(), images=images)
         return Response(EndpointTestSerializer(result).data)
 
     @extend_schema(responses=UnknownEndingSerializer(many=True))

@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from generation.endpoints import forms, providers, queries, services, testing
+from generation import tasks
+from generation.endpoints import forms, providers, queries, services
 from generation.errors import EndpointUsed
 from generation.jobs.endpoint_choices import error_words, health, price
 from generation.jobs.live_status import endpoint_now
@@ -85,7 +86,7 @@ def endpoint_delete(request: HttpRequest, name: str) -> HttpResponse:
 @requires(Can.CONNECT)
 def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
     """Ask an endpoint one question; its page shows the result."""
-    result = testing.test_endpoint(queries.endpoint(name), images="images" in request.POST)
+    result = tasks.test_endpoint(queries.endpoint(name), images="images" in request.POST)
     if result.answered:
         messages.success(request, _("Endpoint %(name)s answered.") % {"name": name})
     else:

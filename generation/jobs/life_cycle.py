@@ -39,7 +39,7 @@ def advice(job: Job) -> str:
     if job.budget_spent:
         return gettext("Raise the budget to continue.")
     if job.paused_because == "KeyMissing":
-        return gettext("Set this environment variable for the site and its workers, restart them, then resume.")
+        return gettext("Set this environment variable for the workers, restart them, then resume.")
     if job.paused_because == "NotAllowed":
         return gettext(
             "Change the endpoint, or ask the operator to allow its key or address (MHB_ENDPOINT_...); then resume."

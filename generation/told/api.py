@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
+from generation import tasks
 from generation.models import ENV_NAME_PATTERN
 from generation.told import services
 from review.common.api import OldestFirst, validated_body
@@ -67,7 +68,7 @@ class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
     @action(detail=True, methods=["post"])
     def test(self, request: Request, name: str) -> Response:
         """Send a test now; `status` and `error` say how it went. It is not repeated."""
-        return Response(DeliverySerializer(services.test_webhook(self.get_object())).data)
+        return Response(DeliverySerializer(tasks.test_webhook(self.get_object())).data)
 
     @extend_schema(responses=DeliverySerializer(many=True))
     @action(detail=True, pagination_class=OldestFirst)

@@ -15,7 +15,7 @@ class WebhookForm(forms.ModelForm[Webhook]):
         label=_("Variable with the secret"),
         regex=ENV_NAME_PATTERN,
         max_length=100,
-        help_text=_("The NAME of an environment variable of web and workers, such as MHB_KEY_HOOK; never the secret."),
+        help_text=_("The NAME of an environment variable of the workers, such as MHB_KEY_HOOK; never the secret."),
     )
     occasions = forms.MultipleChoiceField(label=_("Send when"), choices=OCCASIONS, widget=forms.CheckboxSelectMultiple)
 

@@ -6,6 +6,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
+from generation import tasks
 from generation.told import services
 from generation.told.forms import WebhookForm
 from review.common.decorators import requires
@@ -55,7 +56,7 @@ def _edit(request: HttpRequest, hook: Webhook) -> HttpResponse:
 @requires(Can.CONNECT)
 def webhook_test(request: HttpRequest, name: str) -> HttpResponse:
     """Send a test; its page shows how it went."""
-    row = services.test_webhook(get_object_or_404(Webhook, name=name))
+    row = tasks.test_webhook(get_object_or_404(Webhook, name=name))
     if row.status == Delivery.Status.SENT:
         messages.success(request, _("The test was received."))
     else:

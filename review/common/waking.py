@@ -1,13 +1,23 @@
-"""Waking the workers when a row is ready for them."""
+"""Waking the workers when a row is ready for them, and asking them for what only they can do."""
 
 import logging
+import time
+import uuid
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from celery import Task
+from django.conf import settings
+from django.core.cache import cache
 from django.db import transaction
+from django.utils import translation
 from kombu.exceptions import OperationalError
 
+from review.errors import NoWorker, ShownError
+
+EVERY = 0.2  # seconds between two looks for an answer
+KEPT = 300  # seconds in which an answer waits to be read
 log = logging.getLogger(__name__)
 
 
@@ -22,3 +32,40 @@ def wake(task: "Task[..., Any]", *args: Any) -> None:
 def wake_after_commit(task: "Task[..., Any]", *args: int) -> None:
     """`wake` once the transaction has committed, so that workers can see the row."""
     transaction.on_commit(partial(wake, task, *args))
+
+
+def ask_worker(task: "Task[..., Any]", *args: Any, seconds: float) -> Any:
+    """What a task `answer`s within this time, for somebody who waits.
+
+    Only workers have the keys of endpoints. Without Redis, web and worker share one environment,
+    and the task runs here. Raises NoWorker, and what the task refuses.
+    """
+    key, language = f"answer:{uuid.uuid4()}", translation.get_language()
+    if settings.ENV.redis_url:
+        try:
+            task.apply_async((key, language, *args), expires=seconds)
+        except (OperationalError, OSError) as error:
+            raise NoWorker from error
+    else:
+        task.run(key, language, *args)
+    end = time.monotonic() + seconds
+    while (answered := cache.get(key)) is None:
+        if time.monotonic() > end:
+            raise NoWorker
+        time.sleep(EVERY)
+    cache.delete(key)
+    if refusal := answered["refusal"]:
+        kind, detail = refusal
+        raise kind(detail)
+    return answered["answer"]
+
+
+def answer(key: str, language: str, work: Callable[[], Any]) -> None:
+    """Keep what `work` returns or refuses, in the words of that language, for who asked."""
+    answered: dict[str, Any] = {"answer": None, "refusal": None}
+    with translation.override(language):
+        try:
+            answered["answer"] = work()
+        except ShownError as error:
+            answered["refusal"] = type(error), error.detail
+    cache.set(key, answered, KEPT)

@@ -76,12 +76,8 @@ def test_every_service_is_limited_and_watched(compose: dict[str, Any]) -> None:
         assert "healthcheck" in service or name == "migrate", name
 
 
-def test_keys_reach_only_what_asks_models(compose: dict[str, Any]) -> None:
-    assert {name for name, service in compose["services"].items() if "env_file" in service} == {
-        "web",
-        "worker",
-        "tasks",
-    }
+def test_keys_reach_only_workers(compose: dict[str, Any]) -> None:
+    assert {name for name, service in compose["services"].items() if "env_file" in service} == {"worker", "tasks"}
 
 
 # ------------------------------------------------------------------------------------ Kubernetes
@@ -111,7 +107,7 @@ def test_kubernetes_runs_what_compose_runs(objects: list[dict[str, Any]], compos
         assert container["resources"]["limits"]["memory"], name
         assert name == "migrate" or "livenessProbe" in container, name
         gets_keys = {"secretRef": {"name": "mhb-keys", "optional": True}} in container.get("envFrom", [])
-        assert gets_keys == (name in {"web", "worker", "tasks"}), name
+        assert gets_keys == (name in {"worker", "tasks"}), name
     [settings] = [each["data"] for each in objects if each["kind"] == "ConfigMap"]
     known = {f"MHB_{name.upper()}" for name in Env.model_fields}
     assert {name for name in settings if name.startswith("MHB_")} <= known

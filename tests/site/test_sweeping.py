@@ -201,10 +201,13 @@ def test_the_worker_knows_every_task() -> None:
     assert ours == {
         "evaluation.reports.tasks.count_report",
         "evaluation.tasks.import_results",
+        "evaluation.tasks.try_prompt",
         "generation.tasks.check_models",
         "generation.tasks.run_freeze",
         "generation.tasks.run_import",
         "generation.tasks.send_messages",
+        "generation.tasks.try_endpoint",
+        "generation.tasks.try_webhook",
         "generation.tasks.work_on_job",
         "review.tasks.check_trail",
     }

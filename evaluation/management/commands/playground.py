@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from evaluation import tasks
 from evaluation.playground import services
 from evaluation.playground.services import Asked
 from generation.endpoints import queries as endpoints_queries
@@ -36,5 +37,5 @@ class Command(StepCommand):
         shown: dict[str, Any] = {"what": prepared.label, "on": prepared.on, "role": prepared.role}
         if not options["send"]:
             return {**shown, "body": services.shown_body(prepared.body(endpoint)), "failed": 0}
-        outcome = services.try_out(prepared, endpoint)
+        outcome = tasks.try_out(asked, prepared, endpoint)
         return {**shown, **outcome.as_dict(), "failed": int(bool(outcome.error))}

@@ -4,7 +4,8 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from generation.endpoints import queries, testing
+from generation import tasks
+from generation.endpoints import queries
 from generation.management.command_line import StepCommand
 from generation.trials.findings import TrialFinding
 from review.rules.permissions import OPERATOR, Can, require
@@ -23,7 +24,7 @@ class Command(StepCommand):
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.CONNECT)
         endpoint = queries.endpoint(options["name"])
-        result = testing.test_endpoint(endpoint, images=options["images"])
+        result = tasks.test_endpoint(endpoint, images=options["images"])
         return {
             "endpoint": endpoint.name,
             **asdict(result),
