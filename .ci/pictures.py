@@ -1,9 +1,10 @@
 """`make pictures`: the pictures of docs/, taken from a running demo (`make demo`)."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -11,20 +12,46 @@ sys.path.insert(0, str(ROOT))
 from bench.servers import chromium  # noqa: E402
 
 PASSWORD = "trap-or-truth"  # of the demo's accounts, as it prints it
-PICTURES = {"run": "evaluation/runs/4/"}  # of mhb-demo@2
+
+
+def case(page: Page) -> None:
+    """A case after the first look, with its traps."""
+    page.goto("/review/")
+    resume = page.get_by_role("link", name="Continue")
+    (resume if resume.count() else page.get_by_role("button", name="Take next case")).first.click()
+    page.wait_for_url("**/assignments/**")
+    if (reveal := page.get_by_role("button", name="Reveal traps")).count():
+        radios = page.locator("form#answers input[type=radio]:visible")
+        for name in sorted(set(radios.evaluate_all("all => all.map((one) => one.name)"))):
+            page.locator(f'[name="{name}"]').first.check()
+        with page.expect_navigation():
+            reveal.click()
+
+
+def at(path: str) -> Callable[[Page], None]:
+    return lambda page: page.goto(path) and None
+
+
+PICTURES: dict[str, tuple[str, Callable[[Page], None]]] = {  # file -> account, and the way there
+    "workbench": ("ana", case),
+    "run": ("rui", at("/evaluation/runs/4/")),  # of mhb-demo@2
+    "system": ("admin", at("/system/")),
+}
 
 
 def main(site: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 800}, locale="en")
-        page.goto(f"{site}/accounts/login/")
-        page.locator("[name=login]").fill("admin")
-        page.locator("[name=password]").fill(PASSWORD)
-        page.locator("[name=password]").press("Enter")
-        page.wait_for_load_state("networkidle")
-        for name, path in PICTURES.items():
-            page.goto(f"{site}/{path}")
+        for name, (account, go) in PICTURES.items():
+            size = {"width": 1280, "height": 800}
+            page = browser.new_context(base_url=site, viewport=size, locale="en").new_page()
+            page.goto("/accounts/login/")
+            page.locator("[name=login]").fill(account)
+            page.locator("[name=password]").fill(PASSWORD)
+            page.locator("[name=password]").press("Enter")
+            page.wait_for_load_state("networkidle")
+            go(page)
+            page.wait_for_load_state("networkidle")
             page.screenshot(path=ROOT / "docs" / "images" / f"{name}.png")
         browser.close()
 

@@ -37,7 +37,7 @@ LATENCY, SIGMA = 0.6, 0.8  # seconds; the spread of its logarithm
 IN_FLIGHT = 60
 SAMPLES = 1_200  # a minute; two calls each
 LEASE = 10  # seconds
-CASES, PEOPLE = 100, 4
+CASES, PEOPLE = 100, 4  # cases a minute
 PAUSE = 2.0  # seconds; a physician's longest, before each step
 LAST = 300.0  # seconds for the end of the work after the last kill
 
@@ -197,7 +197,7 @@ def measure(minutes: float, seed: int) -> Iterator[Result]:
         to = stack.enter_context(stub(LATENCY, SIGMA, host.address if host else servers.HOST))
         lanes = Lanes(site.environment)
         manage(site.environment, "migrate", "-v0")
-        seeded = run_module(["-m", "bench.seed", str(CASES), str(PEOPLE)], site.environment)
+        seeded = run_module(["-m", "bench.seed", str(round(CASES * max(1, minutes))), str(PEOPLE)], site.environment)
         lanes.call("seed", samples)
         site.start()
         run = lanes.call("launch", to.url, samples, IN_FLIGHT)
