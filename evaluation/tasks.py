@@ -28,7 +28,8 @@ def import_results(import_id: int) -> None:
 @shared_task
 def try_prompt(key: str, language: str, asked: dict[str, Any], endpoint_id: int, actor_id: int | None) -> None:
     def work() -> dict[str, Any]:
-        prepared, actor = playground_services.prepare(Asked(**asked)), User.objects.filter(pk=actor_id).first()
+        prepared = playground_services.prepare(Asked(**asked))
+        actor = None if actor_id is None else User.objects.get(pk=actor_id)
         return playground_services.try_out(prepared, Endpoint.objects.get(pk=endpoint_id), actor=actor).as_dict()
 
     waking.answer(key, language, work)
