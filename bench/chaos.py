@@ -39,7 +39,7 @@ SAMPLES = 1_200  # a minute; two calls each
 LEASE = 10  # seconds
 CASES, PEOPLE = 100, 4  # cases a minute
 PAUSE = 2.0  # seconds; a physician's longest, before each step
-LAST = 300.0  # seconds for the end of the work after the last kill
+LAST = 1800.0  # seconds for the end of the work after the last kill; other work may slow it
 
 
 @dataclass(frozen=True, slots=True)
