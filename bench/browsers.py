@@ -74,17 +74,18 @@ class Browser:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             body = urlencode(fields).encode()
         for is_kept_open in (True, False):
-            if self._connection is None:
+            if self._connection is None or self._connection.port != self.port:
                 self._connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT)
                 is_kept_open = False
             try:
                 self._connection.request(method, path, body, headers)
                 response = self._connection.getresponse()
                 return response.status, urlsplit(response.headers.get("Location", "")).path, response.read()
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                self._connection.close()
+            except (http.client.HTTPException, OSError) as failure:
+                self._connection.close()  # it would open again by itself, at the same port, and stay half-sent
                 self._connection = None
-                if not is_kept_open:
+                closed = isinstance(failure, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError)
+                if not (is_kept_open and closed):
                     raise
         raise AssertionError("unreachable")
 
