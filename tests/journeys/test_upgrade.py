@@ -30,7 +30,7 @@ from tests.site.test_additive_migrations import last_tag
 pytestmark = [pytest.mark.processes, pytest.mark.plain]
 CASES, PEOPLE, SAMPLES, IN_FLIGHT = 400, 3, 40, 4
 LATENCY, PAUSE = 0.3, 0.6  # seconds; of a call, and the longest before a physician's step
-TIMEOUT = 180.0  # seconds; only what hangs takes that long
+TIMEOUT = 300.0  # seconds; only what hangs takes that long
 
 
 class Version:
