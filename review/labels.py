@@ -204,6 +204,10 @@ POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
         _("Other hospital"),
         _("The second reviewer and the adjudicators come from other hospitals than the first."),
     ),
+    "senior_decides": (
+        _("Senior physicians decide"),
+        _("Where reviewers differ, only physicians whom an admin has marked as senior are offered the case."),
+    ),
     "sign_with_password": (_("Password to sign"), _("Submitting a review asks for the password again.")),
     "sign_with_second_factor": (
         _("Second factor to sign"),

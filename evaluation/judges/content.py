@@ -4,7 +4,7 @@ A case never shows the model, the judge or the verdict.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext_noop as _
 
@@ -43,6 +43,7 @@ class CaseContent:
     criteria: Sequence[tuple[int, str]]
     simulated: bool
     about: str = ""
+    senior_decides: bool = False  # the third physician is a senior one
 
 
 def case_spec(content: CaseContent, lineage: str) -> CaseSpec:
@@ -60,7 +61,7 @@ def case_spec(content: CaseContent, lineage: str) -> CaseSpec:
         form=Form(
             tuple(_question(pk, text, index) for index, (pk, text) in enumerate(content.criteria)), asks_verdict=False
         ),
-        policy=POLICY,
+        policy=replace(POLICY, senior_decides=content.senior_decides),
         language=content.language,
         specialty=content.specialty,
         simulated=content.simulated,

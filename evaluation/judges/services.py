@@ -19,6 +19,7 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import chains
 from generation.models import ReleasedRubric
 from review.cases.services import open_case
+from review.forms import queries as forms_queries
 from review.models import Case, User
 from review.rules.case_spec import CaseSpec
 
@@ -108,6 +109,7 @@ def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnRespon
     asks = chains.chained_questions(protocol, list(responses.values()), run.seed)
     texts = chains.judged_texts(protocol, list(responses.values()))
     simulated = runs_queries.is_simulated(run)
+    senior_decides = forms_queries.senior_decides(run.release.benchmark)
     specs = []
     for pk in pks:
         response = responses[pk]
@@ -123,6 +125,7 @@ def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnRespon
             criteria=criteria[pk],
             simulated=simulated,
             about=runs_queries.question_text(response.sample),
+            senior_decides=senior_decides,
         )
         specs.append(case_spec(content, ""))
     return specs

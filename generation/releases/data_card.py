@@ -139,4 +139,7 @@ def _reviewed_how(release: Release) -> list[str]:
         " had disagreed.",
     }
     counts = [(release.grounds.get(ground, 0), words) for ground, words in sentences.items()]
-    return [f"{n} {'sample was' if n == 1 else 'samples were'} {words}" for n, words in counts if n]
+    lines = [f"{n} {'sample was' if n == 1 else 'samples were'} {words}" for n, words in counts if n]
+    if senior := release.about.get("senior_decided"):
+        lines.append(f"In {senior} of the adjudicated samples the policy let only senior physicians decide.")
+    return lines

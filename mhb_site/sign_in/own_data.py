@@ -18,7 +18,7 @@ from review.models import PersonEvent, Remark, User
 
 ACCOUNT = (
     *("username", "first_name", "last_name", "email", "role", "institution", "hospital", "specialty", "languages"),
-    *("stages", "daily_cap", "paused_at", "date_joined", "last_login", "keys", "keys_off"),
+    *("stages", "senior", "daily_cap", "paused_at", "date_joined", "last_login", "keys", "keys_off"),
     *("emails_paused", "emails_off"),
 )
 

@@ -24,6 +24,7 @@ class Provider(BaseModel):
     settings: dict[str, Any] = Field(repr=False)
     groups: str = "groups"  # the claim or attribute that lists a person's groups
     roles: dict[str, UserRole] = {}  # group -> role here, the most important first
+    seniors: list[str] = []  # groups whose members are senior physicians; empty: admins mark them here
     role: UserRole | None = None  # of new people in none of these groups; without one they are refused
     link_by_email: bool = False  # a first sign-in takes over the account with the same address
     second_factor: bool = False  # the provider asks for a second factor itself
@@ -55,6 +56,10 @@ class Provider(BaseModel):
     def role_of(self, groups: Sequence[str]) -> UserRole | None:
         """The role that these groups give; None if none of them does."""
         return next((role for group, role in self.roles.items() if group in groups), None)
+
+    def is_senior(self, groups: Sequence[str]) -> bool | None:
+        """Whether these groups make a senior physician; None if groups do not decide on that."""
+        return any(group in self.seniors for group in groups) if self.seniors else None
 
     def groups_in(self, claims: Mapping[str, Any]) -> list[str]:
         """A person's groups in what the provider told: a list, or one name."""

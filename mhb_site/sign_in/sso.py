@@ -90,13 +90,15 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             isinstance(part, dict) and part.get("email_verified") is False
             for part in (claims.get("userinfo"), claims.get("id_token"))
         )
+        groups = provider.groups_in(claims)
         email = "" if unverified or said is None else said.email
         person = Provided(
             provider=provider.id,
             username=(said.username or email or account.uid)[:150],
             name=said.get_full_name(),
             email=email,
-            role=provider.role_of(provider.groups_in(claims)),
+            role=provider.role_of(groups),
+            senior=provider.is_senior(groups),
         )
         return admit(
             person,

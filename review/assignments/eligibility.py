@@ -193,9 +193,15 @@ def count_available(physician: User) -> int:
     return _available(physician)[:COUNT_LIMIT].count()
 
 
-def _available(physician: User) -> QuerySet[Assignment]:
+def needs_senior(physician: User) -> bool:
+    """Whether a case is open that is kept from this physician only because they are not senior."""
+    return not physician.senior and _available(physician, senior=True).filter(senior=True).exists()
+
+
+def _available(physician: User, *, senior: bool = False) -> QuerySet[Assignment]:
     mine = Q(reserved_for=None) | Q(reserved_for=physician)
-    return Assignment.objects.filter(mine, _suitable(physician), _permitted(physician), hold=Hold.OPEN)
+    permitted = _permitted(physician, senior=senior)
+    return Assignment.objects.filter(mine, _suitable(physician), permitted, hold=Hold.OPEN)
 
 
 def blocking_reason(physician: User) -> object | None:
@@ -229,6 +235,8 @@ def ineligibility(physician: User, assignment: Assignment) -> object | None:
             "This case requires a different hospital from the first reviewer's, and this physician has "
             "no hospital on record."
         )
+    if assignment.senior and not physician.senior:
+        return _("This role requires a senior physician, and this physician is not marked as one.")
     case = assignment.case
     earlier = Review.objects.filter(case__lineage=case.lineage, case__version__lt=case.version, physician=physician)
     if case.fresh_eyes_required and earlier.exists():
@@ -241,8 +249,11 @@ def ineligibility(physician: User, assignment: Assignment) -> object | None:
 # -------------------------------------------------------------------------------------- conditions
 
 
-def _permitted(physician: User) -> Q:
-    """Conditions no admin can waive: one role per case, not declined, not excluded by policy."""
+def _permitted(physician: User, *, senior: bool = False) -> Q:
+    """Conditions no admin can waive: one role per case, not declined, not excluded by policy.
+
+    senior: whether to count the physician as senior in any case.
+    """
     of_case = Assignment.objects.filter(case=OuterRef("case"))
     declined = Declined.objects.filter(case=OuterRef("case"), physician=physician)
     same_hospital = Q(other_hospital=True)
@@ -250,7 +261,8 @@ def _permitted(physician: User) -> Q:
         primary = of_case.filter(role=Role.PRIMARY).alias(hospital=Lower(Trim("physician__hospital")))
         same_hospital &= Q(Exists(primary.filter(hospital=Lower(Value(hospital)))))
     stale = _seen_earlier_version(physician) & Q(case__fresh_eyes_required=True)
-    return ~Exists(of_case.filter(physician=physician)) & ~Exists(declined) & ~same_hospital & ~stale
+    rank = Q() if senior or physician.senior else Q(senior=False)
+    return rank & ~Exists(of_case.filter(physician=physician)) & ~Exists(declined) & ~same_hospital & ~stale
 
 
 def _suitable(physician: User) -> Q:

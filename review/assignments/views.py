@@ -50,6 +50,7 @@ def workbench(request: HttpRequest) -> HttpResponse:
             "current": held[0] if held else None,
             "other_assignments": held[1:],
             "waiting": min(sum(each.cases for each in work), eligibility.COUNT_LIMIT),
+            "senior_needed": not work and eligibility.needs_senior(me),
             "work": [(each, _minutes(each, pace)) for each in work],
             "rewordings": list(rewordings_queries.waiting_for(me).defer("case__spec")[:MAX_REWORDINGS]),
             "retractable": queries.retractable_review(me),
@@ -105,6 +106,8 @@ def _claim_and_show(request: HttpRequest, local: str = "") -> HttpResponse:
         chosen = request.session.pop("wish", None)
         none_left = _("Nothing is left of the work that you chose. Choose other work, or take any case.")
         nothing = none_left if chosen else _("No cases are available for you right now.")
+        if eligibility.needs_senior(signed_in_account(request)):
+            nothing = f"{nothing} {_('The cases that are open need a senior physician.')}"
         messages.info(request, str(blocked) if blocked else nothing)
         return redirect_with_receipt(redirect("review:workbench"), local)
     return _show_case_after_post(request, claimed.pk, local, claimed)

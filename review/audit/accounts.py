@@ -1,4 +1,4 @@
-"""Compare accounts with their events: role, open, paused, admin access, second factors."""
+"""Compare accounts with their events: role, open, paused, senior, admin access, second factors."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +16,7 @@ MISMATCH_NAMES = {  # attribute of an account that events record -> name of a mi
     "role": "role",
     "active": "active",
     "paused": "paused",
+    "senior": "senior",
     "staff": "keeper",
     "superuser": "keeper",
     "factors": "second-factor",
@@ -23,6 +24,7 @@ MISMATCH_NAMES = {  # attribute of an account that events record -> name of a mi
 IMPLIED_DATA: dict[str, dict[str, Any]] = {  # kind of event -> attributes it implies besides its data
     Kind.MADE: {"active": True, "paused": False, "staff": False, "superuser": False, "factors": []},
     Kind.FOUND: {},
+    Kind.EDITED: {},
     Kind.PAUSED: {"paused": True},
     Kind.RESUMED: {"paused": False},
     Kind.ROLE: {},
@@ -43,6 +45,7 @@ def account_snapshot(user: User, factors: Sequence[str]) -> dict[str, Any]:
     return {
         "role": str(user.role),
         "active": user.is_active,
+        "senior": user.senior,
         "staff": user.is_staff,
         "superuser": user.is_superuser,
         "factors": list(factors),
@@ -75,7 +78,8 @@ def _mismatches_among(users: Sequence[User]) -> list[tuple[User, str]]:
     recorded: dict[int, dict[str, Any]] = {}
     events = PersonEvent.objects.filter(person__in=[user.pk for user in users], kind__in=list(IMPLIED_DATA))
     for person, kind, data in events.order_by("sequence").values_list("person_id", "kind", "data"):
-        attributes = {name: data[name] for name in MISMATCH_NAMES if name in data}
+        values = data["after"] if kind == Kind.EDITED else data
+        attributes = {name: values[name] for name in MISMATCH_NAMES if name in values}
         recorded.setdefault(person, {}).update(IMPLIED_DATA[kind], **attributes)
     result = []
     for user in users:
@@ -83,7 +87,8 @@ def _mismatches_among(users: Sequence[User]) -> list[tuple[User, str]]:
             result.append((user, UNRECORDED))
             continue
         current = {**account_snapshot(user, factors[user.pk]), "paused": user.paused_at is not None}
-        told = {"paused": current["paused"], **recorded[user.pk]}  # `found` does not tell
+        # `found` does not tell whether an account is paused; older events do not tell of seniors.
+        told = {"paused": current["paused"], "senior": False, **recorded[user.pk]}
         names = {
             mismatch for attribute, mismatch in MISMATCH_NAMES.items() if told.get(attribute) != current[attribute]
         }

@@ -49,6 +49,7 @@ class FaultCode(StrEnum):
     ACCOUNT_ROLE = "account-role"
     ACCOUNT_ACTIVE = "account-active"
     ACCOUNT_PAUSED = "account-paused"
+    ACCOUNT_SENIOR = "account-senior"
     ACCOUNT_KEEPER = "account-keeper"
     ACCOUNT_SECOND_FACTOR = "account-second-factor"
 
@@ -111,6 +112,7 @@ FAULT_TEXTS = {
     FaultCode.ACCOUNT_ROLE: _("this account's role differs from its events"),
     FaultCode.ACCOUNT_ACTIVE: _("this account is open or closed, contrary to its events"),
     FaultCode.ACCOUNT_PAUSED: _("this account is paused or not, contrary to its events"),
+    FaultCode.ACCOUNT_SENIOR: _("this account is marked as a senior physician or not, contrary to its events"),
     FaultCode.ACCOUNT_KEEPER: _("this account's access to Django's admin differs from its events"),
     FaultCode.ACCOUNT_SECOND_FACTOR: _("this account's second factor differs from its events"),
 }

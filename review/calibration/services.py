@@ -24,6 +24,7 @@ COPY_POLICY = {  # overrides: one reviewer, no requirements
     "inadequate_rejects": False,
     "fresh_eyes_required": False,
     "other_hospital": False,
+    "senior_decides": False,
     "calibrated_only": False,
 }
 

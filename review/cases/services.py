@@ -21,7 +21,7 @@ from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Event, Occasion, Review, Rewording, User
 from review.rules.case_spec import CaseSpec, spec_to_json
 from review.rules.permissions import Can, Operator, require
-from review.rules.state_machine import Phase, Position, Role, State, position
+from review.rules.state_machine import ADJUDICATORS, Phase, Position, Role, State, position
 from review.told import services as told
 
 Hold = Assignment.Hold
@@ -100,6 +100,7 @@ def reviewer_requirements(case: Case, role: Role) -> dict[str, Any]:
         "specialty": case.specialty.strip().casefold(),
         "calibration": case.benchmark if policy.calibrated_only else "",
         "other_hospital": policy.other_hospital,
+        "senior": policy.senior_decides and role in ADJUDICATORS,
     }
 
 

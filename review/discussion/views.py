@@ -18,6 +18,7 @@ from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks
+from review.forms import queries as forms_queries
 from review.models import Notice, Occasion, User
 from review.rules import limits
 from review.rules.permissions import Can, require
@@ -72,6 +73,7 @@ def guidelines(request: HttpRequest) -> HttpResponse:
         (
             benchmark,
             [(stage, discussion_guidelines.guideline(benchmark, stage)) for stage in discussion_guidelines.STAGES],
+            forms_queries.senior_decides(benchmark),
         )
         for benchmark in queries.benchmarks() or folders.names()
     ]

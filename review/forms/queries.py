@@ -51,6 +51,12 @@ def with_forms_in_force(specs: Sequence[CaseSpec]) -> list[CaseSpec]:
     return [_with_form(spec, forms[spec.benchmark]) for spec in specs]
 
 
+def senior_decides(benchmark: str) -> bool:
+    """Whether senior physicians decide where the reviewers of a benchmark's new cases differ."""
+    sample = sample_case(benchmark)
+    return sample is not None and with_forms_in_force([sample])[0].policy.senior_decides
+
+
 def _with_form(spec: CaseSpec, row: ReviewForm | None) -> CaseSpec:
     if row is None or row.design is None or _is_control(spec):
         if any(question.per != "case" for question in spec.form.questions):

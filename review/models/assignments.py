@@ -18,7 +18,7 @@ class Assignment(models.Model):
     OPEN: nobody holds it. HELD: a physician works on it, fenced by `token`; after `lease_until`
     anybody may take it over, unless something was committed. WAITING: committed, but the next phase
     is not open yet. DONE: nothing left to submit. `phase` is the one to be submitted next. The
-    fields from `priority` to `other_hospital` are copies of the case's requirements, so that a
+    fields from `priority` to `senior` are copies of the case's requirements, so that a
     claim is answered by one narrow index however many cases are waiting.
     """
 
@@ -42,6 +42,7 @@ class Assignment(models.Model):
     specialty = models.CharField(max_length=100, blank=True)  # lower-case; empty: any
     calibration = models.CharField(max_length=64, blank=True)  # benchmark whose calibration must be passed
     other_hospital = models.BooleanField(default=False)
+    senior = models.BooleanField(default=False, db_default=False)  # needs a senior physician
     token = models.UUIDField(null=True, blank=True, unique=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     opened_at = models.DateTimeField()

@@ -37,7 +37,7 @@ class People(UserManager["User"]):
 
 
 class User(AbstractUser):
-    """An account: one person in one role. `institution` to `languages` describe physicians."""
+    """An account: one person in one role. `institution` to `senior` describe physicians."""
 
     username = NameField(
         _("username"),
@@ -55,6 +55,7 @@ class User(AbstractUser):
     specialty = models.CharField(max_length=300, blank=True)  # comma-separated; empty: any
     languages = models.JSONField(default=list, blank=True)  # ISO 639-1 codes; empty: any
     stages = models.JSONField(default=list, blank=True)  # stages this physician may work in; empty: any
+    senior = models.BooleanField(default=False, db_default=False)  # may decide where a policy wants it
     daily_cap = models.PositiveSmallIntegerField(null=True, blank=True)  # cases a day; empty: no cap
     paused_at = models.DateTimeField(null=True, blank=True)  # paused by an admin: takes no new case
     invited_at = models.DateTimeField(null=True, blank=True)  # when the open invitation was created

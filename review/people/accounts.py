@@ -33,7 +33,8 @@ from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, require
 
 CHANGEABLE = (
-    "first_name", "last_name", "email", "institution", "hospital", "specialty", "languages", "stages", "daily_cap",
+    "first_name", "last_name", "email", "institution", "hospital", "specialty", "languages", "stages", "senior",
+    "daily_cap",
 )  # fmt: skip
 
 PERSONAL = ("first_name", "last_name", "email")
@@ -144,7 +145,7 @@ def record_new_account(sender: type[User], *, user: User, **_more: Any) -> None:
 
 
 @recording_events()
-def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> User:
+def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Operator) -> User:
     """Edit the profile of a person; `changes` by the names in CHANGEABLE.
 
     Records only real changes.
@@ -160,7 +161,7 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> U
         for name, value in changed.items():
             setattr(user, name, value)
         user.save(update_fields=list(changed))
-        record_person(user, PersonEvent.Kind.EDITED, actor, before=before, after=_sealed(user, changed))
+        record_person(user, PersonEvent.Kind.EDITED, account_of(actor), before=before, after=_sealed(user, changed))
     return user
 
 

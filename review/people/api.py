@@ -57,7 +57,7 @@ STAGES = [state.value for state in State if not state.final]
 class PersonSerializer(serializers.ModelSerializer[Any]):
     """An account. `specialty`: separated by commas; `specialties`: the same as a list.
     `paused_at`: when new cases were paused. `invited_at`: when the open invitation was made.
-    `simulated`: a script, not a person.
+    `senior`: may decide where a policy asks for it. `simulated`: a script, not a person.
     """
 
     specialties = serializers.ListField(child=serializers.CharField(), read_only=True)
@@ -69,7 +69,7 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
         model = User
         fields = [
             "id", "username", "role", "is_active", "first_name", "last_name", "email", "institution", "hospital", "specialty",
-            "specialties", "languages", "stages", "daily_cap", "paused_at", "invited_at", "simulated",
+            "specialties", "languages", "stages", "senior", "daily_cap", "paused_at", "invited_at", "simulated",
         ]  # fmt: skip
         read_only_fields = ["username", "role", "is_active", "paused_at", "invited_at", "simulated"]
 

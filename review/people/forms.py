@@ -100,6 +100,7 @@ class AboutForm(forms.ModelForm[User]):
             "specialty",
             "languages",
             "stages",
+            "senior",
             "daily_cap",
         ]
 
@@ -113,6 +114,9 @@ class AboutForm(forms.ModelForm[User]):
         self.fields["specialty"].help_text = gettext(
             "Several with commas between. Leave empty for cases of any specialty."
         )
+
+        self.fields["senior"].label = gettext("Senior physician")
+        self.fields["senior"].help_text = gettext("May decide where the policy of a case asks for senior physicians.")
 
     def clean_specialty(self) -> str:
         return ", ".join(split_list(self.cleaned_data["specialty"]))

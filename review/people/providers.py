@@ -24,6 +24,7 @@ class Provided:
     name: str
     email: str
     role: UserRole | None  # that its groups give; None: none
+    senior: bool | None = None  # None: groups do not decide on it
 
 
 def admit(
@@ -58,6 +59,8 @@ def admit(
             if not _was_closed_by(person.provider, user):
                 raise ProviderRefused
             accounts.set_active(user.pk, True, actor=OPERATOR, provider=person.provider)
+        if person.senior is not None:
+            accounts.edit_person(user.pk, {"senior": person.senior}, actor=OPERATOR)
         return accounts.set_role(user.pk, role, actor=OPERATOR, provider=person.provider)
 
 
@@ -81,6 +84,7 @@ def _new_account(person: Provided, role: UserRole | None) -> User | None:
         user = accounts.check_new(username=username, name=person.name or username, role=str(role), email=person.email)
     except ValidationError as error:
         raise ProviderRefused(" ".join(error.messages)) from None
+    user.senior = bool(person.senior)
     accounts.add_person(user, None, actor=OPERATOR)
     record_person(user, Kind.LINKED, None, provider=person.provider)
     return user

@@ -134,6 +134,8 @@ class Policy:
         stays silent has not accepted, and two adjudicators whose rubrics still differ leave the
         sample undecided. Off for older cases. Needs `settle_wording`.
     other_hospital: secondary and adjudicators must be from other hospitals than the primary.
+    senior_decides: adjudicators, and the third reviewer under `third_decides`, must be marked as
+        senior physicians.
     sign_with_password: submitting a review requires the password again.
     sign_with_second_factor: submitting a review requires a code of the physician's authenticator
         app.
@@ -156,6 +158,7 @@ class Policy:
     objection_hours: int = 72
     signed_wording: bool = False
     other_hospital: bool = False
+    senior_decides: bool = False
     sign_with_password: bool = False
     sign_with_second_factor: bool = False
     calibrated_only: bool = False

@@ -18,6 +18,7 @@ _FIELDS: dict[str, Promise] = {
     "specialty": gettext_lazy("Specialties"),
     "languages": gettext_lazy("Languages"),
     "stages": gettext_lazy("Stages"),
+    "senior": gettext_lazy("Senior physician"),
     "daily_cap": gettext_lazy("Daily case limit"),
 }
 

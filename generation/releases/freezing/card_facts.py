@@ -18,7 +18,8 @@ from generation.releases.freezing.content import CHUNK, ReleaseTotals
 from generation.samples import funnel
 from generation.samples.funnel import FunnelReport
 from generation.samples.validity import validity
-from review.models import ActiveInterval, User
+from review.models import ActiveInterval, Case, User
+from review.rules.state_machine import Ground
 
 COUNTED = 3  # times at most
 
@@ -51,15 +52,18 @@ def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> d
     """Collect the data card's facts.
 
     These are the models by role, models in roles that should be apart, the roles by model family,
-    the prompts and a team's own sets of them, who reviewed and for how long, the number of
-    regenerated samples, the position of the first sample reviewed with each version of the form,
-    and how many samples of these batches physicians found valid.
+    the prompts and a team's own sets of them, who reviewed and for how long, in how many samples
+    the policy had senior physicians decide, the number of regenerated samples, the position of the
+    first sample reviewed with each version of the form, and how many samples of these batches
+    physicians found valid.
     """
-    seconds = 0.0
+    seconds, senior_decided = 0.0, 0
     for start in range(0, len(cases), CHUNK):
         intervals = ActiveInterval.objects.filter(assignment__case__in=cases[start : start + CHUNK])
         total = intervals.aggregate(total=Sum(F("ended_at") - F("began_at")))["total"]
         seconds += total.total_seconds() if total else 0.0
+        decided = Case.objects.filter(pk__in=cases[start : start + CHUNK], ground=Ground.ADJUDICATED)
+        senior_decided += decided.filter(spec__policy__senior_decides=True).count()
     batches = Batch.objects.filter(pk__in=totals.batches)
     roles = BatchRole.objects.filter(batch__in=totals.batches).order_by("role", "endpoint__name")
     models: dict[str, list[str]] = {}
@@ -83,6 +87,7 @@ def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> d
         "reviews": totals.reviews,
         "hours": round(seconds / 3600, 1),
         "specialties": dict(sorted(Counter(specialty for specialty, _where, _spoken in people).items())),
+        "senior_decided": senior_decided,
         "hospitals": len({hospital for _what, hospital, _spoken in people if hospital}),
         "judgments": [asdict(line) for line in validity(benchmark, versions)],
         "languages": dict(sorted(Counter(code for *_about, spoken in people for code in spoken).items())),

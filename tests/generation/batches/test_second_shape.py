@@ -609,8 +609,12 @@ def test_the_data_card_says_how_many_physicians_decided(partly_reviewed: Batch) 
     card = data_card.data_card(release)
     assert "2 samples were reviewed by one physician, who decided alone, without independent verification." in card
     assert "secondary reviewer" not in card
+    assert release.about["senior_decided"] == 0
+    assert "senior" not in card
     release.grounds = {"adjudicated": 2, "consensus": 1}
+    release.about["senior_decided"] = 2
     card = data_card.data_card(release)
+    assert "In 2 of the adjudicated samples the policy let only senior physicians decide." in card
     assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
     assert "2 samples were decided by two further physicians" in card
 

@@ -16,13 +16,14 @@ from review import errors
 from review.access import visibility
 from review.assignments import claims, eligibility
 from review.assignments import services as assignments_services
+from review.audit import verification
 from review.audit.trail import recording_events
 from review.calibration import queries
 from review.calibration import services as calibration_services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Declined, Event, Notice, PersonEvent, User
 from review.people import accounts
-from review.rules.state_machine import Phase, Policy, Role, State, position
+from review.rules.state_machine import Ground, Phase, Policy, Role, State, position
 from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
     account,
@@ -81,6 +82,8 @@ class Rule:
                 rows.update(other_hospital=True)
                 update_account(primary, hospital="City Hospital")
                 update_account(physician, hospital="")
+            case "not senior":
+                rows.update(senior=True)
             case "declined":
                 Declined.objects.create(case=case, physician=physician, reason="field", at=timezone.now())
             case "second role":
@@ -111,6 +114,7 @@ RULES = [
     Rule("language", waived=True),
     Rule("same hospital", waived=False),
     Rule("no hospital", waived=False),
+    Rule("not senior", waived=False),
     Rule("declined", waived=False),
     Rule("second role", waived=False),
     Rule("earlier version", waived=False),
@@ -174,7 +178,15 @@ def test_each_rule_alone_withholds_the_case(ana: User, bo: User, chen: User, rul
     assert claims.claim_next(bo) is None
     if rule.name != "paused" and rule.name != "cap":
         assert eligibility.count_available(bo) == 0
-    if rule.name not in ("reserved", "calibration", "language", "specialty", "same hospital", "no hospital"):
+    if rule.name not in (
+        "reserved",
+        "calibration",
+        "language",
+        "specialty",
+        "same hospital",
+        "no hospital",
+        "not senior",
+    ):
         assert claim(chen).case == case  # nobody else is kept away
 
 
@@ -248,6 +260,29 @@ def test_only_the_primarys_hospital_is_excluded(ana: User, bo: User, chen: User,
     claim_and_submit(bo, rejection(), rejection())
     assert claims.claim_next(chen) is None
     assert claim(dina).role == Role.ADJUDICATOR_1  # a colleague of the secondary's
+
+
+def test_only_senior_physicians_decide_where_the_policy_says_so(
+    browse: Browse, ana: User, bo: User, chen: User, dina: User, adela: User
+) -> None:
+    case = case_in_adjudication(ana, bo, number=1, policy=Policy(senior_decides=True))
+    assert eligibility.needs_senior(chen)
+    assert not eligibility.needs_senior(ana)  # it would be closed to her anyway
+    assert "need a senior physician" in browse(chen).get(reverse("review:workbench")).content.decode()
+    page = browse(chen).post(reverse("review:next"), follow=True).content.decode()
+    assert page.count("need a senior physician") == 2, "as a message and on the page"
+    with pytest.raises(errors.NotReserved, match="requires a senior physician"):
+        claims.reassign(case.pk, Role.ADJUDICATOR_1, to=chen, actor=adela)
+    assert "senior physicians only" in browse(adela).get(reverse("review:history", args=[case.pk])).content.decode()
+    for physician in (chen, dina):
+        accounts.edit_person(physician.pk, {"senior": True}, actor=adela)
+        physician.refresh_from_db()
+        claim_and_submit(physician, approval())
+    case.refresh_from_db()
+    assert case.ground == Ground.ADJUDICATED
+    assert list(verification.check(verification.CheckProgress())) == []
+    User.objects.filter(pk=bo.pk).update(senior=True)
+    assert [fault.what for fault in verification.check(verification.CheckProgress())] == ["account-senior"]
 
 
 def test_a_primary_without_a_hospital_is_excluded_where_the_policy_needs_one(ana: User, bo: User) -> None:

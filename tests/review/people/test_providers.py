@@ -16,9 +16,11 @@ from review.rules.permissions import UserRole
 from tests.review.factories import PASSWORD, account
 
 
-def sign_in(role: UserRole | None, known: User | None = None, *, link: bool = False, **more: str) -> User | None:
+def sign_in(
+    role: UserRole | None, known: User | None = None, *, link: bool = False, senior: bool | None = None, **more: str
+) -> User | None:
     values = {"provider": "hospital", "username": "nia", "name": "Nia Obi", "email": "nia@hospital.example", **more}
-    return admit(Provided(**values, role=role), known, decides=True, default=None, link_by_email=link)
+    return admit(Provided(**values, role=role, senior=senior), known, decides=True, default=None, link_by_email=link)
 
 
 @pytest.mark.django_db
@@ -68,6 +70,19 @@ def test_somebody_elses_username_is_not_taken_over() -> None:
     assert (nia.username, nia == other) == ("nia-hospital", False)
 
 
+@pytest.mark.django_db
+def test_groups_mark_senior_physicians(adela: User) -> None:
+    nia = sign_in(UserRole.PHYSICIAN, senior=True)
+    assert nia is not None
+    assert nia.senior
+    for senior in (False, True, None):
+        nia = sign_in(UserRole.PHYSICIAN, nia, senior=senior)
+        assert nia is not None
+        nia.refresh_from_db()
+        assert nia.senior == (senior is not False), "where no group decides, what an admin said stays"
+    assert list(verification.check(verification.CheckProgress())) == []
+
+
 HOSPITAL = {"protocol": "openid_connect", "id": "hospital", "name": "Hospital", "client_id": "mhb"}
 
 
@@ -107,6 +122,8 @@ def test_secrets_come_from_variables_and_roles_from_the_first_group(
     assert "quiet" not in repr(provider)
     assert provider.role_of(["staff", "chiefs"]) == UserRole.ADMIN
     assert provider.role_of(["visitors"]) is None
+    assert provider.is_senior(["chiefs"]) is None
+    assert provider.model_copy(update={"seniors": ["chiefs"]}).is_senior(["staff"]) is False
 
 
 @pytest.mark.parametrize(
