@@ -86,7 +86,7 @@ def _import_context(pk: int) -> dict[str, Any]:
     return {"row": row, "importing": importing, "idle": importing and not live_workers(runs_tasks=True).exists()}
 
 
-@requires(Can.MEASURE)
+@requires(Can.MEASURE, acting=True)
 def add_model(request: HttpRequest, pk: int) -> HttpResponse:
     """Add a model to a finished run: choose it, then confirm the estimate."""
     run = RUNS.get(pk)

@@ -13,7 +13,7 @@ from review.common.decorators import requires, signed_in_account
 from review.rules.permissions import Can
 
 
-@requires(Can.MEASURE)
+@requires(Can.MEASURE, acting=True)
 def validation(request: HttpRequest, pk: int) -> HttpResponse:
     """Draw responses of a run for physicians to judge."""
     run = RUNS.get(pk)

@@ -73,7 +73,7 @@ def _board_context(board: Leaderboard) -> dict[str, object]:
     }
 
 
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, acting=True)
 def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """Publish the results of a release, after showing what anybody could then read."""
     release = _release(name, version)
@@ -84,7 +84,7 @@ def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
     return render(request, "evaluation/releases/publish.html", {"release": release})
 
 
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, acting=True)
 def withdraw(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """Withdraw the public page."""
     release = _release(name, version)

@@ -75,7 +75,7 @@ def _simulated(run: Run) -> bool:
     return run.release.simulated or judged or any(endpoint.simulated for endpoint in run.endpoints.all())
 
 
-@requires(Can.MEASURE)
+@requires(Can.MEASURE, acting=True)
 def run_new(request: HttpRequest) -> HttpResponse:
     """Launch a run in two steps: settings, then estimate and budget."""
     last = None

@@ -55,7 +55,7 @@ def batches(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/batches/batches.html", context)
 
 
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, acting=True)
 def batch_new(request: HttpRequest) -> HttpResponse:
     """Launch a batch, in three steps.
 

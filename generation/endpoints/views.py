@@ -44,7 +44,7 @@ def endpoints(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/endpoints/endpoints.html", {"rows": rows})
 
 
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, acting=True)
 def endpoint_new(request: HttpRequest) -> HttpResponse:
     """Add an endpoint; `?provider=` fills in what is known of a provider."""
     chosen = providers.BY_NAME.get(request.GET.get("provider", ""))

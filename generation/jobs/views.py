@@ -40,7 +40,7 @@ def _for_kind(right: str) -> Callable[[Page], View]:
         def view(request: HttpRequest, pk: int, kind: str) -> HttpResponseBase:
             job_kind = kinds.kind_named(kind)
 
-            @requires(getattr(job_kind, right))
+            @requires(getattr(job_kind, right), acting=right == "control")
             def guarded(request: HttpRequest) -> HttpResponse:
                 try:
                     return page(request, job_kind, pk)

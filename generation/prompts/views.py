@@ -49,7 +49,7 @@ def prompts_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, acting=True)
 def prompts_edit(request: HttpRequest, benchmark: str, name: str) -> HttpResponse:
     """Edit a set; saving makes a new version of a set of one's own."""
     base = _shown(benchmark, name)

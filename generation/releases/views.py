@@ -37,7 +37,7 @@ def releases(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/releases/releases.html", {"page": page, **_freezes()})
 
 
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, acting=True)
 def release_new(request: HttpRequest) -> HttpResponse:
     """The form to freeze a release, and what would go in."""
     defaults = {"benchmark": batches_queries.latest_benchmark()}

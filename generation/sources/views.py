@@ -60,7 +60,7 @@ def sources(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, acting=True)
 def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
     """Say what the columns of an uploaded table are, look at its first records, and import it."""
     try:

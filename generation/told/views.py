@@ -27,7 +27,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/told/webhooks.html", {"rows": rows})
 
 
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, acting=True)
 def webhook_new(request: HttpRequest) -> HttpResponse:
     """Add a webhook."""
     return _edit(request, Webhook(occasions=[value for value, _label in services.OCCASIONS]))

@@ -12,23 +12,25 @@ from django.http.response import HttpResponseBase
 
 from review.errors import NotAllowed
 from review.models import User
-from review.rules.permissions import Can, may_request
+from review.rules.permissions import Can, allowed, may_request
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
-def requires(can: Can) -> Callable[[View[P]], View[P]]:
+def requires(can: Can, *, acting: bool = False) -> Callable[[View[P]], View[P]]:
     """Restrict a view to signed-in people whose role has the right `can`; auditors may read it.
 
     Everybody else is redirected to sign in, or gets NotAllowed (403) if already signed in.
+
+    acting: the page only serves to act, as there is nothing to read; auditors do not get it.
     """
 
     def decorate(view: View[P]) -> View[P]:
         @login_required
         @wraps(view)
         def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            if not may_request(request.user, can, request.method):
+            if not (allowed(request.user, can) if acting else may_request(request.user, can, request.method)):
                 raise NotAllowed
             return view(request, *args, **kwargs)
 

@@ -18,6 +18,7 @@ from review.common.paging import offset_page
 from review.errors import ReviewError
 from review.labels import with_label
 from review.models import User
+from review.rules.permissions import Can, allowed
 
 M = TypeVar("M", bound=Model)
 MAX_ROWS = 100  # rows that one action may change
@@ -55,7 +56,7 @@ def list_context(
 
     After a post that `apply_bulk_action` refused, it restores the selection and the entered values.
     """
-    sort = request.GET.get("sort", "")
+    sort, reads_only = request.GET.get("sort", ""), allowed(request.user, Can.AUDIT)
     if sort.removeprefix("-") in sorts:
         rows = rows.order_by(sort, "-pk")
     return {
@@ -63,7 +64,7 @@ def list_context(
         "page": offset_page(rows, request),
         "total": rows.order_by().count(),
         "sort": sort,
-        "actions": [(action, action.bound_form(request.POST)) for action in actions],
+        "actions": [(action, action.bound_form(request.POST)) for action in actions if not reads_only],
         "selected_keys": _selected_keys(request),
         "status": 422 if request.method == "POST" else 200,
         "most": MAX_ROWS,

@@ -30,7 +30,7 @@ from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRef
 from review.models import ChainHead, PersonEvent, User, account_created
 from review.people import invitations
 from review.people.roster import Roster, RosterRow, conflicts, new_account
-from review.rules.permissions import Can, Operator, UserRole, require
+from review.rules.permissions import Can, Operator, UserRole, allowed, require
 
 CHANGEABLE = (
     "first_name", "last_name", "email", "institution", "hospital", "specialty", "languages", "stages", "senior",
@@ -307,9 +307,9 @@ def may_manage(user: User, actor: User | Operator) -> bool:
     Accounts with access to Django's admin have more rights than admins: only superusers may change
     them, and their owners.
     """
-    if not isinstance(actor, User) or actor.is_superuser or actor == user:
+    if not isinstance(actor, User) or actor.is_superuser:
         return True
-    return not (user.is_staff or user.is_superuser)
+    return allowed(actor, Can.OVERSEE) and (actor == user or not (user.is_staff or user.is_superuser))
 
 
 def account_trail(person: User) -> QuerySet[PersonEvent]:

@@ -48,7 +48,7 @@ def people(request: HttpRequest) -> HttpResponse:
     return render(request, "review/people/people.html", context, status=context["status"])
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, acting=True)
 def person_new(request: HttpRequest) -> HttpResponse:
     """Create an account."""
     form = PersonForm(request.POST or None)
@@ -62,7 +62,7 @@ def person_new(request: HttpRequest) -> HttpResponse:
     return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, acting=True)
 @require_http_methods(["GET", "POST"])
 def people_import(request: HttpRequest) -> HttpResponse:
     """Import the accounts of a file: first a preview, then the accounts and their links."""
@@ -185,7 +185,7 @@ def person_password(request: HttpRequest, person_id: int) -> HttpResponse:
     return redirect("review:person", person_id)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, acting=True)
 def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
     """Edit a person's profile."""
     shown = get_object_or_404(User, pk=person_id)

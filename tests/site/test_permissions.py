@@ -41,6 +41,17 @@ PEOPLE = ("ana", "zoe", "rui", "adela")  # holder of the case, another physician
 AUDITOR = "aud"
 SIGNED_OUT = ("anonymous", "closed")
 
+# Pages without anything to read: auditors do not get them.
+ONLY_TO_ACT = {
+    "review/cases/<int:case_id>/calibration/", "review/people/new/", "review/people/import/",
+    "review/people/<int:person_id>/edit/", "generation/sources/<slug:name>/tables/<str:token>/",
+    "generation/new-webhook/", "generation/new-endpoint/", "generation/batches/new/",
+    "generation/batches/<int:pk>/cancel/", "generation/releases/new/",
+    "generation/prompts/<slug:benchmark>/<str:name>/edit/", "evaluation/runs/new/",
+    "evaluation/runs/<int:pk>/add-model/", "evaluation/runs/<int:pk>/cancel/", "evaluation/runs/<int:pk>/validation/",
+    "evaluation/releases/<slug:name>/<int:version>/publish/", "evaluation/releases/<slug:name>/<int:version>/withdraw/",
+}  # fmt: skip
+
 # GET and POST of the pages that do not ask visitors to sign in. A method that a page does not have
 # is a 405 without a sign-in.
 PUBLIC = {
@@ -472,8 +483,10 @@ def expected(route: str, name: str, method: str) -> int | str:
 def expected_of_auditor(route: str, column: int) -> int:
     """What an auditor gets: what an admin reads, and nowhere more than those who have no part."""
     *_physicians, researcher, admin = map(int, TABLE[route][column].split())
-    if column == 0:
+    if route == "review/calibration/tour/<slug:benchmark>/case/":  # a post stores nothing
         return admin
+    if column == 0:
+        return 403 if route in ONLY_TO_ACT else admin
     if route in ("generation/samples/<int:pk>/report/", "api/docs/"):
         return 403
     open_to_all = len(set(TABLE[route][column].split())) == 1
