@@ -9,18 +9,14 @@ is counted. Goals are counts; `--seed` repeats the order of the kills, not their
 
 import argparse
 import http.client
-import os
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -29,6 +25,7 @@ from bench import servers
 from bench.browsers import Browser, Unexpected
 from bench.core import Result, as_json, at_least, at_most, exactly, skipped, table, without_goal
 from bench.engine import ROOT, Lanes, Stub, stub
+from bench.hosts import Host, second_host
 from bench.sites import gunicorn, manage, run_module
 from bench.workers import IMPORTED, queue_import
 from mhb_site.server import children
@@ -40,44 +37,6 @@ LEASE = 10  # seconds
 CASES, PEOPLE = 100, 4  # cases a minute
 PAUSE = 2.0  # seconds; a physician's longest, before each step
 LAST = 1800.0  # seconds for the end of the work after the last kill; other work may slow it
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """Where the second half of the processes runs: the other's address, and how to start there."""
-
-    address: str
-    prefix: tuple[str, ...] = ()
-    link: str = ""
-
-    def connect(self, connected: bool) -> None:
-        _ip("link", "set", self.link, "up" if connected else "down")
-
-
-def _ip(*arguments: str) -> None:
-    process = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
-    if process.returncode:
-        raise servers.Missing(f"no network namespaces here ({process.stderr.strip()})")
-
-
-@contextmanager
-def second_host() -> Iterator[Host]:
-    """A network namespace joined to this one by a cable. Raises servers.Missing.
-
-    Its addresses are of the block that is reserved for benchmarks (RFC 2544).
-    """
-    if not shutil.which("ip"):
-        raise servers.Missing("no network namespaces here (no ip)")
-    name = f"mhb{os.getpid()}"
-    inside = ("netns", "exec", name, "ip")
-    with ExitStack() as stack:
-        _ip("netns", "add", name)
-        stack.callback(_ip, "netns", "del", name)  # and with it both ends of the cable
-        _ip("link", "add", name, "type", "veth", "peer", "name", f"{name}b", "netns", name)
-        for prefix, address, end in (((), "198.18.7.1/30", name), (inside, "198.18.7.2/30", f"{name}b")):
-            _ip(*prefix, "addr", "add", address, "dev", end)
-            _ip(*prefix, "link", "set", end, "up")
-        yield Host("198.18.7.1", ("ip", "netns", "exec", name), name)
 
 
 class Physician(threading.Thread):

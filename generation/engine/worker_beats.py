@@ -3,6 +3,8 @@
 import os
 import socket
 from datetime import timedelta
+from functools import cache
+from uuid import uuid4
 
 from django.conf import settings
 from django.utils import timezone
@@ -14,8 +16,14 @@ FORGOTTEN_AFTER = timedelta(hours=1)  # the beat of a process that was killed
 
 
 def process_name() -> str:
-    """The name of this process, as in `Lane.worker`."""
-    return f"{socket.gethostname()}:{os.getpid()}"[:200]
+    """The name of this process, as in `Lane.worker`: no other process has it, now or later."""
+    return _name_of(os.getpid())
+
+
+@cache
+def _name_of(pid: int) -> str:
+    """Containers can share a host name, and each of them counts its processes from 1."""
+    return f"{socket.gethostname()[:150]}:{pid}:{uuid4().hex[:8]}"
 
 
 def record_beat(name: str, *, runs_lanes: bool = True, runs_tasks: bool = True) -> None:

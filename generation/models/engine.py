@@ -17,8 +17,8 @@ class Lane(models.Model):
 
     `in_flight`: calls that the lane may have started and that are not in the ledger yet. `holds`:
     endpoint -> [slots wished for, slots held, calls in flight]; the slots that all live lanes hold
-    of an endpoint never exceed its concurrency. `worker`: the worker process, ``host:pid``, which
-    has at most one lane of a job.
+    of an endpoint never exceed its concurrency. `worker`: the worker process, ``host:pid:random``,
+    which has at most one lane of a job.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
@@ -194,8 +194,8 @@ class ProviderLine(models.Model):
 class WorkerBeat(models.Model):
     """The latest heartbeat of a worker process or the sweeper, written every few seconds.
 
-    `name`: ``host:pid``, as in `Lane.worker`. `runs_lanes`: it works on jobs. `runs_tasks`: it
-    takes short tasks, such as imports.
+    `name`: ``host:pid:random``, as in `Lane.worker`. `runs_lanes`: it works on jobs. `runs_tasks`:
+    it takes short tasks, such as imports.
     """
 
     SWEEPER = "sweeper"  # the name of its beat
