@@ -1,6 +1,7 @@
 """The Celery application. A task is one call of a service; pending work is in the database."""
 
 import gc
+import logging
 import os
 import threading
 from typing import Any
@@ -13,6 +14,7 @@ app = Celery("mhb")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
+log = logging.getLogger(__name__)
 _stopping = threading.Event()
 
 
@@ -33,6 +35,10 @@ def _start_beats(sender: Any, **_: Any) -> None:
     gc.freeze()  # everything loaded so far stays for good, as in wsgi.py
     queues = sender.app.amqp.queues.consume_from
     runs = {"runs_lanes": "mhb-lanes" in queues, "runs_tasks": "mhb" in queues}
+    if all(runs.values()):
+        log.warning(
+            "This worker takes lanes and short tasks: an import waits while all its threads are lanes (see -Q)."
+        )
     threading.Thread(target=_record_beats, kwargs=runs, daemon=True).start()
 
 
