@@ -146,6 +146,7 @@ class Env(BaseSettings):
     keep_sign_ins_days: Annotated[int, Field(ge=0)] = 365
     keep_call_texts_days: Annotated[int, Field(ge=0)] = 0
     second_factor_roles: CommaList = []  # roles that must have a second factor
+    sso_session_hours: Annotated[int, Field(ge=1, le=336)] = 12  # of a sign-in through a provider
     sso_file: str = ""  # JSON with providers of identities (docs/operations.md); empty: passwords only
     port: Annotated[int, Field(ge=1, le=65535)] = 8000  # of the web process
     endpoint_keys: CommaList = []  # NAME or NAME=HOST: variables that endpoints may use for keys

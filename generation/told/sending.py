@@ -20,6 +20,7 @@ from generation.llm.errors import LLMError
 from generation.llm.http.posting import post
 from generation.models import Job
 from review.models import Delivery, Occasion, User, Webhook
+from review.told import services
 
 LEASE = timedelta(minutes=2)  # longer than one attempt can take
 FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=1)
@@ -58,7 +59,13 @@ def _take() -> Delivery | None:
 
 
 def send(row: Delivery) -> bool:
-    """Try to send one message and store how it went. A killed attempt is repeated."""
+    """Try to send one message and store how it went. A killed attempt is repeated.
+
+    Somebody who has left meanwhile, or has switched these off, is sent nothing.
+    """
+    if row.person is not None and not services.wants(row.person, Occasion(row.occasion)):
+        Delivery.objects.filter(pk=row.pk).update(status=Status.GIVEN_UP)
+        return False
     try:
         if row.webhook is not None:
             _post(row, row.webhook)

@@ -2,6 +2,7 @@
 
 import base64
 import secrets
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.forms import TextInput
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.translation import pgettext_lazy
 
 from mhb_site.sign_in.limits import client_address
@@ -38,6 +40,9 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> Any:
         with recording_events():
             record_person(user, PersonEvent.Kind.SIGNED_IN, user)
+        if "sociallogin" in (options.get("signal_kwargs") or {}):
+            # The provider decides again soon, however busy the session is.
+            request.session.set_expiry(timezone.now() + timedelta(hours=settings.MHB_SSO_SESSION_HOURS))
         return super().post_login(request, user, **options)
 
     def get_client_ip(self, request: HttpRequest) -> str:

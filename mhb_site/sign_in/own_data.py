@@ -8,13 +8,25 @@ from axes.models import AccessLog
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import HttpRequest, JsonResponse
+from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 from knox.models import AuthToken
 
 from review.access.visibility import reviews_by
 from review.audit.trail import record_person, recording_events
 from review.common.decorators import signed_in_account
-from review.models import PersonEvent, Remark, User
+from review.models import (
+    ActiveInterval,
+    Declined,
+    Delivery,
+    Draft,
+    FirstLook,
+    Notice,
+    PersonEvent,
+    Remark,
+    RewordingOutcome,
+    User,
+)
 
 ACCOUNT = (
     *("username", "first_name", "last_name", "email", "role", "institution", "hospital", "specialty", "languages"),
@@ -31,12 +43,14 @@ def own_data(request: HttpRequest) -> JsonResponse:
     with recording_events():
         record_person(me, PersonEvent.Kind.COPIED, me)
     response = JsonResponse(collect(me), json_dumps_params={"ensure_ascii": False, "indent": 1})
-    response["Content-Disposition"] = f'attachment; filename="{me.username}.json"'
+    response["Content-Disposition"] = (
+        content_disposition_header(as_attachment=True, filename=f"{me.username}.json") or ""
+    )
     return response
 
 
 def collect(me: User) -> dict[str, Any]:
-    """By kind of row. Reviews without what became of their cases, which may be sealed."""
+    """By kind of row. Work without what became of its cases, which may be sealed."""
     about, by = PersonEvent.objects.filter(person=me), PersonEvent.objects.filter(actor=me).exclude(person=me)
     return {
         "account": {name: getattr(me, name) for name in ACCOUNT},
@@ -49,6 +63,15 @@ def collect(me: User) -> dict[str, Any]:
         "reviews": _rows(
             reviews_by(me), "id", "role", "phase", "verdict", "inadequate", "answers", "submitted_at", "signed_as"
         ),
+        "drafts": _rows(Draft.objects.filter(physician=me), "id", "phase", "answers", "saved_at"),
+        "first_looks": _rows(FirstLook.objects.filter(physician=me), "id", "answers", "at"),
+        "times_at_work": _rows(ActiveInterval.objects.filter(physician=me), "began_at", "ended_at"),
+        "declined": _rows(Declined.objects.filter(physician=me), "reason", "text", "at"),
+        "answers_to_rewordings": _rows(
+            RewordingOutcome.objects.filter(rewording__physician=me), "consent", "reason", "at"
+        ),
+        "notifications": _rows(Notice.objects.filter(user=me), "kind", "text", "at"),
+        "e_mails": _rows(Delivery.objects.filter(person=me), "occasion", "status", "created_at"),
         "remarks": _rows(Remark.objects.filter(author=me), "id", "text", "at"),
         "events_about_you": _rows(about, "kind", "at"),
         "events_by_you": _rows(by, "kind", "at"),

@@ -27,6 +27,9 @@ def sessions(request: HttpRequest) -> HttpResponse:
                 row.end()
             if ended:
                 record_person(me, PersonEvent.Kind.SESSION, me, sessions=len(ended))
-        messages.success(request, _("Signed out there."))
+        if ended:
+            messages.success(request, _("Signed out there."))
+        else:
+            messages.info(request, _("No other session was open. To end this one, sign out."))
         return redirect("sessions")
     return render(request, "account/sessions.html", {"sessions": rows})

@@ -24,10 +24,10 @@ from knox.models import AuthToken
 
 from review.audit.accounts import account_snapshot, factors_of
 from review.audit.chain_entries import canonical
-from review.audit.trail import PERSON_EVENTS, record_person, recording_events
+from review.audit.trail import PERSON_EVENTS, record, record_person, recording_events
 from review.common.second_factor import KINDS
 from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRefused
-from review.models import ChainHead, PersonEvent, User, account_created
+from review.models import Assignment, ChainHead, Event, PersonEvent, User, account_created
 from review.people import invitations
 from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, allowed, require
@@ -37,7 +37,7 @@ CHANGEABLE = (
     "daily_cap",
 )  # fmt: skip
 
-PERSONAL = ("first_name", "last_name", "email")
+PERSONAL = ("first_name", "last_name", "email", "institution", "hospital")
 
 
 @recording_events()
@@ -222,7 +222,7 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
 def set_active(person_id: int, active: bool, *, actor: User | Operator, **because: str) -> User:
     """Close or reopen an account.
 
-    Its work remains; a held case is free again when its lease expires.
+    Its work remains; a held case is free again when its lease expires, a reserved one at once.
 
     Closing ends all sessions and API tokens for good.
     """
@@ -238,7 +238,19 @@ def set_active(person_id: int, active: bool, *, actor: User | Operator, **becaus
             record_person(user, PersonEvent.Kind.OPENED, account_of(actor), **because)
         else:
             record_person(user, PersonEvent.Kind.CLOSED, account_of(actor), **because, **end_access(user))
+            _free_reserved(user, actor)
     return user
+
+
+def _free_reserved(user: User, actor: User | Operator) -> None:
+    """Let others take what is reserved for this person, except copies, which nobody else may."""
+    waiting = Assignment.objects.select_for_update(of=("self",)).filter(reserved_for=user, hold=Assignment.Hold.OPEN)
+    for assignment in waiting.select_related("case").defer("case__spec").order_by("pk"):
+        if not assignment.case.is_copy:
+            assignment.reserved_for = None
+            assignment.save(update_fields=["reserved_for"])
+            data = {"role": assignment.role, "taken_from": None, "given_to": None}
+            record(assignment.case, Event.Kind.REASSIGNED, account_of(actor), **data)
 
 
 @recording_events()

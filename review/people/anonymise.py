@@ -4,11 +4,13 @@ from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
 
 from review.audit.trail import EVENTS, digest_of, record_person, recording_events
 from review.audit.verification import resealed_digests
 from review.errors import NotAllowed
-from review.models import ChainHead, Event, PersonEvent, Review, User
+from review.models import ChainHead, Delivery, Event, PersonEvent, Review, User
 from review.people import accounts
 from review.rules.permissions import Operator
 
@@ -35,6 +37,9 @@ def anonymise(person_id: int, *, actor: User | Operator) -> User:
     user.save()
     for model in (SocialAccount, EmailAddress, UserSession):
         model.objects.filter(user=user).delete()
+    Delivery.objects.filter(person=user).delete()
+    entries = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk))
+    entries.update(object_repr=user.username)
     for log in (AccessLog, AccessAttempt, AccessFailureLog):
         log.objects.filter(username=former).delete()
     digests = _without_name(user)

@@ -3,11 +3,17 @@
 from typing import Any
 
 import pytest
+from allauth.core import context
 from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
-from django.test import Client
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.backends.db import SessionStore
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
 from django.urls import reverse
+from django.utils import timezone
 
+from mhb_site.sign_in.adapters import ClosedAdapter
 from mhb_site.sign_in.providers import Provider
 from review.models import PersonEvent, User
 from tests.review.factories import PASSWORD, account
@@ -85,6 +91,22 @@ def test_one_ends_own_sessions_and_no_others(ana: User, bo: User) -> None:
     assert here.get(reverse("review:workbench")).status_code == 200
     ended = PersonEvent.objects.filter(person=ana, kind=PersonEvent.Kind.SESSION)
     assert ended.count() == 2
+    own = {"session": rows[here.session.session_key]}
+    page = here.post(reverse("sessions"), own, follow=True).content.decode()
+    assert "Signed out there" not in page, "this session goes on"
+    assert ended.count() == 2
+
+
+def test_a_session_of_a_provider_ends_after_some_hours_however_busy(ana: User, rf: RequestFactory) -> None:
+    said: dict[str, Any] = {"email_verification": "none", "email": None, "signup": False, "redirect_url": None}
+    for signal in ({"sociallogin": object()}, None):
+        request = rf.post("/")
+        request.session = SessionStore()
+        MessageMiddleware(lambda request: HttpResponse()).process_request(request)
+        with context.request_context(request):
+            ClosedAdapter(request).post_login(request, ana, signal_kwargs=signal, **said)
+        hours = (request.session.get_expiry_date() - timezone.now()).total_seconds() / 3600
+        assert round(hours) == (12 if signal else 14 * 24)
 
 
 def test_a_client_without_an_address_can_sign_in() -> None:

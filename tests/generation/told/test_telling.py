@@ -23,6 +23,7 @@ from mhb_site.server.sweeping import sweep
 from review.assignments import claims, digest
 from review.discussion import remarks
 from review.models import Case, Delivery, Occasion, User, Webhook
+from review.people import accounts
 from review.told import services as told
 from tests.engine import no_long_waits as no_long_waits
 from tests.generation.llm.helpers import app_of
@@ -204,6 +205,14 @@ def test_what_is_assigned_paused_nearly_spent_and_finished_is_told(
 
 
 @pytest.mark.both
+def test_who_has_left_meanwhile_is_sent_nothing(emails: None, adela: User, ana: User):
+    mention(adela, ana)
+    accounts.set_active(ana.pk, False, actor=adela)
+    sending.send_due()
+    assert mail.outbox == []
+    assert Delivery.objects.get().status == "given-up"
+
+
 def test_the_digest_says_once_a_day_what_waits(emails: None, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(digest, "HOUR", 0)
     for _ in range(2):  # the second is another process

@@ -1,20 +1,27 @@
 """A person's names go; their reviews and the audit trail of them stay whole."""
 
+from typing import Any
+
 import pytest
 from axes.models import AccessLog
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.contenttypes.models import ContentType
 from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.urls import reverse
 
+from review.assignments import claims
+from review.assignments.services import save_draft
 from review.audit import verification
 from review.audit.verification import FaultCode
 from review.errors import NotAllowed
-from review.models import PersonEvent, Review, User
+from review.models import Delivery, PersonEvent, Review, User
 from review.people import accounts
 from review.people.anonymise import anonymise
 from review.rules.permissions import OPERATOR, UserRole
+from review.rules.state_machine import Role
 from tests.review.audit.tampering import sql, unprotected
-from tests.review.factories import PASSWORD, account, approval, case_in_secondary, claim_and_submit
+from tests.review.factories import PASSWORD, account, approval, case_in_secondary, claim, claim_and_submit, open_case
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -94,6 +101,41 @@ def test_people_download_what_is_stored_about_them(ana: User, bo: User, client: 
     assert [review["verdict"] for review in data["reviews"]] == ["approve"]  # and not the other physician's
     assert len(data["sign_ins"]) == len(data["sessions"]) == 1
     assert PersonEvent.objects.filter(person=ana, kind=PersonEvent.Kind.COPIED).count() == 1
+
+
+def test_a_download_holds_unfinished_work_and_reaches_people_of_any_name(ana: User, client: Client) -> None:
+    open_case(1)
+    held = claim(ana)
+    assert held.token is not None
+    save_draft(ana, held.pk, held.token, approval(), revision=0)
+    User.objects.filter(pk=ana.pk).update(username="王医师")
+    client.force_login(ana)
+    response = client.get(reverse("own-data"))
+    assert response["Content-Disposition"].startswith("attachment; filename*=utf-8")
+    assert [draft["phase"] for draft in response.json()["drafts"]] == ["commit"]
+
+
+def test_who_leaves_keeps_no_case_from_others(ana: User, bo: User, adela: User, settings: Any) -> None:
+    settings.MHB_EMAILS = True
+    User.objects.filter(pk=ana.pk).update(email="ana@hospital.example")
+    case = open_case(1)
+    claims.reassign(case.pk, Role.PRIMARY, to=User.objects.get(pk=ana.pk), actor=adela)
+    assert Delivery.objects.filter(person=ana).count() == 1
+    assert claims.claim_next(bo) is None
+    anonymise(ana.pk, actor=adela)
+    assert claim(bo).case == case
+    assert not Delivery.objects.filter(person=ana).exists()
+    assert faults() == []
+
+
+def test_djangos_admin_remembers_no_name(adela: User) -> None:
+    nia = account("nia", first_name="Niamara", last_name="Obiwole", hospital="North End")
+    accounts.edit_person(nia.pk, {"hospital": "South End"}, actor=adela)
+    kind = ContentType.objects.get_for_model(User)
+    LogEntry.objects.create(user=adela, content_type=kind, object_id=nia.pk, object_repr=str(nia), action_flag=CHANGE)
+    anonymise(nia.pk, actor=adela)
+    assert LogEntry.objects.get().object_repr == f"anonymous-{nia.pk}"
+    assert "end" not in str(PersonEvent.objects.get(kind=PersonEvent.Kind.EDITED).data).lower()
 
 
 def test_opening_a_case_is_an_event(ana: User, adela: User, client: Client) -> None:
