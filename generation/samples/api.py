@@ -17,6 +17,7 @@ from generation.models import Draft, Erratum, Rubric, Sample, SampleVersion
 from generation.outcomes import regeneration
 from generation.samples import errata, queries
 from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
+from review.audit.trail import record_read
 from review.common.api import MAX_ID, NewestFirst, validated_body, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import ModelRowSerializer
@@ -163,6 +164,8 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         cases = SampleVersion.objects.select_related("case").defer("case__spec")
         versions = Prefetch("versions", cases.order_by("number").prefetch_related(rubrics))
         sample = get_object_or_404(self.get_queryset().prefetch_related(versions), pk=pk)
+        for version in sample.versions.all():
+            record_read(signed_in_account(request), version.case)
         return Response(WholeSampleSerializer(sample).data)
 
     @extend_schema(responses=ErratumSerializer(many=True))

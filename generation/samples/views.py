@@ -12,6 +12,7 @@ from generation.batches import queries as batches_queries
 from generation.models import Draft, Erratum, ReleasedSample, Sample, SampleVersion
 from generation.outcomes import regeneration
 from generation.samples import errata, forms, queries
+from review.audit.trail import record_read
 from review.cases.bulk import case_actions
 from review.common.decorators import requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
@@ -47,6 +48,8 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
     chosen = numbers.get(request.GET.get("version", ""), versions[-1])
     beside = numbers.get(request.GET.get("beside", ""))
     shown = [chosen] if beside is None or beside == chosen else sorted((beside, chosen), key=lambda v: v.number)
+    for version in shown:
+        record_read(signed_in_account(request), version.case)
     context = {
         "sample": sample,
         "versions": versions,

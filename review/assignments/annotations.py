@@ -27,9 +27,9 @@ from review.assignments.annotation_formats import (
     tasks,
 )
 from review.assignments.first_look import check_limits
-from review.audit.trail import record, recording_events
+from review.audit.trail import record, record_person, recording_events
 from review.cases import queries
-from review.models import Assignment, Case, Draft, Event, User
+from review.models import Assignment, Case, Draft, Event, PersonEvent, User
 from review.rules.case_spec import answers_to_json
 from review.rules.permissions import Can, require
 from review.rules.questions import RUBRIC_VALUES, Answer, Answers, Form, RubricAnswer
@@ -58,7 +58,11 @@ def open_tasks(benchmark: str, *, actor: object) -> Iterator[Task]:
 
 def task_files(tool: str, benchmark: str, *, actor: object) -> dict[str, str]:
     """The files for a tool, by name: tasks of the cases that wait, and the tool's configuration."""
-    return dict(files(tool, open_tasks(benchmark, actor=actor)))
+    written = dict(files(tool, open_tasks(benchmark, actor=actor)))
+    with recording_events():
+        reader = actor if isinstance(actor, User) else None
+        record_person(None, PersonEvent.Kind.EXPORTED, reader, what=f"{tool}: {benchmark or 'all'}")
+    return written
 
 
 def import_file(tool: str, file: IO[bytes], name: str, *, accounts: Iterable[str], actor: User) -> AnnotationImport:

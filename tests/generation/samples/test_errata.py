@@ -19,7 +19,7 @@ from generation.releases import data_card, export, services
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
 from review.errors import NotAllowed, NotAssigned
-from review.models import Case, Review, User
+from review.models import Case, PersonEvent, Review, User
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, approve_samples, conversations_file, endpoint, import_file, run_batch
 from tests.populations import population
@@ -43,6 +43,14 @@ def zoe() -> User:
 @pytest.fixture
 def release(approved_samples: list[Sample]) -> Release:
     return services.freeze_release("own", benchmark="mhb")
+
+
+def test_reading_a_sample_is_reading_its_case(approved_samples: list[Sample], adela: User, client: Client) -> None:
+    client.force_login(adela)
+    for name in ("generation:sample", "api:sample"):
+        assert client.get(reverse(name, args=[approved_samples[0].pk])).status_code == 200
+    read = PersonEvent.objects.filter(kind=PersonEvent.Kind.READ, actor=adela)
+    assert [event.data["case"] for event in read] == [approved_samples[0].versions.get().case_id] * 2
 
 
 def test_a_withdrawn_sample_is_not_in_the_next_release(

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from review.assignments import claims, services
-from review.models import Case, Draft, Event, Review, User
+from review.models import Case, Draft, Event, PersonEvent, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answers
 from tests.review.factories import FIRST_LOOK_POLICY, approval, claim_and_submit, open_case, rejection
@@ -155,6 +155,7 @@ def test_page_and_api_hand_out_tasks_and_take_annotations(
     assert client.get(reverse("review:task-file", args=["argilla", "tasks.json"])).status_code == 404
     files = client.get(reverse("api:case-tasks"), {"tool": "argilla"}).json()["files"]
     assert json.loads(files["records.json"]) == rows
+    assert PersonEvent.objects.filter(kind=PersonEvent.Kind.EXPORTED, actor=adela).count() >= 2
     content = json.dumps([annotated("argilla", row, approval(), "ana@example.org") for row in rows]).encode()
 
     def upload(content: bytes, accounts: str) -> dict[str, Any]:
