@@ -84,7 +84,7 @@ def guidelines(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResponse:
     """The versions of one guideline, and a form that creates the next."""
-    if stage not in set(discussion_guidelines.STAGES) or benchmark not in queries.benchmarks():
+    if stage not in set(discussion_guidelines.STAGES) or benchmark not in {*queries.benchmarks(), *folders.names()}:
         raise Http404
     current = discussion_guidelines.guideline(benchmark, State(stage))
     text = current.text if current else discussion_guidelines.built_in(benchmark, State(stage))
