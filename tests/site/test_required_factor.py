@@ -92,8 +92,8 @@ def test_one_ends_own_sessions_and_no_others(ana: User, bo: User) -> None:
     ended = PersonEvent.objects.filter(person=ana, kind=PersonEvent.Kind.SESSION)
     assert ended.count() == 2
     own = {"session": rows[here.session.session_key]}
-    page = here.post(reverse("sessions"), own, follow=True).content.decode()
-    assert "Signed out there" not in page, "this session goes on"
+    shown = here.post(reverse("sessions"), own, follow=True).content.decode()
+    assert "Signed out there" not in shown, "this session goes on"
     assert ended.count() == 2
 
 
@@ -101,7 +101,7 @@ def test_a_session_of_a_provider_ends_after_some_hours_however_busy(ana: User, r
     said: dict[str, Any] = {"email_verification": "none", "email": None, "signup": False, "redirect_url": None}
     for signal in ({"sociallogin": object()}, None):
         request = rf.post("/")
-        request.session = SessionStore()
+        request.user, request.session = ana, SessionStore()
         MessageMiddleware(lambda request: HttpResponse()).process_request(request)
         with context.request_context(request):
             ClosedAdapter(request).post_login(request, ana, signal_kwargs=signal, **said)

@@ -132,7 +132,9 @@ def test_djangos_admin_remembers_no_name(adela: User) -> None:
     nia = account("nia", first_name="Niamara", last_name="Obiwole", hospital="North End")
     accounts.edit_person(nia.pk, {"hospital": "South End"}, actor=adela)
     kind = ContentType.objects.get_for_model(User)
-    LogEntry.objects.create(user=adela, content_type=kind, object_id=nia.pk, object_repr=str(nia), action_flag=CHANGE)
+    LogEntry.objects.create(
+        user=adela, content_type=kind, object_id=str(nia.pk), object_repr=str(nia), action_flag=CHANGE
+    )
     anonymise(nia.pk, actor=adela)
     assert LogEntry.objects.get().object_repr == f"anonymous-{nia.pk}"
     assert "end" not in str(PersonEvent.objects.get(kind=PersonEvent.Kind.EDITED).data).lower()
