@@ -189,7 +189,8 @@ class FlipSerializer(DataclassSerializer):
 class MovedSerializer(DataclassSerializer):
     """A model on one data set.
 
-    Rates are over the samples that both runs judged; `difference` is second minus first.
+    Rates are over the samples that both runs judged; `difference` is second minus first. `worse`,
+    `better`: samples failed in the second run only, in the first run only.
     """
 
     mirrors = ModelChange
@@ -198,9 +199,6 @@ class MovedSerializer(DataclassSerializer):
         "difference=difference.difference low=difference.low high=difference.high p=difference.p "
         "clusters=difference.clusters worse better flips"
     )
-
-    worse = serializers.IntegerField(help_text="Samples failed in the second run only.")
-    better = serializers.IntegerField(help_text="Samples failed in the first run only.")
 
 
 class ComparedRunsSerializer(DataclassSerializer):

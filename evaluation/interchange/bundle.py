@@ -48,6 +48,7 @@ SHARED = (
     "evaluation/statistics/*.py", "evaluation/verdicts/*.py",
     "evaluation/judges/numbers/*.py", "evaluation/reports/numbers/*.py", "evaluation/interchange/programs/[!v]*.py",
     "generation/llm/types.py", "review/quality/agreement.py", "review/rules/wilson_interval.py",
+    "review/rules/shown_values.py",
     *(f"{folder}/__init__.py" for folder in (
         "evaluation", "evaluation/judges", "evaluation/reports", "evaluation/interchange",
         "generation", "generation/llm", "review", "review/quality", "review/rules",

@@ -9,6 +9,7 @@ from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation.judges import draw, services, summary
+from evaluation.judges.numbers import values
 from evaluation.judges.numbers.agreement import JudgeAgreement, PanelReport
 from evaluation.judges.numbers.comparisons import CorrectedComparison, TestedDifference
 from evaluation.judges.numbers.families import Kin, Preference, SelfPreference
@@ -16,26 +17,22 @@ from evaluation.judges.numbers.validation import DataSetRate, ModelValidation, V
 from evaluation.models import MAX_SEED
 from evaluation.runs.kind import RUNS
 from evaluation.statistics.correction import CorrectedRate
+from evaluation.statistics.intervals import RateInterval
 from evaluation.statistics.label_agreement import LabelAgreement
+from evaluation.statistics.repeats import VarianceComponents
 from evaluation.statistics.validation import JudgeQuality
 from review.common.api import validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.quality.agreement import RaterAgreement
-from review.quality.api import EstimateSerializer
 from review.rules.permissions import Can
 
 
-class FigureSerializer(serializers.Serializer[Any]):
-    """A figure with its 95 % interval; null if it is not defined, or if there is too little data for an interval."""
-
-    value = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-
-
-class IntervalSerializer(FigureSerializer):
+class IntervalSerializer(DataclassSerializer):
     """A rate with its interval."""
+
+    mirrors = RateInterval
+    shows = values.INTERVAL
 
     method = serializers.CharField()
 
@@ -58,38 +55,35 @@ class JudgeAgreementSerializer(DataclassSerializer):
 
 
 class SeveralJudgesSerializer(DataclassSerializer):
-    """All judges of a panel together, on the `n` criteria with two or more first votes."""
+    """All judges of a panel together, on the `n` criteria with two or more first votes: Fleiss' kappa,
+    Krippendorff's alpha.
+    """
 
     mirrors = RaterAgreement
 
-    fleiss = EstimateSerializer(help_text="Fleiss' kappa.")
-    alpha = EstimateSerializer(help_text="Krippendorff's alpha.")
-
 
 class PanelSerializer(DataclassSerializer):
-    """The judges of a panel and how far they agree. `undecided`: criteria without a majority."""
+    """The judges of a panel and how far they agree.
+
+    `pairs`: first votes of two judges; `repeats`: the first and second vote of one judge. `several`:
+    null with two judges, and under escalation, where some vote on disputes only. `undecided`:
+    criteria without a majority; `undecided_rule`: how the plan counts these: `excluded`, or a
+    verdict.
+    """
 
     mirrors = PanelReport
-    shows = "judges judgments decided undecided"
-
-    panel = serializers.CharField()
-    pairs = JudgeAgreementSerializer(many=True, help_text="First votes of two judges.")
-    repeats = JudgeAgreementSerializer(many=True, help_text="The first and second vote of one judge.")
-    several = SeveralJudgesSerializer(
-        allow_null=True, help_text="Null with two judges, and under escalation, where some vote on disputes only."
-    )
-    undecided_rule = serializers.CharField(help_text="How the plan counts these: `excluded`, or a verdict.")
+    shows = "panel=rule judges judgments pairs repeats decided undecided undecided_rule several"
 
 
-class VarianceSerializer(serializers.Serializer[Any]):
-    """Components of the variance of the share of an answer's criteria that failed; null if repeats are too few to tell."""
+class VarianceSerializer(DataclassSerializer):
+    """Components of the variance of the share of an answer's criteria that failed; null if repeats are too few to tell.
+
+    `clipped`: estimates below 0, given as 0.
+    """
+
+    mirrors = VarianceComponents
 
     endpoint = serializers.CharField()
-    samples = serializers.IntegerField()
-    sample = serializers.FloatField(allow_null=True)
-    answer = serializers.FloatField(allow_null=True)
-    judge = serializers.FloatField(allow_null=True)
-    clipped = serializers.ListField(child=serializers.CharField(), help_text="Estimates below 0, given as 0.")
 
 
 class RepeatsSerializer(serializers.Serializer[Any]):
@@ -119,10 +113,13 @@ class FamilyRateSerializer(serializers.Serializer[Any]):
 
 
 class PreferenceSerializer(DataclassSerializer):
-    """A judge's rate minus that of the judges of other families: on its own family, on others, and the difference of both."""
+    """A judge's rate minus that of the judges of other families: on its own family, on others, and the difference of both.
+
+    `difference`: below 0, the judge favours its own family.
+    """
 
     mirrors = Preference
-    difference = serializers.FloatField(help_text="Below 0: the judge favours its own family.")
+    shows = "judge family own others own_n others_n low high difference"
 
 
 class SelfPreferenceSerializer(DataclassSerializer):
@@ -134,17 +131,12 @@ class SelfPreferenceSerializer(DataclassSerializer):
 
 
 class QualitySerializer(DataclassSerializer):
-    """One rater against another, weighted by the draw. Positive means failed."""
+    """One rater against another, weighted by the draw. Positive means failed.
+
+    `n`: criteria; `clusters`: samples that they come from.
+    """
 
     mirrors = JudgeQuality
-
-    n = serializers.IntegerField(help_text="Criteria.")
-    clusters = serializers.IntegerField(help_text="Samples that they come from.")
-    sensitivity = IntervalSerializer()
-    specificity = IntervalSerializer()
-    kappa = FigureSerializer()
-    ac1 = FigureSerializer()
-    balanced_f1 = FigureSerializer()
 
 
 class DataSetRateSerializer(DataclassSerializer):
@@ -152,15 +144,11 @@ class DataSetRateSerializer(DataclassSerializer):
 
     mirrors = DataSetRate
 
-    raw = IntervalSerializer()
-
 
 class ModelValidationSerializer(DataclassSerializer):
     """The judge against physicians on one model's answers, and the second physician against the first."""
 
     mirrors = ModelValidation
-
-    raw = IntervalSerializer()
 
 
 class LabelAgreementSerializer(DataclassSerializer):
@@ -182,15 +170,15 @@ class CorrectedComparisonSerializer(DataclassSerializer):
 
 
 class ValidationSerializer(DataclassSerializer):
-    """The judge against physicians so far. `third`: responses that a third physician decided."""
+    """The judge against physicians so far.
+
+    `third`: responses that a third physician decided. `not_drawn`: models added since; another POST
+    draws from these only.
+    """
 
     mirrors = ValidationReport
-    shows = "drawn closed third complete seed created_at models labels comparisons"
+    shows = f"{values.VALIDATION} created_at models labels comparisons"
 
-    not_drawn = serializers.ListField(
-        child=serializers.CharField(), help_text="Models added since; another POST draws from these only."
-    )
-    simulated_physicians = serializers.BooleanField()
     notice = serializers.CharField(required=False)
 
 
@@ -239,11 +227,11 @@ class RunValidation(APIView):
     @extend_schema(responses=JudgesSerializer)
     def get(self, request: Request, pk: int) -> Answer:
         """Agreement, variance, self-preference and validation of the judges of a run."""
-        return Answer(JudgesSerializer(summary.as_dict(RUNS.get(pk))).data)
+        return Answer(summary.as_dict(RUNS.get(pk)))
 
     @extend_schema(request=ValidationAskSerializer, responses={201: JudgesSerializer})
     def post(self, request: Request, pk: int) -> Answer:
         """Send a stratified draw of responses to physicians, who do not see model, judge or verdict."""
         body = validated_body(ValidationAskSerializer, request)
         services.start_validation(pk, **body, actor=signed_in_account(request))
-        return Answer(JudgesSerializer(summary.as_dict(RUNS.get(pk))).data, status=201)
+        return Answer(summary.as_dict(RUNS.get(pk)), status=201)

@@ -42,12 +42,12 @@ class PlaygroundSerializer(serializers.Serializer[Any]):
 
 
 class TriedReplySerializer(DataclassSerializer):
-    """A reply, what the benchmark read in it (`parsed`) or why it could not (`error`), tokens, time and cost."""
+    """A reply, what the benchmark read in it (`parsed`) or why it could not (`error`), tokens, time and cost.
+
+    `calls`: lines of the ledger.
+    """
 
     mirrors = TriedReply
-
-    parsed = serializers.DictField()
-    calls = serializers.ListField(child=serializers.IntegerField(), help_text="Lines of the ledger.")
 
 
 class PlaygroundAnswerSerializer(DataclassSerializer):

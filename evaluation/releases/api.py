@@ -24,33 +24,29 @@ from review.rules.permissions import Can
 
 
 class ScoreSerializer(DataclassSerializer):
-    """A rate on one data set with its 95 % interval."""
+    """A rate on one data set with its 95 % interval. `excluded`: how many judgments it leaves out."""
 
     mirrors = Standing
-    excluded = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
 
 
 class DifferenceSerializer(DataclassSerializer):
-    """A part of how a run was judged that differs from the ranked runs."""
+    """A part of how a run was judged that differs from the ranked runs, which have the `usual` value."""
 
     mirrors = JudgingDifference
-    usual = serializers.CharField(allow_blank=True, help_text="The value of the ranked runs.")
-    value = serializers.CharField(allow_blank=True, help_text="The value of this run; empty: none.")
 
 
 class EntrySerializer(DataclassSerializer):
-    """A model on the leaderboard, and the run that measured it."""
+    """A model on the leaderboard, and the run that measured it.
+
+    `judge` empty: code read the responses. `rank`: by the last of the scores; null where models were
+    not compared. `differs`: how its judging differs from the ranked runs; such a run has no rank.
+    `selected`: samples were selected because this model failed on them: its rate is biased, and by
+    default it has no rank.
+    """
 
     mirrors = LeaderboardEntry
-    judge = serializers.CharField(allow_blank=True, help_text="Empty: code read the responses.")
-    scores = ScoreSerializer(many=True)
-    rank = PlaceSerializer(allow_null=True, help_text="By the last of the scores; null where models were not compared.")
-    differs = DifferenceSerializer(
-        many=True, help_text="How its judging differs from the ranked runs; such a run has no rank."
-    )
-    selected = serializers.BooleanField(
-        help_text="Samples were selected because this model failed on them: its rate is biased, and by default it has no rank."
-    )
+
+    rank = PlaceSerializer(allow_null=True)
 
 
 class PublicationSerializer(ModelRowSerializer):
@@ -67,7 +63,10 @@ class PublicationSerializer(ModelRowSerializer):
 
 
 class ResultsSerializer(DataclassSerializer):
-    """The leaderboard of a release: each model of its complete runs once, the best first."""
+    """The leaderboard of a release: each model of its complete runs once, the best first.
+
+    `left_out`: finished runs that are not complete or used other settings.
+    """
 
     mirrors = Leaderboard
     shows = (
@@ -75,7 +74,6 @@ class ResultsSerializer(DataclassSerializer):
         "lower_is_better simulated left_out entries"
     )
 
-    left_out = serializers.IntegerField(help_text="Finished runs that are not complete or used other settings.")
     publication = PublicationSerializer(allow_null=True)
 
 

@@ -19,7 +19,7 @@ from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries, services
 from evaluation.reports.answer import Answer as ReportAnswer
 from evaluation.reports.documents import as_markdown
-from evaluation.reports.queries import Oddity
+from evaluation.reports.queries import Oddity, Unread
 from evaluation.reports.serializers import (
     AverageSerializer,
     BottleneckSerializer,
@@ -38,6 +38,7 @@ from evaluation.reports.serializers import (
     ScoreRuleSerializer,
 )
 from evaluation.runs.kind import RUNS
+from evaluation.runs.queries import LeftOut
 from generation.jobs.serializers import ModelAskedSerializer
 from generation.models import Sample
 from generation.models.work import Work
@@ -64,54 +65,56 @@ class OdditySerializer(DataclassSerializer):
     mirrors = Oddity
 
 
-class UnreadSerializer(serializers.Serializer[Any]):
+class UnreadSerializer(DataclassSerializer):
     """How many verdicts were asked of judges, and how many could not be read, by error."""
 
-    asked = serializers.IntegerField()
-    by_error = serializers.DictField(child=serializers.IntegerField())
+    mirrors = Unread
 
 
 class ReportAnswerSerializer(DataclassSerializer):
     """The answer of a report in sentences, and how to cite its release (BibTeX)."""
 
     mirrors = ReportAnswer
-    shows = "citation"
-
-    sentences = serializers.ListField(child=serializers.CharField())
+    shows = "sentences citation"
 
 
-class ReportSerializer(JudgesSerializer):
-    """All rates of a run so far. `notice` is present if simulated models took part."""
+class LeftOutSerializer(DataclassSerializer):
+    """A model or judge without which the run goes on, or ended, and since when."""
 
-    answer = ReportAnswerSerializer()
-    run = serializers.IntegerField()
-    release = serializers.CharField()
-    release_version = serializers.IntegerField()
-    release_sha256 = serializers.CharField()
-    benchmark = serializers.CharField()
-    judge = serializers.CharField(allow_null=True)
-    judge_model = serializers.CharField(allow_null=True)
-    judge_temperature = serializers.FloatField(allow_null=True)
+    mirrors = LeftOut
+    shows = f"{formats.LEFT_OUT} at=left_out_at"
+
+
+class ReportSerializer(JudgesSerializer, DataclassSerializer):
+    """All rates of a run so far. `notice` is present if simulated models took part.
+
+    `prompts`: a team's own prompt set; empty: the benchmark's. `simulated_reviewers`: simulated
+    physicians reviewed samples of the release. `rate`: the first of `rates`. `without`: by facet,
+    judgments without a value, which are in none of its rows. `held_out`: empty unless the release
+    holds samples out. `score_rules`: of scores computed in addition to verdicts. `unread`: verdicts
+    that could not be read; votes of a panel. `estimated`: calls of which the cost is an upper
+    estimate.
+    """
+
+    mirrors = Run
+    shows = formats.RUN
+
     sampling = serializers.ChoiceField(choices=Run.Sampling.choices)
-    prompts = serializers.CharField(allow_blank=True, help_text="A team's own prompt set; empty: the benchmark's.")
-    prompts_sha256 = serializers.CharField(allow_blank=True)
+    answer = ReportAnswerSerializer()
     models = ModelAskedSerializer(many=True)
-    seed = serializers.IntegerField()
+    left_out = LeftOutSerializer(many=True)
     finished = serializers.BooleanField()
     simulated = serializers.BooleanField()
-    simulated_reviewers = serializers.BooleanField(help_text="Simulated physicians reviewed samples of the release.")
+    simulated_reviewers = serializers.BooleanField()
     notice = serializers.CharField(required=False)
-    rate = RateSerializer(help_text="The first entry of `rates`.")
+    rate = RateSerializer()
     rates = RateSerializer(many=True)
     datasets = DatasetSerializer(many=True)
     endpoints = serializers.ListField(child=serializers.CharField())
     responses_failed = serializers.DictField(child=serializers.IntegerField())
     overall = RowSerializer(many=True)
     facets = serializers.DictField(child=RowSerializer(many=True))
-    without = serializers.DictField(
-        child=serializers.IntegerField(),
-        help_text="By facet: judgments without a value, which are in none of its rows.",
-    )
+    without = serializers.DictField(child=serializers.IntegerField())
     plan = FrozenPlanSerializer()
     common_samples = serializers.BooleanField()
     samples = SamplesSerializer()
@@ -122,17 +125,15 @@ class ReportSerializer(JudgesSerializer):
     contrasts = ContrastSerializer(many=True)
     changes = ChangeSerializer(many=True)
     bottlenecks = BottleneckSerializer(many=True)
-    held_out = HeldOutSerializer(many=True, help_text="Empty unless the release holds samples out.")
+    held_out = HeldOutSerializer(many=True)
     averages = AverageSerializer(many=True)
-    score_rules = ScoreRuleSerializer(
-        many=True, help_text="Scores computed in addition to verdicts; empty if the benchmark has none."
-    )
+    score_rules = ScoreRuleSerializer(many=True)
     scores = ScoreRowSerializer(many=True)
     score_facets = serializers.DictField(child=ScoreRowSerializer(many=True))
     oddities = OdditySerializer(many=True)
-    unread = UnreadSerializer(help_text="Verdicts that could not be read; votes of a panel.")
+    unread = UnreadSerializer()
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
-    estimated = serializers.IntegerField(help_text="Calls of which the cost is an upper estimate.")
+    estimated = serializers.IntegerField()
 
 
 class ResponseSerializer(ModelRowSerializer):
@@ -207,7 +208,7 @@ class ReportViewSet(GenericViewSet[Run]):
     @action(detail=True)
     def report(self, request: Request, pk: int) -> Answer:
         """The rates of a run, how sure they are, and how its models compare."""
-        return Answer(ReportSerializer(formats.as_dict(self._report(request, pk))).data)
+        return Answer(formats.as_dict(self._report(request, pk)))
 
     @extend_schema(parameters=[ReportQuery], responses={(200, "text/markdown"): OpenApiTypes.STR})
     def markdown(self, request: Request, pk: int) -> HttpResponse:

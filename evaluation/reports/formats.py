@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, astuple, fields
 from typing import Any
 
 from django.utils.translation import override
@@ -13,11 +13,19 @@ from evaluation.reports.answer import answer
 from evaluation.reports.documents import SIMULATED, as_latex
 from evaluation.reports.documents import as_markdown as as_markdown
 from evaluation.reports.numbers import values
-from evaluation.reports.numbers.changes import MOVES
+from evaluation.reports.numbers.counting import OutcomeCount
 from evaluation.reports.numbers.held_out import HeldOutGap
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import models_asked
 from review.common import csv_text
+from review.rules.shown_values import entries, shown
+
+RUN = (
+    "run=id release=release.name release_version=release.version release_sha256=release.sha256 "
+    "benchmark=release.benchmark judge=judge.name judge_model=judge.model judge_temperature sampling prompts "
+    "prompts_sha256 seed"
+)
+LEFT_OUT = "endpoint=endpoint.name role because=left_out_because"
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -27,34 +35,15 @@ def as_dict(report: Report) -> dict[str, Any]:
         said = answer(report, report.planned_rate)
     return {
         "answer": {"sentences": list(said.sentences), "citation": said.citation},
-        "run": run.pk,
-        "release": run.release.name,
-        "release_version": run.release.version,
-        "release_sha256": run.release.sha256,
-        "benchmark": run.release.benchmark,
-        "judge": run.judge.name if run.judge else None,
-        "judge_model": run.judge.model if run.judge else None,
-        "judge_temperature": run.judge_temperature,
-        "sampling": run.sampling,
-        "prompts": run.prompts,
-        "prompts_sha256": run.prompts_sha256,
+        **shown(run, RUN),
         "models": [asdict(model) for model in models_asked(run)],
-        "seed": run.seed,
         "finished": report.finished,
         "simulated": report.simulated,
         **({"notice": SIMULATED} if report.simulated else {}),
         "simulated_reviewers": bool(run.release.simulated_samples),
         "datasets": [{"name": name, "label": label} for name, label in report.datasets],
         "endpoints": list(report.endpoints),
-        "left_out": [
-            {
-                "endpoint": each.endpoint.name,
-                "role": each.role,
-                "at": str(each.left_out_at),
-                "because": each.left_out_because,
-            }
-            for each in report.left_out
-        ],
+        "left_out": [{**shown(each, LEFT_OUT), "at": str(each.left_out_at)} for each in report.left_out],
         "common_samples": report.options.common,
         **values.as_dict(report.numbers, report.protocol, report.plan, report.endpoints, common=report.options.common),
         **summary.as_dict(run, report.numbers.judged),
@@ -65,33 +54,14 @@ def as_dict(report: Report) -> dict[str, Any]:
     }
 
 
-RATE_COLUMNS = {
-    "facet": "",
-    "value": "",
-    "endpoint": "",
-    "dataset": "",
-    "rate": "",
-    "share": "rate",
-    "low": "low",
-    "high": "high",
-    "numerator": "numerator",
-    "denominator": "denominator",
-    "left_out": "unjudged",
-    "method": "method",
-    "clusters": "clusters",
-    "n": "n",
-    "best": "best",
-    "worst": "worst",
-}
+SHARE = (
+    "share=value low high numerator denominator left_out=excluded method clusters n best=bounds.best worst=bounds.worst"
+)
+RATE_COLUMNS = ("facet", "value", "endpoint", "dataset", "rate", *dict(entries(SHARE)))
 COMPARISON_COLUMNS = (
     "facet", "value", "dataset", "rate", "first", "second", "first_rate", "second_rate", "difference", "low", "high", "p",
     "p_adjusted", "odds_ratio", "cohens_h", "only_first", "only_second", "p_samples", "clusters", "n", "planned", "role",
     "corrected_difference", "corrected_low", "corrected_high", "corrected_p", "corrected_p_adjusted",
-)  # fmt: skip
-ENDING_COLUMNS = ("endpoint", "dataset", "kind", "responses", "criteria", "counted", "rule")
-CHANGE_COLUMNS = (
-    "label", "rate", "first", "second", "endpoint", "first_rate", "second_rate", "gain", "low", "high", "p", "p_adjusted",
-    "clusters", *MOVES, "fix_rate", "break_rate",
 )  # fmt: skip
 CHANGES, PUBLIC = "changes", "held-out"
 # CSV tables besides the breakdowns.
@@ -130,29 +100,24 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
                     line |= corrected.get((item.rate, item.dataset, item.first, item.second), {})
                 yield [line.get(column) for column in COMPARISON_COLUMNS]
     elif table == CHANGES:
-        yield CHANGE_COLUMNS
-        yield from (
-            [values.as_change(item).get(column) for column in CHANGE_COLUMNS] for item in report.numbers.changes
+        yield list(dict(entries(values.CHANGE)))
+        yield from (list(shown(item, values.CHANGE).values()) for item in report.numbers.changes)
+    elif table in (PUBLIC, OUTCOMES):
+        kind, rows = (
+            (HeldOutGap, report.numbers.held_out) if table == PUBLIC else (OutcomeCount, report.numbers.endings)
         )
-    elif table == PUBLIC:
-        yield [column.name for column in fields(HeldOutGap)]
-        yield from (list(asdict(gap).values()) for gap in report.numbers.held_out)
-    elif table == OUTCOMES:
-        yield ENDING_COLUMNS
-        yield from ([getattr(item, column) for column in ENDING_COLUMNS] for item in report.numbers.endings)
+        yield [column.name for column in fields(kind)]
+        yield from (astuple(row) for row in rows)
     elif table == score_lines.SCORES:
         yield score_lines.SCORE_COLUMNS
         yield from score_lines.csv_rows(report)
     else:
-        yield list(RATE_COLUMNS)
+        yield RATE_COLUMNS
         for facet, rows in {"": report.overall, **report.facets}.items():
             for row in rows if not table or table == (facet or OVERALL) else ():
                 for name, measured in row.rates.items():
-                    if measured.is_empty:
-                        continue
-                    of_rate = values.as_measured(measured)
-                    shares = (of_rate[column] for column in RATE_COLUMNS.values() if column)
-                    yield [facet, row.value, row.endpoint, row.dataset, name, *shares]
+                    if not measured.is_empty:
+                        yield [facet, row.value, row.endpoint, row.dataset, name, *shown(measured, SHARE).values()]
 
 
 def tables(report: Report) -> list[str]:

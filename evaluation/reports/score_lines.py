@@ -7,9 +7,10 @@ from typing import Any
 from django.utils.translation import gettext
 
 from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
-from evaluation.reports.numbers.values import as_score
+from evaluation.reports.numbers.values import SCORE
 from evaluation.reports.queries import Report
 from review.charts.boxes import Box, BoxChart, boxes
+from review.rules.shown_values import shown
 
 SCORES = "scores"  # name of the CSV table
 SCORE_COLUMNS = ("facet", "value", "endpoint", "dataset", "score", "n", "without", "mean", "low", "high", "sd", "clusters",
@@ -116,7 +117,7 @@ def csv_rows(report: Report) -> list[list[Any]]:
         for row in rows:
             for name, score in row.scores.items():
                 key = {"facet": facet, "value": row.value, "endpoint": row.endpoint, "dataset": row.dataset}
-                line = {**key, "score": name, **as_score(score)}
+                line = {**key, "score": name, **shown(score, SCORE)}
                 result.append([line[column] for column in SCORE_COLUMNS])
     return result
 

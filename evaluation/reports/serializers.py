@@ -4,13 +4,15 @@ from typing import Any
 
 from rest_framework import serializers
 
+from evaluation.metrics import MeasuredRate
 from evaluation.protocol import ScoreRule
-from evaluation.reports.numbers.averages import Contrast
+from evaluation.reports.numbers import values
+from evaluation.reports.numbers.averages import Averages, Contrast
 from evaluation.reports.numbers.changes import Bottleneck, Change
-from evaluation.reports.numbers.comparing import ModelComparison
+from evaluation.reports.numbers.comparing import ModelComparison, Ranking
 from evaluation.reports.numbers.counting import OutcomeCount
 from evaluation.reports.numbers.held_out import HeldOutGap
-from evaluation.reports.numbers.scoring import ScoreRow
+from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
 from evaluation.runs.api import PlanSerializer
 from evaluation.statistics.intervals import Method
 from evaluation.statistics.multiplicity import Rank
@@ -19,63 +21,56 @@ from evaluation.verdicts.rates import Rate
 from review.common.serializers import DataclassSerializer
 
 
-class MeasuredSerializer(serializers.Serializer[Any]):
-    """A rate with its numerator, denominator, unjudged count and 95 % interval over samples."""
+class MeasuredSerializer(DataclassSerializer):
+    """A rate with its 95 % interval over samples.
 
-    rate = serializers.FloatField(allow_null=True)
-    numerator = serializers.IntegerField(help_text="A sum of weights; for F1, twice the true positives.")
-    denominator = serializers.IntegerField()
-    unjudged = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    method = serializers.ChoiceField(
-        choices=[method.value for method in Method],
-        help_text="How the interval was made. `too-few`: there is none, as too few samples were counted.",
-    )
-    clusters = serializers.IntegerField(help_text="Samples counted, or the source records above them.")
-    n = serializers.IntegerField(help_text="Rubrics or samples counted, without weights.")
-    incomplete = serializers.BooleanField(
-        required=False,
-        help_text="True: pools data sets of which one was asked and has no verdict: there is no pooled rate.",
-    )
-    best = serializers.FloatField(
-        allow_null=True, help_text="The rate if everything excluded had counted for the model."
-    )
-    worst = serializers.FloatField(
-        allow_null=True, help_text="The rate if everything excluded had counted against the model."
-    )
+    `numerator`: a sum of weights; for F1, twice the true positives. `unjudged`: how many judgments
+    the rate leaves out. `method`: how the interval was made; `too-few`: there is none, as too few
+    samples were counted. `clusters`: samples counted, or the source records above them. `n`:
+    rubrics or samples counted, without weights. `best`, `worst`: the rate if everything excluded
+    had counted for the model, or against it. `incomplete`: it pools data sets of which one was
+    asked and has no verdict, so there is no pooled rate.
+    """
+
+    mirrors = MeasuredRate
+    shows = values.MEASURED
+
+    method = serializers.ChoiceField(choices=[method.value for method in Method])
+    incomplete = serializers.BooleanField(required=False)
 
 
 class CellRateSerializer(MeasuredSerializer):
     """The same, with the rate as `value` too."""
 
-    value = serializers.FloatField(allow_null=True)
+    shows = f"{values.MEASURED} value"
 
 
 class RowSerializer(MeasuredSerializer):
-    """An endpoint on a data set: its first rate, all rates by name, and the verdict counts behind them."""
+    """An endpoint on a data set: its first rate, all rates by name, and the verdict counts behind them.
+
+    `value`: of the facet; it and its `label` are absent in an overall row.
+    """
 
     endpoint = serializers.CharField()
     dataset = serializers.CharField()
-    value = serializers.CharField(required=False, help_text="Value of the facet; absent in the overall row.")
+    value = serializers.CharField(required=False)
     label = serializers.CharField(required=False)  # type: ignore[assignment]
     rates = serializers.DictField(child=CellRateSerializer())
     verdicts = serializers.DictField(child=serializers.IntegerField())
 
 
 class RateSerializer(DataclassSerializer):
-    """How a rate is counted."""
+    """How a rate is counted: of which `unit`, on the samples of which `arm`.
+
+    `weights`: of rubrics; empty: all equal. `planned`: the primary metric of the plan; others are
+    exploratory.
+    """
 
     mirrors = Rate
-    shows = "name label rule"
+    shows = values.RATE
 
-    interval = serializers.ChoiceField(choices=["wilson", "skew-corrected-t"])
-    unit = serializers.ChoiceField(choices=["criterion", "sample"], help_text="What is counted.")
-    arm = serializers.ChoiceField(choices=["trap", "control"], help_text="On which samples.")
-    weights = serializers.DictField(child=serializers.IntegerField(), help_text="Weights of rubrics; empty: all equal.")
-    planned = serializers.BooleanField(
-        required=False, help_text="The primary metric of the plan; others are exploratory."
-    )
+    weights = serializers.DictField(child=serializers.IntegerField())
+    planned = serializers.BooleanField(required=False)
 
 
 class OfDatasetSerializer(serializers.Serializer[Any]):
@@ -89,7 +84,7 @@ class ContrastSerializer(DataclassSerializer):
     """A rate of one endpoint on two data sets that the benchmark contrasts: the first minus the second."""
 
     mirrors = Contrast
-    shows = "endpoint label rate difference"
+    shows = f"{values.CONTRAST} first second"
 
     first = OfDatasetSerializer()
     second = OfDatasetSerializer()
@@ -103,14 +98,7 @@ class ChangeSerializer(DataclassSerializer):
     """
 
     mirrors = Change
-    shows = "label rate first second endpoint gain low high p p_adjusted clusters fix_rate break_rate"
-
-    first_rate = serializers.FloatField(allow_null=True)
-    second_rate = serializers.FloatField(allow_null=True)
-    kept = serializers.IntegerField()
-    broken = serializers.IntegerField()
-    fixed = serializers.IntegerField()
-    stayed = serializers.IntegerField()
+    shows = values.CHANGE
 
 
 class BottleneckSerializer(DataclassSerializer):
@@ -132,13 +120,14 @@ class HeldOutSerializer(DataclassSerializer):
     mirrors = HeldOutGap
 
 
-class AverageSerializer(serializers.Serializer[Any]):
+class AverageSerializer(DataclassSerializer):
     """Unweighted means of a rate in one variant: of each data set over models, of each model over data sets."""
+
+    mirrors = Averages
+    shows = "datasets=by_dataset models=by_model"
 
     rate = serializers.CharField()
     variant = serializers.CharField(allow_blank=True)
-    datasets = serializers.DictField(child=serializers.FloatField(allow_null=True))
-    models = serializers.DictField(child=serializers.FloatField(allow_null=True))
 
 
 class DatasetSerializer(serializers.Serializer[Any]):
@@ -162,35 +151,31 @@ class SamplesSerializer(serializers.Serializer[Any]):
 
 
 class OutcomeSerializer(DataclassSerializer):
-    """How many responses of a model on a data set ended in one way, and how their rubrics are counted."""
+    """How many responses of a model on a data set ended in one way, and how their rubrics are counted.
+
+    `kind`: judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, no_majority or
+    pending. `counted`: rubrics with a verdict. `rule`: judged, excluded, or the verdict that is
+    counted.
+    """
 
     mirrors = OutcomeCount
-    kind = serializers.CharField(
-        help_text="judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, no_majority, pending"
-    )
-    counted = serializers.IntegerField(help_text="Rubrics with a verdict.")
-    rule = serializers.CharField(help_text="judged, excluded, or the verdict that is counted.")
 
 
 class ModelsComparedSerializer(DataclassSerializer):
     """Two models on the samples that both answered: the first's rate less the second's.
 
     `p_adjusted`: by Holm, over all planned comparisons or over the pairs of a data set; in a
-    breakdown by Benjamini-Hochberg over its cells.
+    breakdown by Benjamini-Hochberg over its cells. `only_first`: samples that only the first model
+    failed; `p_samples`: McNemar's exact test on these. `role`, `secondary`: by the primary metric,
+    but not on the primary data set of the plan. `value`: of the facet, in a breakdown.
     """
 
     mirrors = ModelComparison
-    shows = "dataset rate first second difference low high p p_adjusted clusters n odds_ratio cohens_h only_second"
+    shows = values.COMPARISON
 
-    value = serializers.CharField(required=False, help_text="Value of the facet, in a breakdown.")
-    first_rate = serializers.FloatField(allow_null=True)
-    second_rate = serializers.FloatField(allow_null=True)
-    only_first = serializers.IntegerField(allow_null=True, help_text="Samples that only the first model failed.")
-    p_samples = serializers.FloatField(allow_null=True, help_text="McNemar's exact test on these.")
+    value = serializers.CharField(required=False)
     planned = serializers.BooleanField()
-    role = serializers.ChoiceField(
-        choices=ROLES, help_text="`secondary`: by the primary metric, but not on the primary data set of the plan."
-    )
+    role = serializers.ChoiceField(choices=ROLES)
 
 
 class PlaceSerializer(DataclassSerializer):
@@ -199,12 +184,10 @@ class PlaceSerializer(DataclassSerializer):
     mirrors = Rank
 
 
-class RankSerializer(PlaceSerializer):
+class RankSerializer(DataclassSerializer):
     """The place of a model by one rate on one data set."""
 
-    dataset = serializers.CharField()
-    rate = serializers.CharField()
-    endpoint = serializers.CharField()
+    mirrors = Ranking
 
 
 class ScoreRuleSerializer(DataclassSerializer):
@@ -213,28 +196,23 @@ class ScoreRuleSerializer(DataclassSerializer):
     mirrors = ScoreRule
 
 
-class MeasuredScoreSerializer(serializers.Serializer[Any]):
-    """The mean of a score with its 95 % interval over samples, and how it is spread."""
+class MeasuredScoreSerializer(DataclassSerializer):
+    """The mean of a score with its 95 % interval over samples, and how it is spread.
 
-    n = serializers.IntegerField(help_text="Responses with a score.")
-    without = serializers.IntegerField(help_text="Judged responses without a score.")
-    mean = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    sd = serializers.FloatField(allow_null=True)
-    clusters = serializers.IntegerField()
-    p5 = serializers.FloatField(allow_null=True)
-    q1 = serializers.FloatField(allow_null=True)
-    median = serializers.FloatField(allow_null=True)
-    q3 = serializers.FloatField(allow_null=True)
-    p95 = serializers.FloatField(allow_null=True)
+    `n`: responses with a score; `without`: judged responses without one.
+    """
+
+    mirrors = MeasuredScore
+    shows = values.SCORE
 
 
 class ScoreRowSerializer(DataclassSerializer):
-    """The scores of an endpoint on a data set, by name."""
+    """The scores of an endpoint on a data set, by name.
+
+    `value`: of the facet; it and its `label` are absent in an overall row.
+    """
 
     mirrors = ScoreRow
 
-    value = serializers.CharField(required=False, help_text="Value of the facet; absent in the overall row.")
+    value = serializers.CharField(required=False)
     label = serializers.CharField(required=False)  # type: ignore[assignment]
-    scores = serializers.DictField(child=MeasuredScoreSerializer())

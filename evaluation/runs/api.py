@@ -17,6 +17,7 @@ from evaluation.runs import leaving, queries, services
 from evaluation.runs.kind import RUNS
 from evaluation.runs.queries import RunProgress
 from evaluation.runs.serializers import LaunchRunSerializer, RunSettingsSerializer, run_settings
+from evaluation.verdicts.plans import Plan
 from generation import tasks
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.api import register_answer
@@ -46,64 +47,54 @@ class WorkCountsSerializer(DataclassSerializer):
 
 
 class RunProgressSerializer(DataclassSerializer):
-    """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`."""
+    """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`.
+
+    `votes`: of a panel; its judgments are decided from them.
+    """
 
     mirrors = RunProgress
-    shows = "percent rubrics_total"
+    shows = "percent rubrics_total calls=responses.calls cost=responses.cost"
 
     responses = WorkCountsSerializer()
     judgments = WorkCountsSerializer()
-    calls = serializers.IntegerField(source="responses.calls")
-    votes = WorkCountsSerializer(help_text="Votes of a panel; its judgments are decided from them.")
-    cost = serializers.DecimalField(
-        source="responses.cost", max_digits=24, decimal_places=8, help_text="In the currency of the prices."
-    )
+    votes = WorkCountsSerializer()
 
 
-class PlanSerializer(serializers.Serializer[Any]):
-    """What the report should answer, fixed before the run."""
+class PlanSerializer(DataclassSerializer):
+    """What the report should answer, fixed before the run.
 
-    preset = serializers.CharField(
-        required=False, help_text="The counting rules; empty if the benchmark has only one set."
-    )
-    metric = serializers.CharField(required=False)
-    dataset = serializers.CharField(
-        required=False, help_text="The primary data set; empty if all data sets are one family of comparisons."
-    )
-    comparisons = serializers.ListField(
-        required=False, child=serializers.ListField(child=serializers.CharField()), help_text="Pairs of models."
-    )
-    outcomes = serializers.DictField(
-        required=False,
-        child=serializers.CharField(),
-        help_text="How each outcome of a response or failure of a judge counts: `judged`, `excluded`, or a verdict.",
-    )
-    minimum = serializers.IntegerField(required=False, help_text="Samples below which no interval is given.")
+    `preset`: the counting rules; empty if the benchmark has only one set. `dataset`: the primary
+    data set; empty if all data sets are one family of comparisons. `comparisons`: pairs of models.
+    `outcomes`: how each outcome of a response or failure of a judge counts: `judged`, `excluded`, or
+    a verdict. `minimum`: samples below which no interval is given.
+    """
+
+    mirrors = Plan
+    shows = "preset metric dataset comparisons outcomes minimum"
+    optional = True
 
 
 class RunSerializer(ModelRowSerializer):
-    """One evaluation of endpoints on a release, decided by a judge, or by code if the benchmark needs no judge."""
+    """One evaluation of endpoints on a release, decided by a judge, or by code if the benchmark needs no judge.
+
+    `answers`: of each model to a question. `judgments`: of each judge on a criterion. `datasets`:
+    those asked; empty: all. `plan`: the analysis plan, frozen at launch; empty for runs launched
+    before plans were introduced. `prompts`: a team's own prompt set, NAME@VERSION; empty: the
+    benchmark's.
+    """
 
     row = Run
     shows = (
-        "id release.name release_version=release.version endpoints judge.name further_judges panel answers judgments "
-        "judge_temperature judging seed datasets transport sampling prompts prompts_sha256 plan origin study status "
-        "created_by.username created_at finished_at"
+        "id release.name release_version=release.version endpoints judge.name further_judges panel answers=answers_each "
+        "judgments=judgments_each judge_temperature judging seed datasets transport sampling prompts prompts_sha256 plan "
+        "origin study status created_by.username created_at finished_at"
     )
 
     further_judges = serializers.SerializerMethodField()
-    answers = serializers.IntegerField(source="answers_each", help_text="Answers of each model to a question.")
-    judgments = serializers.IntegerField(source="judgments_each", help_text="Judgments of each judge on a criterion.")
-    datasets = serializers.ListField(
-        source="variants", child=serializers.CharField(), help_text="The data sets asked; empty: all."
-    )
-    plan = PlanSerializer(
-        help_text="The analysis plan, frozen at launch; empty for runs launched before plans were introduced."
-    )
+    datasets = serializers.ListField(source="variants", child=serializers.CharField())
+    plan = PlanSerializer()
     endpoints = serializers.SlugRelatedField[Endpoint](slug_field="name", many=True, read_only=True)
-    prompts = serializers.CharField(
-        allow_blank=True, help_text="A team's own prompt set, NAME@VERSION; empty: the benchmark's prompts."
-    )
+    prompts = serializers.CharField(allow_blank=True)
     prompts_sha256 = serializers.CharField(allow_blank=True)
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
@@ -115,29 +106,29 @@ class RunSerializer(ModelRowSerializer):
 class ProviderBatchSerializer(ModelRowSerializer):
     """Requests of the run sent to an endpoint in one file.
 
-    Refused and missing ones are asked live.
+    Refused and missing ones are asked live. `state`: prepared, submitted, collected or dropped.
+    `remote_status`: as the endpoint reports it.
     """
 
     row = ProviderBatch
     shows = (
-        "endpoint.name state remote_status lines answered refused missing submitted_at expires_at ended_at error detail"
+        "endpoint.name state remote_status lines=lines_count answered refused missing submitted_at expires_at ended_at "
+        "error detail"
     )
 
-    state = serializers.CharField(help_text="prepared, submitted, collected or dropped.")
-    lines = serializers.IntegerField(source="lines_count")
-    remote_status = serializers.CharField(help_text="The status as the endpoint reports it.")
+    state = serializers.CharField()
+    remote_status = serializers.CharField()
 
 
 class WholeRunSerializer(JobSerializer, RunSerializer):
     """A run with its budget and progress.
 
-    `simulated`: a simulated model contributed to its numbers.
+    `simulated`: a simulated model contributed to its numbers. `left_out`: models and judges that the
+    run goes on, or ended, without.
     """
 
     simulated = serializers.BooleanField()
-    left_out = serializers.ListField(
-        child=serializers.CharField(), help_text="Models and judges that the run goes on, or ended, without."
-    )
+    left_out = serializers.ListField(child=serializers.CharField())
     progress = RunProgressSerializer()
     provider_batches = ProviderBatchSerializer(many=True)
     totals = TotalsSerializer()

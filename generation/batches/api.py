@@ -74,25 +74,23 @@ class CountedBatchSerializer(BatchSerializer):
 
 class WholeBatchSerializer(JobSerializer, BatchSerializer):
     """A batch with its models, settings (of its preset, at launch), plan (scaled to it), checks, budget and
-    progress."""
+    progress.
 
-    draw = serializers.DictField(
-        help_text="How its records were drawn: mode, field, seed, where, available and drawn records, and per stratum both."
-    )
-    plan = serializers.DictField(help_text="Name, targets by task and subtype, clusters by task and cluster.")
-    settings = serializers.DictField(help_text="Setting values at launch, by name.")
-    changed = serializers.ListField(
-        child=serializers.CharField(), help_text="The preset values that the launch overrode."
-    )
+    `draw`: how its records were drawn: mode, field, seed, where, available and drawn records, and per
+    stratum both. `plan`: name, targets by task and subtype, clusters by task and cluster. `changed`:
+    the preset values that the launch overrode. `roles`: the endpoint of each role of the recipe;
+    several with commas. `one_model`: a role, the role that should use a different model, and the
+    model that plays both.
+    """
+
+    draw = serializers.DictField()
+    plan = serializers.DictField()
+    settings = serializers.DictField()
+    changed = serializers.ListField(child=serializers.CharField())
     checks = serializers.ListField(child=serializers.CharField())
-    roles = serializers.DictField(
-        child=serializers.CharField(), help_text="Endpoint by role of the recipe; several with commas."
-    )
+    roles = serializers.DictField(child=serializers.CharField())
     models = ModelAskedSerializer(many=True)
-    one_model = serializers.ListField(
-        child=serializers.ListField(child=serializers.CharField()),
-        help_text="A role, the role that should use a different model, and the model that plays both.",
-    )
+    one_model = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()
@@ -177,12 +175,9 @@ class BatchFunnel(GenericAPIView[Batch]):
 
 
 class StageCostSerializer(DataclassSerializer):
-    """Calls of a batch to one endpoint with one prompt."""
+    """Calls of a batch to one endpoint with one prompt: HTTP attempts, and cached replies (`hits`), paid for earlier."""
 
     mirrors = StageCost
-
-    calls = serializers.IntegerField(help_text="HTTP attempts.")
-    hits = serializers.IntegerField(help_text="Cached replies, paid for earlier.")
 
 
 class BatchCosts(GenericAPIView[Batch]):

@@ -55,37 +55,33 @@ class ArmSerializer(DataclassSerializer):
 class ComparedSerializer(ComparisonSerializer):
     """A comparison with the results of both batches.
 
-    `only_a`: records approved with A and decided but not approved with B.
+    `only_a`: records approved with A and decided but not approved with B. `chance`: the probability
+    of a split at least as uneven if both were equally good.
     """
 
     arms = ArmSerializer(many=True)
     only_a = serializers.IntegerField()
     only_b = serializers.IntegerField()
-    chance = serializers.FloatField(
-        allow_null=True, help_text="Probability of a split at least as uneven if both were equally good."
-    )
+    chance = serializers.FloatField(allow_null=True)
 
 
-class SideSerializer(serializers.Serializer[Any]):
+class SideSerializer(DataclassSerializer):
     """The outcome of a record in one batch: the sample's status or, without a sample, the draft's."""
 
-    status = serializers.CharField(allow_blank=True)
-    sample = serializers.IntegerField(source="version.sample_id", allow_null=True, default=None)
-    version = serializers.IntegerField(source="version.number", allow_null=True, default=None)
+    mirrors = queries.RecordSide
+    shows = "status sample=version.sample_id version=version.number"
+
     traps = serializers.ListField(child=serializers.CharField(), source="version.traps", default=list)
 
 
-class PairSerializer(serializers.Serializer[Any]):
+class PairSerializer(DataclassSerializer):
     """A record with both outcomes.
 
     `endpoint`: of the model in the role that several play, such as the doctor; else null.
     """
 
-    record = serializers.CharField(source="record.external_id")
-    endpoint = serializers.CharField(source="endpoint.name", allow_null=True, default=None)
-    a = SideSerializer()
-    b = SideSerializer()
-    differs = serializers.BooleanField()
+    mirrors = queries.RecordPair
+    shows = "record=record.external_id endpoint=endpoint.name a b differs"
 
 
 class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):

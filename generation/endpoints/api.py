@@ -62,18 +62,15 @@ class EndpointTestSerializer(DataclassSerializer):
     """The result of asking an endpoint one question.
 
     `structured`: the output format that works (`json_schema`, `json_object`, `text`), or `unusable`
-    if the reply did not match the schema. `model`: as named by the server.
+    if the reply did not match the schema. `model`: as named by the server. `context_tokens`: the
+    length of its context, if it tells it. `findings`: what it cannot do of what jobs send: `code` and
+    the server's words.
     """
 
     mirrors = EndpointTest
 
     at = serializers.DateTimeField()
     cost = serializers.DecimalField(max_digits=18, decimal_places=8, help_text="In the currency of the prices.")
-    context_tokens = serializers.IntegerField(allow_null=True, help_text="The length of its context, if it tells it.")
-    findings = serializers.ListField(
-        child=serializers.DictField(child=serializers.CharField(allow_blank=True)),
-        help_text="What it cannot do of what jobs send: `code` and the server's words.",
-    )
 
 
 class EndpointTestQuery(serializers.Serializer[Any]):
@@ -82,11 +79,10 @@ class EndpointTestQuery(serializers.Serializer[Any]):
     images = serializers.BooleanField(default=False, help_text="Show a picture: one more call.")
 
 
-class UnknownEndingSerializer(serializers.Serializer[Any]):
+class UnknownEndingSerializer(DataclassSerializer):
     """A finish reason that MHB does not know, and the number of replies that have it."""
 
-    ending = serializers.CharField()
-    calls = serializers.IntegerField()
+    mirrors = queries.UnknownEndings
 
 
 class DecisionSerializer(serializers.Serializer[Any]):
@@ -193,8 +189,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     @action(detail=True, pagination_class=None)
     def endings(self, request: Request, name: str) -> Response:
         """Endings of the last weeks' replies that nobody has decided about, the most frequent first."""
-        found: Any = queries.unknown_endings(self.get_object())
-        return Response(UnknownEndingSerializer(found, many=True).data)
+        return Response(UnknownEndingSerializer(queries.unknown_endings(self.get_object()), many=True).data)
 
     @extend_schema(request=DecisionSerializer, responses=EndpointSerializer)
     @endings.mapping.post

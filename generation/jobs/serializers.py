@@ -33,24 +33,22 @@ class ProgressSerializer(DataclassSerializer):
 
 
 class LaneSerializer(DataclassSerializer):
-    """A worker that uses an endpoint: its share of the concurrency, and its calls in flight."""
+    """A worker that uses an endpoint for a job (`batch:7`, `run:3`): its share of the concurrency, and its calls in flight."""
 
     mirrors = EndpointLane
-    job = serializers.CharField(help_text="`batch:7`, `run:3`.")
 
 
 class EndpointNowSerializer(DataclassSerializer):
     """An endpoint now.
 
-    `open`: paused by the circuit breaker; `waiting`: paused at its own request; `down`: given up.
+    `state`: working, idle, `waiting` (paused at its own request), `open` (paused by the circuit
+    breaker) or `down` (given up).
 
     `limit`: the concurrency that it was found to support; `others`: the share used by other work.
     """
 
     mirrors = EndpointStatus
-    shows = "name concurrency limit share others in_flight blocked_until down_since error detail lanes"
-
-    state = serializers.CharField(help_text="One of: working, idle, waiting, open, down.")
+    shows = "name state concurrency limit share others in_flight blocked_until down_since error detail lanes"
 
 
 class ModelAskedSerializer(DataclassSerializer):
@@ -60,8 +58,6 @@ class ModelAskedSerializer(DataclassSerializer):
     """
 
     mirrors = ModelAsked
-
-    settings = serializers.DictField()
 
 
 class TotalsSerializer(DataclassSerializer):
@@ -78,19 +74,14 @@ class TotalsSerializer(DataclassSerializer):
 class LiveSerializer(DataclassSerializer):
     """A batch or a run now.
 
-    Null means unknown: nothing is measured yet, or nothing more will come.
+    Null means unknown: nothing is measured yet, or nothing more will come. `rate`: calls per minute
+    over the last minutes. `projected`: the final cost. `error_counts`: failed calls by error class.
     """
 
     mirrors = LiveStatus
-    shows = "seconds_left endpoints worker_lives"
+    shows = "seconds_left endpoints worker_lives rate error_counts"
 
-    rate = serializers.FloatField(allow_null=True, help_text="Calls per minute over the last minutes.")
-    projected = serializers.DecimalField(
-        max_digits=24, decimal_places=4, allow_null=True, help_text="The projected final cost."
-    )
-    error_counts = serializers.DictField(
-        child=serializers.IntegerField(), help_text="Number of failed calls by error class."
-    )
+    projected = serializers.DecimalField(max_digits=24, decimal_places=4, allow_null=True)
 
 
 class JobSerializer(serializers.Serializer[Any]):
@@ -273,26 +264,21 @@ class LineSerializer(DataclassSerializer):
     """
 
     mirrors = EstimateLine
-    cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
-    most_cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
 
 
 class LaunchEstimateSerializer(DataclassSerializer):
     """The estimate of a launch by line, and the proposed budget for each of its batches or runs.
 
     As expected, and (`most_...`) in the worst case. Times are null where a provider's batches
-    decide them.
+    decide them. `one_model`, of a batch: a role, the role that should use a different model, and the
+    model that plays both.
     """
 
     mirrors = Estimate
-    shows = "calls tokens_in tokens_out cost seconds most_calls most_cost most_seconds budget_calls lines"
+    shows = "calls tokens_in tokens_out cost seconds most_calls most_cost most_seconds budget_calls lines one_model"
 
     currency = serializers.SerializerMethodField()
     budget_money = serializers.DecimalField(max_digits=24, decimal_places=2, allow_null=True)
-    one_model = serializers.ListField(
-        child=serializers.ListField(child=serializers.CharField()),
-        help_text="For a batch: a role, the role that should use a different model, and the model that plays both.",
-    )
 
     def get_currency(self, _estimate: Any) -> str:
         return str(settings.MHB_CURRENCY)

@@ -12,8 +12,8 @@ from rest_framework.views import APIView
 from generation import errors, tasks
 from generation.batches.kind import BATCHES
 from generation.merges import queries, services
-from generation.merges.queries import NearRow
-from generation.models import Batch, Draft, NearMatch
+from generation.merges.queries import MergedRow, NearRow
+from generation.models import Batch, Draft, MergeEvent, NearMatch
 from review.common.api import MAX_ID, OldestFirst, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
@@ -21,21 +21,18 @@ from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 
-class MergeSerializer(serializers.Serializer[Any]):
+class MergeSerializer(DataclassSerializer):
     """A draft that was merged into another one.
 
-    `into`: the draft that continues for both, made from draft `lead`.
+    `into`: the draft that continues for both, made from draft `lead`. `distance`: from the lead; null
+    if a person merged them. `by`: the account that did; null for the recipe.
     """
 
-    draft = serializers.IntegerField()
-    title = serializers.CharField()
-    into = serializers.IntegerField()
-    lead = serializers.IntegerField(allow_null=True)
-    distance = serializers.FloatField(
-        allow_null=True, help_text="Distance from the lead; null if a person merged them."
-    )
-    reason = serializers.CharField()
-    by = serializers.CharField(allow_null=True, help_text="The account that merged them; null for the recipe.")
+    mirrors = MergedRow
+    shows = queries.MERGED
+
+    into = serializers.IntegerField(source="draft.onward_id")
+    reason = serializers.CharField(source="event.reason", default="")
 
 
 class NewMergeSerializer(serializers.Serializer[Any]):
@@ -52,23 +49,18 @@ class UndoSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2_000)
 
 
-class MergeEventSerializer(serializers.Serializer[Any]):
+class MergeEventSerializer(DataclassSerializer):
     """A recorded merge, or its undoing. `withdrawn`: the samples withdrawn with it."""
 
-    draft = serializers.IntegerField(source="draft_id")
-    into = serializers.IntegerField(source="into_id")
-    kind = serializers.CharField()
-    reason = serializers.CharField()
-    withdrawn = serializers.CharField()
+    mirrors = MergeEvent
+    shows = "draft=draft_id into=into_id kind reason withdrawn"
 
 
 class NearSerializer(DataclassSerializer):
     """A draft and a similar one of an earlier round or batch that nobody has merged yet."""
 
     mirrors = NearRow
-    shows = "title earlier_title distance draft=draft.pk earlier=earlier.pk"
-
-    earlier_batch = serializers.IntegerField(source="earlier.batch_id")
+    shows = queries.NEAR
 
 
 def _batch(pk: int) -> Batch:
@@ -91,7 +83,7 @@ class BatchMerges(GenericAPIView[Any]):
         """The drafts that were merged into others, with distance and reason."""
         batch = _batch(pk)
         rows = self.paginate_queryset(queries.merges(batch).select_related("onward").defer("onward__data")) or []
-        return self.get_paginated_response(MergeSerializer(queries.as_values(batch, rows), many=True).data)
+        return self.get_paginated_response(MergeSerializer(queries.merged_rows(batch, rows), many=True).data)
 
     @extend_schema(request=NewMergeSerializer, responses={201: MergeEventSerializer(many=True)})
     def post(self, request: Request, pk: int) -> Response:

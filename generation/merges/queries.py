@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import Count, F, Max, QuerySet
 
@@ -23,6 +22,12 @@ class MergedRow:
     title: str
     text: str
     event: MergeEvent | None
+
+
+MERGED = (
+    "draft=draft.pk title into=draft.onward_id lead=draft.onward.parent_id distance=event.distance reason=event.reason "
+    "by=event.actor.username"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,9 @@ class NearRow:
     reason: str
 
 
+NEAR = "draft=draft.pk earlier=earlier.pk earlier_batch=earlier.batch_id title earlier_title distance"
+
+
 def near_matches(batch: Batch) -> QuerySet[NearMatch]:
     """Drafts that resemble those of earlier rounds and batches, and are not merged with them."""
     matches = NearMatch.objects.filter(draft__batch=batch, draft__onward__isnull=False, earlier__onward__isnull=False)
@@ -160,22 +168,7 @@ def merge_counts(batch: Batch) -> MergeCounts:
     )
 
 
-def as_values(batch: Batch, rows: Sequence[Draft]) -> list[dict[str, Any]]:
-    """Merged drafts as plain values, for API and command."""
+def merged_rows(batch: Batch, rows: Sequence[Draft]) -> list[MergedRow]:
+    """Merged drafts as API and command show them."""
     events = _latest_events(row.pk for row in rows)
-    values = []
-    for row in rows:
-        event = events.get(row.pk)
-        onward = row.onward
-        values.append(
-            {
-                "draft": row.pk,
-                "title": _describe(batch, row)[0],
-                "into": row.onward_id,
-                "lead": onward.parent_id if onward else None,
-                "distance": event.distance if event else None,
-                "reason": event.reason if event else "",
-                "by": event.actor.username if event and event.actor else None,
-            }
-        )
-    return values
+    return [MergedRow(row, *_describe(batch, row), events.get(row.pk)) for row in rows]

@@ -1,6 +1,5 @@
 """The API of attempts."""
 
-from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -17,16 +16,14 @@ from review.rules.permissions import Can
 
 
 class AttemptsSerializer(DataclassSerializer):
-    """Decided versions of one group; a field is null if the versions are not grouped by it."""
+    """Decided versions of one group; a field is null if the versions are not grouped by it.
+
+    `first`: how many of them are first versions. `mean`: mean attempts to approval, over approved
+    samples.
+    """
 
     mirrors = attempts.Attempts
-    shows = "decided approved first_approved"
-
-    trap = serializers.CharField(allow_null=True)
-    prompt = serializers.CharField(allow_null=True)
-    generator = serializers.CharField(allow_null=True)
-    first = serializers.IntegerField(help_text="How many of them are first versions.")
-    mean = serializers.FloatField(allow_null=True, help_text="Mean attempts to approval, over approved samples.")
+    shows = f"trap=of.trap prompt=of.prompt generator=of.generator {attempts.SHOWN} mean"
 
 
 class AttemptsQuery(serializers.Serializer[Any]):
@@ -46,9 +43,4 @@ class AttemptsViewSet(ViewSet):
     def list(self, request: Request) -> Response:
         query = validated_query(AttemptsQuery, request)
         by = [name for name in attempts.GROUPINGS if name in (query.get("by") or attempts.GROUPINGS)]
-        ungrouped = dict.fromkeys(attempts.GROUPINGS)
-        rows = [
-            {**ungrouped, **asdict(row), "mean": row.mean, **dict(zip(by, row.key, strict=True))}
-            for row in attempts.attempts(query["benchmark"], by)
-        ]
-        return Response(AttemptsSerializer(rows, many=True).data)
+        return Response(AttemptsSerializer(attempts.attempts(query["benchmark"], by), many=True).data)

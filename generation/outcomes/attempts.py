@@ -1,7 +1,7 @@
 """Attempts to approval."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from generation.models import SampleVersion
@@ -10,21 +10,29 @@ from review.rules.state_machine import Ground
 GROUPINGS = ("trap", "prompt", "generator")
 
 
+SHOWN = "decided approved first first_approved"
+
+
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Decided versions of one group. `key` has a value for each of `by`.
+    """Decided versions of one group: `of` has its value for each of `GROUPINGS`, if grouped by it.
 
     `first` counts decided first versions, `first_approved` those that were approved. `tries` is the
     sum of the numbers of the approved versions, which is how many attempts the approved samples
     took.
     """
 
-    key: tuple[str, ...]
+    of: Mapping[str, str | None]
     decided: int
     approved: int
     first: int
     first_approved: int
     tries: int
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Its values for what it is grouped by."""
+        return tuple(value for value in self.of.values() if value is not None)
 
     @property
     def mean(self) -> float | None:
@@ -55,7 +63,10 @@ def attempts(benchmark: str, by: Sequence[str] = GROUPINGS) -> list[Attempts]:
             cell["first_approved"] += approved and number == 1
             cell["tries"] += number * approved
     names = ("decided", "approved", "first", "first_approved", "tries")
-    return [Attempts(key, *(cell[name] for name in names)) for key, cell in sorted(counts.items())]
+    return [
+        Attempts(dict.fromkeys(GROUPINGS) | dict(zip(by, key, strict=True)), *(cell[name] for name in names))
+        for key, cell in sorted(counts.items())
+    ]
 
 
 def _keys(by: Sequence[str], traps: Iterable[str], prompt: str, generator: str) -> set[tuple[str, ...]]:

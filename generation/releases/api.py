@@ -7,7 +7,7 @@ from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
@@ -38,7 +38,7 @@ from review.common.api import (
     validated_query,
 )
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can, may_read, require
 
@@ -68,13 +68,11 @@ class ReleasedSourceSerializer(serializers.Serializer[Any]):
 class ValiditySerializer(DataclassSerializer):
     """Share that physicians found valid in one judgment, in the batches behind the release.
 
-    `counted`: what is counted.
+    `counted`: what is counted. `interval`: Wilson's, 95 %.
     """
 
     mirrors = Validity
-    shows = "judgment counted decided valid share"
-
-    interval = serializers.ListField(child=serializers.FloatField(), allow_null=True, help_text="Wilson, 95 %.")
+    shows = "judgment counted decided valid share interval"
 
 
 class ReleaseSerializer(ModelRowSerializer):
@@ -91,61 +89,45 @@ class WholeReleaseSerializer(ReleaseSerializer):
     """A release with its composition. `counts`: facet, value, samples and rubrics.
 
     `made`: how samples were made, by name and value. `statuses`: how many samples physicians
-    `approved`, and how many are
-    `not-sampled`: no physician saw them. `grounds`: why samples were approved.
+    `approved`, and how many are `not-sampled`: no physician saw them. `grounds`: why samples were
+    approved. `reviewers`: `physicians` that reviewed, how many of them are `simulated`, and the
+    `simulated_samples` that these reviewed; empty: the release is older than these counts.
+    `shares`: of each task among the samples. `marker`: the canary of the release: a text that is in
+    every sample and nowhere else. `card`: the texts that its makers gave for the data card.
+    `funnel`: from drawn records to these samples; null in releases frozen before this was counted.
+    `withheld`: sources whose text must not be published: share exports by reference.
     """
 
-    shows = "held_out_count held_out_sha256"
+    shows = "held_out_count held_out_sha256 marker=canary"
 
     counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
     sources = ReleasedSourceSerializer(many=True)
     generators = serializers.ListField(child=serializers.CharField())
     made = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
     grounds = serializers.DictField(child=serializers.IntegerField())
-    reviewers = serializers.DictField(
-        child=serializers.IntegerField(),
-        help_text="`physicians`: accounts that reviewed. `simulated`: how many of them are simulated; they reviewed"
-        " `simulated_samples`. Empty: the release is older than these counts.",
-    )
+    reviewers = serializers.DictField(child=serializers.IntegerField())
     statuses = serializers.DictField(child=serializers.IntegerField())
     unreviewed = serializers.IntegerField()
     composition = serializers.DictField()
-    shares = serializers.SerializerMethodField(help_text="Share of each task among the samples.")
+    shares = serializers.DictField(child=serializers.FloatField())
     excluded = serializers.DictField(child=serializers.IntegerField())
-    marker = serializers.CharField(
-        source="canary", help_text="The canary of the release: a text that is in every sample and nowhere else."
+    errata = ErratumSerializer(many=True)
+    judgments = ValiditySerializer(many=True)
+    card = serializers.DictField(child=serializers.CharField())
+    funnel = FunnelReportSerializer(allow_null=True)
+    withheld = serializers.ListField(child=serializers.CharField())
+
+
+def _whole_release(release: Release) -> WithValues:
+    return WithValues(
+        release,
+        shares=queries.task_shares(release),
+        errata=list(errata.errata_of(release)),
+        judgments=queries.judgments(release),
+        card=release.about.get("card", {}),
+        funnel=queries.funnel_of(release),
+        withheld=queries.withheld_sources(release),
     )
-    errata = serializers.SerializerMethodField()
-    judgments = serializers.SerializerMethodField()
-    card = serializers.SerializerMethodField(help_text="The texts that its makers gave for the data card.")
-    funnel = serializers.SerializerMethodField(
-        help_text="From drawn records to these samples; null in releases frozen before this was counted."
-    )
-    withheld = serializers.SerializerMethodField(
-        help_text="Sources whose text must not be published: share exports by reference."
-    )
-
-    @extend_schema_field(ErratumSerializer(many=True))
-    def get_errata(self, release: Release) -> Any:
-        return ErratumSerializer(list(errata.errata_of(release)), many=True).data
-
-    @extend_schema_field(ValiditySerializer(many=True))
-    def get_judgments(self, release: Release) -> Any:
-        return ValiditySerializer(queries.judgments(release), many=True).data
-
-    @extend_schema_field(FunnelReportSerializer(allow_null=True))
-    def get_funnel(self, release: Release) -> Any:
-        report = queries.funnel_of(release)
-        return FunnelReportSerializer(report).data if report else None
-
-    def get_card(self, release: Release) -> dict[str, str]:
-        return dict(release.about.get("card", {}))
-
-    def get_shares(self, release: Release) -> dict[str, float]:
-        return queries.task_shares(release)
-
-    def get_withheld(self, release: Release) -> list[str]:
-        return queries.withheld_sources(release)
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
@@ -187,13 +169,8 @@ class FreezeSerializer(serializers.Serializer[Any]):
 class FreezePreviewSerializer(DataclassSerializer):
     """What would go into a release, by status, and what would not, by reason.
 
-    `before`: samples of the previous version.
+    `before`: samples of the previous version. `shares`: of each task among the samples.
     """
-
-    grounds = serializers.DictField(child=serializers.IntegerField())
-    counts = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
-    excluded = serializers.DictField(child=serializers.IntegerField())
-    shares = serializers.DictField(child=serializers.FloatField(), help_text="Share of each task among the samples.")
 
     mirrors = services.FreezePreview
 
@@ -356,7 +333,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @extend_schema(responses=WholeReleaseSerializer)
     def retrieve(self, request: Request, name: str, version: int) -> Response:
         """One release with its composition."""
-        return Response(WholeReleaseSerializer(_release(name, version)).data)
+        return Response(WholeReleaseSerializer(_whole_release(_release(name, version))).data)
 
     @extend_schema(parameters=[SamplesQuery], responses=ReleasedSampleSerializer(many=True))
     @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)

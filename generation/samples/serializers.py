@@ -23,15 +23,12 @@ class StageSerializer(DataclassSerializer):
     shows = "name label count lost gained remaining"
 
     name = serializers.CharField()
-    gained = serializers.DictField(child=serializers.IntegerField())
 
 
 class VersionCountsSerializer(DataclassSerializer):
     """What became of the versions with one number. `reasons`: why they were rejected."""
 
     mirrors = funnel.VersionCounts
-
-    reasons = serializers.DictField(child=serializers.IntegerField())
 
 
 class FunnelSerializer(DataclassSerializer):

@@ -16,9 +16,10 @@ from generation import tasks
 from generation.models import Import, ImportRefusal, SavedMapping, Source, SourceRecord
 from generation.sources import importers, own_tables, queries, uploads
 from generation.sources.own_tables import OwnTable
+from generation.sources.reading import TablePreview
 from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -93,18 +94,17 @@ class PreviewUploadSerializer(serializers.Serializer[Any]):
     mapping = serializers.CharField(default="", allow_blank=True, max_length=MAX_MAPPING)
 
 
-class TablePreviewSerializer(serializers.Serializer[Any]):
+class TablePreviewSerializer(DataclassSerializer):
     """What a table was recognised as: columns with their first values, mapping, and first records.
 
     `problem`: why the mapping does not fit the table.
     """
 
-    layout = serializers.CharField()
-    found = serializers.CharField()
+    mirrors = TablePreview
+    shows = "layout found columns mapping records problem"
+
     columns = serializers.ListField(child=serializers.ListField())
     mapping = serializers.DictField(source="mapping.model_dump")
-    records = serializers.ListField(child=serializers.DictField())
-    problem = serializers.CharField(allow_blank=True)
 
 
 class SavedMappingSerializer(serializers.ModelSerializer[SavedMapping]):

@@ -9,7 +9,7 @@ who imported it, from which tool and file. Nothing that a physician has written 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import IO
+from typing import IO, NamedTuple
 
 from django.utils.translation import gettext as _
 
@@ -36,11 +36,18 @@ from review.rules.questions import RUBRIC_VALUES, Answer, Answers, Form, RubricA
 from review.rules.state_machine import FINAL, Phase, Verdict
 
 
+class DraftOf(NamedTuple):
+    """A draft that was stored, and whose it is."""
+
+    case: int
+    account: str
+
+
 @dataclass(slots=True)
 class AnnotationImport:
-    """What was imported: `drafts` as (case, account), and what was refused."""
+    """The drafts that were stored, and what was refused."""
 
-    drafts: list[tuple[int, str]] = field(default_factory=list)
+    drafts: list[DraftOf] = field(default_factory=list)
     refusals: list[RefusedAnnotation] = field(default_factory=list)
 
 
@@ -104,7 +111,7 @@ def import_annotations(
         except errors.ReviewError as error:
             result.refusals.append(RefusedAnnotation(f"case {case}, {annotator[:100]}", str(error.detail or error)))
         else:
-            result.drafts.append((case, name))
+            result.drafts.append(DraftOf(case, name))
     return result
 
 

@@ -16,6 +16,7 @@ from review.common.api import MAX_ID, NewestFirst, paginated_response, validated
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
     AnswersSerializer,
+    DataclassSerializer,
     ModelRowSerializer,
     ShownSpecSerializer,
     TokenSerializer,
@@ -77,16 +78,14 @@ class ReviewDraftSerializer(ModelRowSerializer):
     answers = AnswersSerializer()
 
 
-class ShownReviewSerializer(serializers.Serializer[Any]):
+class ShownReviewSerializer(DataclassSerializer):
     """A review that the physician may read now, without names. `own`: the physician wrote it."""
 
-    review = serializers.IntegerField(source="pk")
-    role = serializers.CharField()
-    phase = serializers.CharField()
+    mirrors = Review
+    shows = "review=pk role phase verdict submitted_at"
+
     own = serializers.BooleanField()
-    verdict = serializers.CharField()
     answers = AnswersSerializer()
-    submitted_at = serializers.DateTimeField()
 
 
 class HoldSerializer(ModelRowSerializer):
@@ -127,16 +126,14 @@ class SavedSerializer(ModelRowSerializer):
     shows = "revision saved_at"
 
 
-class SubmittedSerializer(serializers.Serializer[Any]):
+class SubmittedSerializer(DataclassSerializer):
     """The submitted review and the assignment's new state: another phase may follow, under its own
-    token.
+    token. `meaning`: of the signature: review, verification or adjudication.
     """
 
-    review = serializers.IntegerField(source="id")
-    verdict = serializers.CharField()
-    signed_as = serializers.CharField()
-    meaning = serializers.CharField(help_text="Meaning of the signature: review, verification or adjudication.")
-    submitted_at = serializers.DateTimeField()
+    mirrors = Review
+    shows = "review=pk verdict signed_as meaning submitted_at"
+
     assignment = HoldSerializer()
 
 

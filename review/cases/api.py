@@ -16,6 +16,7 @@ from rest_framework.viewsets import GenericViewSet
 from review.access import visibility
 from review.assignments import annotation_formats, annotations, claims
 from review.assignments.annotation_formats import RefusedAnnotation
+from review.assignments.annotations import AnnotationImport, DraftOf
 from review.audit.trail import record_read
 from review.cases import queries, services
 from review.cases.forms import LANGUAGE_CODE
@@ -193,11 +194,11 @@ class AnnotationsSerializer(serializers.Serializer[Any]):
     )
 
 
-class DraftOfSerializer(serializers.Serializer[Any]):
+class DraftOfSerializer(DataclassSerializer):
     """A draft that was stored."""
 
-    case = serializers.IntegerField()
-    account = serializers.CharField()
+    mirrors = DraftOf
+    shows = "case account"
 
 
 class RefusedAnnotationSerializer(DataclassSerializer):
@@ -206,11 +207,10 @@ class RefusedAnnotationSerializer(DataclassSerializer):
     mirrors = RefusedAnnotation
 
 
-class AnnotationImportSerializer(serializers.Serializer[Any]):
+class AnnotationImportSerializer(DataclassSerializer):
     """The drafts stored, and the annotations refused."""
 
-    drafts = DraftOfSerializer(many=True)
-    refusals = RefusedAnnotationSerializer(many=True)
+    mirrors = AnnotationImport
 
 
 @extend_schema_view(list=extend_schema(parameters=[CaseQuery]))
@@ -245,8 +245,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
         body, actor = validated_body(AnnotationsSerializer, request), signed_in_account(request)
         file, accounts = body["file"], body["accounts"].splitlines()
         result = annotations.import_file(body["tool"], file, file.name, accounts=accounts, actor=actor)
-        drafts = [{"case": case, "account": account} for case, account in result.drafts]
-        return Response(AnnotationImportSerializer({"drafts": drafts, "refusals": result.refusals}).data)
+        return Response(AnnotationImportSerializer(result).data)
 
     @extend_schema(responses=WholeCaseSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:

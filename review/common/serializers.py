@@ -7,16 +7,17 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from django.core.exceptions import NON_FIELD_ERRORS
-from django.db.models import IntegerField, Model
+from django.db.models import BooleanField, DateTimeField, FloatField, IntegerField, Model
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 from rest_framework.settings import api_settings
 
 from review.rules import limits
 from review.rules.blocks import Highlight, Point, Turn
+from review.rules.case_spec import CaseSpec
 from review.rules.citations import KINDS, LEVELS
 from review.rules.questions import (
     RUBRIC_VALUES,
@@ -29,6 +30,7 @@ from review.rules.questions import (
     RubricText,
     TrapTerm,
 )
+from review.rules.shown_values import entries
 from review.rules.state_machine import Declaration, Verdict
 
 Field = serializers.Field[Any, Any, Any, Any]
@@ -45,6 +47,7 @@ _FIELDS: dict[type, Callable[..., Field]] = {
         serializers.DecimalField, max_digits=24, decimal_places=8, help_text="In the currency of the prices."
     ),
 }
+_COLUMNS = {IntegerField: int, FloatField: float, BooleanField: bool, DateTimeField: datetime}
 _SERIALIZERS: dict[type, "type[DataclassSerializer]"] = {}  # of the dataclasses that others contain
 
 
@@ -53,6 +56,8 @@ def _field(hint: Any, **options: Any) -> Field:
     origin, kinds = get_origin(hint), [kind for kind in get_args(hint) if kind not in (NoneType, Ellipsis)]
     if origin in (Union, UnionType):
         return _field(kinds[0], **options, allow_null=True)
+    if origin is Literal:
+        return serializers.ChoiceField(choices=kinds, **options)
     if origin in (tuple, list, set, frozenset, Sequence):
         if kinds[0] in _SERIALIZERS:
             return _SERIALIZERS[kinds[0]](**options, many=True)
@@ -71,15 +76,15 @@ def _field(hint: Any, **options: Any) -> Field:
 
 
 class DataclassSerializer(serializers.Serializer[Any]):
-    """Serializes the dataclass `mirrors`, or a part of it.
+    """Serializes the dataclass or row that `mirrors` names, or a part of it.
 
-    `shows`: the names of fields and properties, separated by spaces; by default all fields.
-    `name=attribute` gives one another name; `name=run.pk` is of what a field contains. A declared
-    field takes precedence over the derived one.
+    `shows`: names of fields and properties (`review.rules.shown_values`); by default all fields. A
+    declared field takes precedence over the derived one.
     """
 
     mirrors: ClassVar[type]
     shows: ClassVar[str] = ""
+    optional: ClassVar[bool] = False  # whether JSON that is shown may lack fields
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -88,22 +93,30 @@ class DataclassSerializer(serializers.Serializer[Any]):
 
     def get_fields(self) -> dict[str, Field]:
         shown, declared = dict[str, Field](), super().get_fields()
-        for entry in self.shows.split() or [field.name for field in fields(self.mirrors)]:
-            name, renamed, attribute = entry.rpartition("=")
-            source = {"source": attribute} if renamed else {}
-            name = name or attribute.partition(".")[0]
-            shown[name] = declared.get(name) or _field(_type_of(self.mirrors, attribute), **source)
+        for name, path in entries(self.shows or " ".join(field.name for field in fields(self.mirrors))):
+            options: dict[str, Any] = {} if name == path else {"source": path}
+            options |= {"required": False} if self.optional else {}
+            shown[name] = declared.get(name) or _field(_type_of(self.mirrors, path), **options)
         return shown | declared
 
 
 @cache
-def _type_of(kind: type, path: str) -> Any:
+def _type_of(kind: Any, path: str) -> Any:
     """The type of a field or property, or of one of what it contains; of a row, text or number."""
     attribute, _dot, rest = path.partition(".")
-    if issubclass(kind, Model):
-        return int if attribute == "pk" or isinstance(kind._meta.get_field(attribute), IntegerField) else str
-    hints = get_type_hints(kind)
-    hint = hints[attribute] if attribute in hints else get_type_hints(getattr(kind, attribute).fget)["return"]
+    if parts := get_args(kind):  # of an optional value, a mapping or a tuple
+        if NoneType in parts:
+            return _type_of(parts[0], path) | None
+        hint = parts[0] | None if Ellipsis in parts else parts[-1]
+    elif issubclass(kind, Model) and (attribute == "pk" or not isinstance(getattr(kind, attribute, None), property)):
+        field: Any = kind._meta.pk if attribute == "pk" else kind._meta.get_field(attribute)
+        plain = next((plain for column, plain in _COLUMNS.items() if isinstance(field, column)), str)
+        hint = plain if not field.is_relation else field.related_model if rest else int
+        hint = hint | None if field.null else hint
+    elif attribute in (hints := get_type_hints(kind)):
+        hint = hints[attribute]
+    else:
+        hint = get_type_hints(getattr(kind, attribute).fget)["return"]
     return _type_of(hint, rest) if rest else hint
 
 
@@ -120,8 +133,8 @@ class WithValues:
 class ModelRowSerializer(serializers.ModelSerializer[Any]):
     """Serializes a row of the model `row`: the fields that `shows` names, then the declared ones.
 
-    `shows`: names, separated by spaces. `author.username` is that text of the related row, by the
-    name `author`; with another name: `by=author.username`. A subclass adds to what its base shows.
+    `shows`: names of fields (`review.rules.shown_values`), such as `author.username` of a related
+    row. A subclass adds to what its base shows.
     """
 
     row: ClassVar[type[Model]]
@@ -132,9 +145,7 @@ class ModelRowSerializer(serializers.ModelSerializer[Any]):
         super().__init_subclass__(**options)
         declared: dict[str, Field] = cls.__dict__["_declared_fields"]
         names = list(cls.Meta.fields) if hasattr(cls, "Meta") else []
-        for entry in cls.__dict__.get("shows", "").split():
-            name, _equals, path = entry.rpartition("=")
-            name = name or path.partition(".")[0]
+        for name, path in entries(cls.__dict__.get("shows", "")):
             if name != path:
                 declared.setdefault(name, _related_field(cls.row, path))
             names.append(name)
@@ -400,20 +411,16 @@ class FormSerializer(DataclassSerializer):
     terms = TrapTermSerializer(many=True, default=list)
 
 
-class ShownSpecSerializer(serializers.Serializer[Any]):
+class ShownSpecSerializer(DataclassSerializer):
     """A case as a physician may see it. `asked_for`: why the previous version was rejected."""
 
-    benchmark = serializers.CharField()
-    version = serializers.IntegerField()
-    title = serializers.CharField()
-    language = serializers.CharField()
-    simulated = serializers.BooleanField()
-    asked_for = serializers.ListField(child=serializers.CharField())
+    mirrors = CaseSpec
+    shows = "benchmark version title language simulated asked_for blocks form"
+
     blocks = BlockSerializer(many=True)
-    form = FormSerializer()
 
 
 class SpecSerializer(ShownSpecSerializer):
     """A case as frozen, with the name of its sample."""
 
-    lineage = serializers.CharField()
+    shows = f"{ShownSpecSerializer.shows} lineage"

@@ -13,9 +13,9 @@ from rest_framework.viewsets import GenericViewSet
 from review import errors
 from review.common.api import HasRight, NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.forms import queries, services
-from review.forms.design import Design, design_from_json, design_to_json, unknown_names
+from review.forms.design import Design, FormFault, design_from_json, design_to_json, unknown_names
 from review.labels import translate
 from review.models import ReviewForm
 from review.rules.permissions import Can
@@ -49,13 +49,12 @@ class PublishFormSerializer(serializers.Serializer[Any]):
     base = serializers.IntegerField(min_value=0, required=False)
 
 
-class FormFaultSerializer(serializers.Serializer[Any]):
+class FormFaultSerializer(DataclassSerializer):
     """A fault that prevents the publication of a form. `field`: `question.<n>.<part>`, `policy.<setting>`,
     `share` or `form`.
     """
 
-    field = serializers.CharField()
-    sentence = serializers.CharField()
+    mirrors = FormFault
 
 
 class CheckedFormSerializer(serializers.Serializer[Any]):

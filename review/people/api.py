@@ -24,7 +24,8 @@ from review.common.serializers import DataclassSerializer, ModelRowSerializer, W
 from review.models import PersonEvent, User
 from review.people import accounts, invitations, roster
 from review.people.anonymise import anonymise
-from review.people.roster import RosterRefusal
+from review.people.invitations import Invitation
+from review.people.roster import RosterRefusal, RosterRow
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
@@ -98,14 +99,14 @@ class PasswordSerializer(serializers.Serializer[Any]):
     password = _password()
 
 
-class InvitationSerializer(serializers.Serializer[Any]):
+class InvitationSerializer(DataclassSerializer):
     """An invitation. The link is shown only here; with it, the person sets the password, once.
     `emailed`: the person was sent the link, and `link` is empty.
     """
 
-    username = serializers.CharField()
-    emailed = serializers.BooleanField()
-    link = serializers.CharField()
+    mirrors = Invitation
+    shows = "username=user.username emailed link expires_at"
+
     expires_at = serializers.DateTimeField()
 
 
@@ -119,22 +120,16 @@ class RosterSerializer(serializers.Serializer[Any]):
     dry_run = serializers.BooleanField(default=False)
 
 
-class ImportedPersonSerializer(serializers.Serializer[Any]):
-    """The account of one row."""
+class ImportedPersonSerializer(DataclassSerializer):
+    """The account of one row. `link`: of the invitation; absent in a dry run, empty if it was e-mailed."""
 
-    row = serializers.IntegerField()
-    username = serializers.CharField()
+    mirrors = RosterRow
+    shows = roster.PERSON
+
     name = serializers.CharField()
-    role = serializers.CharField()
-    specialties = serializers.ListField(child=serializers.CharField())
     languages = serializers.ListField(child=serializers.CharField())
-    institution = serializers.CharField()
-    hospital = serializers.CharField()
-    email = serializers.CharField()
-    link = serializers.CharField(
-        required=False, help_text="The invitation link; absent in a dry run, empty if e-mailed."
-    )
-    emailed = serializers.BooleanField(required=False, help_text="The person was sent the link; absent in a dry run.")
+    link = serializers.CharField(required=False)
+    emailed = serializers.BooleanField(required=False)
 
 
 class RosterRefusalSerializer(DataclassSerializer):
@@ -250,7 +245,7 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
             users = accounts.import_people(parsed, actor=signed_in_account(request))
         sent = invitations.send_invitations(users, request.build_absolute_uri("/"))
         report = roster.import_report(parsed, invitations.invitations_as_json(sent))
-        return Response(ImportedSerializer(report).data)
+        return Response(report)
 
     @extend_schema(request=None, responses=InvitationSerializer)
     @action(detail=True, methods=["post"])
@@ -260,13 +255,7 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         """
         user = accounts.invite(self.get_object().pk, actor=signed_in_account(request))
         [sent] = invitations.send_invitations([user], request.build_absolute_uri("/"))
-        content = {
-            "username": user.username,
-            "link": sent.link,
-            "emailed": sent.emailed,
-            "expires_at": invitations.expires_at(user),
-        }
-        return Response(InvitationSerializer(content).data)
+        return Response(InvitationSerializer(sent).data)
 
     @extend_schema(request=None, responses=PersonSerializer)
     @action(detail=True, methods=["post"])

@@ -57,6 +57,10 @@ class Invitation:
     emailed: bool = False
 
     @property
+    def expires_at(self) -> datetime | None:
+        return expires_at(self.user)
+
+    @property
     def mailto(self) -> str:
         """The invitation as an e-mail in the reader's own mail program; "" without an address."""
         if not (self.link and self.user.email):

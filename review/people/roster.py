@@ -15,6 +15,7 @@ from review.models import User
 from review.models.people import split_list
 from review.models.usernames import normalize_username
 from review.rules.permissions import UserRole
+from review.rules.shown_values import shown
 from review.rules.text import is_storable
 from review.rules.text_files import CSVTable, TwiceNamed, decoded
 
@@ -43,6 +44,12 @@ class RosterRow:
 
     row: int
     user: User
+
+
+PERSON = (
+    "row username=user.username role=user.role specialties=user.specialties languages=user.languages "
+    "institution=user.institution hospital=user.hospital email=user.email"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +210,7 @@ def import_report(roster: Roster, invitations: Mapping[str, Mapping[str, Any]]) 
     invitations: username -> data of the invitation (`invitations.invitations_as_json`).
     """
     people = [
-        {
-            "row": entry.row,
-            "username": entry.user.username,
-            "name": str(entry.user),
-            "role": entry.user.role,
-            "specialties": entry.user.specialties,
-            **{name: getattr(entry.user, name) for name in ("languages", "institution", "hospital", "email")},
-            **invitations.get(entry.user.username, {}),
-        }
+        {**shown(entry, PERSON), "name": str(entry.user), **invitations.get(entry.user.username, {})}
         for entry in roster.entries
     ]
     refusals = [asdict(refusal) for refusal in roster.refusals]

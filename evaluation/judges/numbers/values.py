@@ -1,17 +1,21 @@
 """The numbers on judges as JSON, for the report and for the check of a bundle."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from evaluation.judges.numbers.agreement import PanelReport
 from evaluation.judges.numbers.families import Counts, Member, SelfPreference, rates_by_family
-from evaluation.judges.numbers.validation import ModelValidation, ValidationReport
+from evaluation.judges.numbers.validation import ValidationReport
 from evaluation.judges.numbers.variance import ModelVariance
 from evaluation.statistics.intervals import RateInterval
-from evaluation.statistics.validation import JudgeQuality
+from review.rules.shown_values import shown
 
 SIMULATED_NOTICE = "Simulated reviewers: not evidence."
+
+
+INTERVAL = "value low high method"
+VALIDATION = "rate=rate.name drawn closed third complete not_drawn seed simulated_physicians=simulated"
 
 
 def panel(report: PanelReport) -> dict[str, Any]:
@@ -22,21 +26,8 @@ def panel(report: PanelReport) -> dict[str, Any]:
 
 def repeats(answers: int, judgments: int, variances: Iterable[ModelVariance]) -> dict[str, Any]:
     """Answers per question, judgments per criterion, and the components of the variance."""
-    return {
-        "answers": answers,
-        "judgments": judgments,
-        "models": [
-            {
-                "endpoint": model.endpoint,
-                "samples": model.components.samples,
-                "sample": model.components.sample,
-                "answer": model.components.answer,
-                "judge": model.components.judge,
-                "clipped": list(model.components.clipped),
-            }
-            for model in variances
-        ],
-    }
+    models = [{"endpoint": model.endpoint, **asdict(model.components)} for model in variances]
+    return {"answers": answers, "judgments": judgments, "models": models}
 
 
 def preference(result: SelfPreference, tested: Iterable[Member], judged: Counts) -> dict[str, Any]:
@@ -51,54 +42,26 @@ def preference(result: SelfPreference, tested: Iterable[Member], judged: Counts)
             {"family": family, "failed": failed, "judged": n, "rate": failed / n}
             for family, (failed, n) in sorted(rates.items())
         ],
-        "preferences": [
-            {**asdict(preference), "difference": preference.difference} for preference in result.preferences
-        ],
+        "preferences": [{**asdict(each), "difference": each.difference} for each in result.preferences],
     }
 
 
 def validation(report: ValidationReport) -> dict[str, Any]:
     """The judge against physicians."""
     return {
-        "rate": report.rate.name,
-        "drawn": report.drawn,
-        "closed": report.closed,
-        "third": report.third,
-        "complete": report.complete,
-        "not_drawn": list(report.not_drawn),
-        "seed": report.seed,
+        **shown(report, VALIDATION),
         "created_at": report.created_at.isoformat(),
-        "simulated_physicians": report.simulated,
         **({"notice": SIMULATED_NOTICE} if report.simulated else {}),
-        "models": [_model(model) for model in report.models],
+        "models": [_with_rates(model) for model in report.models],
         "labels": [asdict(label) for label in report.labels],
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
     }
 
 
-def _model(model: ModelValidation) -> dict[str, Any]:
-    return {
-        "endpoint": model.endpoint,
-        "judge": _quality(model.judge),
-        "physicians": _quality(model.physicians),
-        "raw": _rate(model.raw),
-        "corrected": asdict(model.corrected),
-        "datasets": [
-            {"dataset": rate.dataset, "label": rate.label, "raw": _rate(rate.raw), "corrected": asdict(rate.corrected)}
-            for rate in model.datasets
-        ],
-    }
-
-
-def _quality(quality: JudgeQuality) -> dict[str, Any]:
-    return {
-        "n": quality.n,
-        "clusters": quality.clusters,
-        "sensitivity": _rate(quality.sensitivity),
-        "specificity": _rate(quality.specificity),
-        **{name: asdict(getattr(quality, name)) for name in ("kappa", "ac1", "balanced_f1")},
-    }
-
-
-def _rate(interval: RateInterval) -> dict[str, Any]:
-    return {"value": interval.value, "low": interval.low, "high": interval.high, "method": str(interval.method)}
+def _with_rates(item: Any) -> Any:
+    """The item as JSON; of a rate with its interval, what the interval is based on is left out."""
+    if isinstance(item, RateInterval):
+        return shown(item, INTERVAL)
+    if isinstance(item, tuple):
+        return [_with_rates(each) for each in item]
+    return {each.name: _with_rates(getattr(item, each.name)) for each in fields(item)} if is_dataclass(item) else item

@@ -7,12 +7,12 @@ from typing import Any
 from evaluation.metrics import MeasuredRate
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports.numbers.averages import averages_of, contrasts_of
-from evaluation.reports.numbers.changes import Change
 from evaluation.reports.numbers.comparing import ModelComparison
 from evaluation.reports.numbers.counting import RateRow
 from evaluation.reports.numbers.report_numbers import ReportNumbers
-from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
+from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.verdicts.plans import PLANNED, Plan
+from review.rules.shown_values import shown
 
 
 def as_dict(
@@ -40,105 +40,72 @@ def as_dict(
         "ranks": [asdict(ranking) for ranking in numbers.rankings],
         "contrasts": [
             {
-                "endpoint": contrast.endpoint,
-                "label": str(contrast.label),
-                "rate": contrast.rate,
-                "first": {"dataset": contrast.first, "value": contrast.values[0]},
-                "second": {"dataset": contrast.second, "value": contrast.values[1]},
-                "difference": contrast.difference,
+                **shown(contrast, CONTRAST),
+                "first": shown(contrast, "dataset=first value=values.0"),
+                "second": shown(contrast, "dataset=second value=values.1"),
             }
             for contrast in contrasts_of(protocol, numbers.rates, numbers.overall, endpoints)
         ],
-        "changes": [as_change(change) for change in numbers.changes],
+        "changes": [shown(change, CHANGE) for change in numbers.changes],
         "held_out": [asdict(gap) for gap in numbers.held_out],
         "bottlenecks": [asdict(bottleneck) for bottleneck in numbers.bottlenecks],
         "averages": [
             {"rate": rate, "variant": variant, "datasets": rows.by_dataset, "models": rows.by_model}
             for rate, variant, rows in averages_of(protocol, numbers.rates, numbers.overall)
         ],
-        "score_rules": [
-            {"name": rule.name, "label": str(rule.label), "rule": str(rule.rule), "low": rule.low, "high": rule.high}
-            for rule in protocol.scores
-        ],
+        "score_rules": [asdict(rule) for rule in protocol.scores],
         "scores": [as_scores(row) for row in numbers.scores],
         "score_facets": {name: [as_scores(row) for row in rows] for name, rows in numbers.score_facets.items()},
     }
 
 
+RATE = "name label rule interval unit arm"
+MEASURED = (
+    "rate=value numerator denominator unjudged=excluded low high method clusters n best=bounds.best worst=bounds.worst"
+)
+COMPARISON = (
+    "dataset rate first second first_rate=rates.0 second_rate=rates.1 difference low high p p_adjusted clusters n "
+    "odds_ratio cohens_h only_first only_second p_samples role"
+)
+CHANGE = (
+    "label rate first second endpoint first_rate=rates.0 second_rate=rates.1 gain low high p p_adjusted clusters "
+    "kept=moves.kept broken=moves.broken fixed=moves.fixed stayed=moves.stayed fix_rate break_rate"
+)
+CONTRAST = "endpoint label rate difference"
+BY_MODEL = "model=endpoint dataset value"
+SCORE = "n without mean low high sd=deviation clusters p5=box.0 q1=box.1 median=box.2 q3=box.3 p95=box.4"
+
+
 def as_rate(rate: Rate) -> dict[str, Any]:
-    return {
-        "name": rate.name,
-        "label": str(rate.label),
-        "rule": str(rate.rule),
-        "interval": rate.interval,
-        "unit": rate.unit,
-        "arm": rate.arm,
-        "weights": dict(rate.weights.of) if rate.weights else {},
-    }
+    return {**shown(rate, RATE), "weights": dict(rate.weights.of) if rate.weights else {}}
 
 
 def as_comparison(comparison: ModelComparison) -> dict[str, Any]:
-    values = asdict(comparison)
-    first, second = values.pop("rates")
-    value = values.pop("value")
-    planned = comparison.role == PLANNED
-    return {
-        **({"value": value} if value else {}),
-        **values,
-        "planned": planned,
-        "first_rate": first,
-        "second_rate": second,
-    }
-
-
-def as_change(change: Change) -> dict[str, Any]:
-    values = asdict(change)
-    first, second = values.pop("rates")
-    return {**values, **values.pop("moves"), "first_rate": first, "second_rate": second}
+    value = {"value": comparison.value} if comparison.value else {}
+    return {**value, **shown(comparison, COMPARISON), "planned": comparison.role == PLANNED}
 
 
 def as_row(row: RateRow) -> dict[str, Any]:
     """All rates by name. The first is also given on its own, as once it was the only one."""
     return {
-        "endpoint": row.endpoint,
-        "dataset": row.dataset,
-        **({"value": row.value, "label": row.label} if row.value else {}),
+        **_place(row),
         **as_measured(row.measured),
         "rates": {name: {"value": measured.value, **as_measured(measured)} for name, measured in row.rates.items()},
         "verdicts": dict(sorted(row.verdicts.items())),
     }
 
 
+def _place(row: RateRow | ScoreRow) -> dict[str, Any]:
+    return shown(row, "endpoint dataset value label" if row.value else "endpoint dataset")
+
+
 def as_measured(measured: MeasuredRate) -> dict[str, Any]:
-    bounds = measured.bounds
-    return {
-        "rate": measured.value,
-        "numerator": measured.numerator,
-        "denominator": measured.denominator,
-        "unjudged": measured.excluded,
-        "low": measured.low,
-        "high": measured.high,
-        "method": measured.method,
-        "clusters": measured.clusters,
-        "n": measured.n,
-        "best": bounds.best if bounds else None,
-        "worst": bounds.worst if bounds else None,
-        **({"incomplete": True} if measured.partial else {}),
-    }
+    return {**shown(measured, MEASURED), **({"incomplete": True} if measured.partial else {})}
 
 
 def as_scores(row: ScoreRow) -> dict[str, Any]:
     """A row as JSON-able values."""
-    key = {"endpoint": row.endpoint, "dataset": row.dataset}
-    breakdown = {"value": row.value, "label": row.label} if row.value else {}
-    return {**key, **breakdown, "scores": {name: as_score(score) for name, score in row.scores.items()}}
-
-
-def as_score(score: MeasuredScore) -> dict[str, Any]:
-    """One score as JSON-serializable values."""
-    parts = dict(zip(("p5", "q1", "median", "q3", "p95"), score.box or (None,) * 5, strict=True))
-    plain = {name: getattr(score, name) for name in ("n", "without", "mean", "low", "high", "clusters")}
-    return {**plain, "sd": score.deviation, **parts}
+    return {**_place(row), "scores": {name: shown(score, SCORE) for name, score in row.scores.items()}}
 
 
 def by_model(numbers: ReportNumbers) -> dict[str, Any]:
@@ -152,24 +119,15 @@ def by_model(numbers: ReportNumbers) -> dict[str, Any]:
     return {
         "rows": [
             {
-                "model": row.endpoint,
-                "dataset": row.dataset,
+                **shown(row, BY_MODEL),
                 "facet": facet,
-                "value": row.value,
                 "verdicts": {verdict: n for verdict, n in sorted(row.verdicts.items()) if n},
                 "rates": {name: _as_counted(rate) for name, rate in row.rates.items()},
             }
             for facet, row in rate_rows
         ],
         "scores": [
-            {
-                "model": row.endpoint,
-                "dataset": row.dataset,
-                "facet": facet,
-                "value": row.value,
-                "scores": {name: as_score(score) for name, score in row.scores.items()},
-            }
-            for facet, row in score_rows
+            {**shown(row, BY_MODEL), "facet": facet, "scores": as_scores(row)["scores"]} for facet, row in score_rows
         ],
         "outcomes": [asdict(row) for row in numbers.endings],
         "comparisons": [{"facet": facet, **asdict(comparison)} for facet, comparison in comparisons],
@@ -181,8 +139,5 @@ def by_model(numbers: ReportNumbers) -> dict[str, Any]:
 
 def _as_counted(rate: MeasuredRate) -> dict[str, Any]:
     """A rate; `method` is that of the interval from `low` to `high`."""
-    names = ("numerator", "denominator", "excluded", "value", "clusters", "n", "method", "low", "high", "partial")
-    return {
-        **{name: getattr(rate, name) for name in names},
-        "bounds": asdict(rate.bounds) if rate.bounds else None,
-    }
+    names = "numerator denominator excluded value clusters n method low high partial"
+    return {**shown(rate, names), "bounds": asdict(rate.bounds) if rate.bounds else None}

@@ -6,6 +6,7 @@ from typing import Any
 from generation.management.command_line import StepCommand
 from generation.outcomes import attempts
 from generation.recipes import registry
+from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -22,14 +23,7 @@ class Command(StepCommand):
         by = [name for name in attempts.GROUPINGS if name in (options["by"] or attempts.GROUPINGS)]
         return {
             "attempts": [
-                {
-                    **dict(zip(by, row.key, strict=True)),
-                    "decided": row.decided,
-                    "approved": row.approved,
-                    "first": row.first,
-                    "first_approved": row.first_approved,
-                    "mean_attempts": row.mean,
-                }
+                {**dict(zip(by, row.key, strict=True)), **shown(row, f"{attempts.SHOWN} mean_attempts=mean")}
                 for row in attempts.attempts(options["benchmark"], by)
             ]
         }

@@ -1,6 +1,7 @@
 """merges BATCH | merges BATCH --undo DRAFT --reason TEXT | merges BATCH --merge A B --reason TEXT"""
 
 from argparse import ArgumentParser
+from dataclasses import asdict
 from typing import Any
 
 from generation import errors, tasks
@@ -10,6 +11,7 @@ from generation.merges import queries, services
 from generation.models import Draft
 from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
+from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -38,21 +40,10 @@ class Command(StepCommand):
             events = services.merge_drafts(one, other, actor=None, reason=options["reason"], batch_id=batch.pk)
             merged = [event.draft_id for event in events]
             return {"merged": merged, "into": events[0].into_id, "withdrawn": events[0].withdrawn}
-        counts = queries.merge_counts(batch)
+        merged = queries.merged_rows(batch, list(queries.merges(batch).select_related("onward")))
+        near = queries.near_rows(batch, queries.near_matches(batch))
         return {
-            "arrived": counts.arrived,
-            "onward": counts.onward,
-            "waiting": counts.waiting,
-            "rounds": counts.rounds,
-            "merges": queries.as_values(batch, list(queries.merges(batch).select_related("onward"))),
-            "near": [
-                {
-                    "draft": row.draft.pk,
-                    "earlier": row.earlier.pk,
-                    "earlier_batch": row.earlier.batch_id,
-                    "title": row.title,
-                    "distance": row.distance,
-                }
-                for row in queries.near_rows(batch, queries.near_matches(batch))
-            ],
+            **asdict(queries.merge_counts(batch)),
+            "merges": [shown(row, queries.MERGED) for row in merged],
+            "near": [shown(row, queries.NEAR) for row in near],
         }
