@@ -48,6 +48,7 @@ from review.audit import api as audit_api
 from review.audit.trail import record_person, recording_events
 from review.calibration import api as calibration_api
 from review.cases import api as cases_api
+from review.common.actions import answers
 from review.common.api import BearerTokenAuthentication, HasRight, validated_body
 from review.common.decorators import requires
 from review.common.second_factor import has_factor
@@ -131,10 +132,9 @@ class Logout(APIView):
     authentication_classes = [BearerTokenAuthentication]
     permission_classes = [IsAuthenticated]
 
-    @extend_schema(request=None, responses={204: None})
-    def post(self, request: Request) -> Response:
+    @answers()
+    def post(self, request: Request) -> None:
         AuthToken.objects.filter(pk=request.auth.pk).delete()
-        return Response(status=204)
 
 
 class LogoutAll(APIView):
@@ -143,10 +143,9 @@ class LogoutAll(APIView):
     authentication_classes = [BearerTokenAuthentication]
     permission_classes = [IsAuthenticated]
 
-    @extend_schema(request=None, responses={204: None})
-    def post(self, request: Request) -> Response:
+    @answers()
+    def post(self, request: Request) -> None:
         AuthToken.objects.filter(user=request.user).delete()
-        return Response(status=204)
 
 
 # ------------------------------------------------------------------------------------------- schema

@@ -1,10 +1,10 @@
 """The API of traps that physicians noticed and models fell for."""
 
-from drf_spectacular.utils import extend_schema
+from typing import Any
+
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from evaluation.human_baseline import queries
@@ -19,6 +19,7 @@ from evaluation.human_baseline.queries import (
 )
 from evaluation.models import Run
 from evaluation.runs.kind import RUNS
+from review.common.actions import answers
 from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
@@ -67,12 +68,10 @@ class NoticedSampleSerializer(DataclassSerializer):
 
 
 class NoticedReportSerializer(DataclassSerializer):
-    """What physicians noticed, and what models fell for."""
+    """What physicians noticed, and what models fell for. `asked`: samples with an answer from any physician."""
 
     mirrors = NoticedReport
     shows = "rate=rate.name asked answers traps groups samples"
-
-    asked = serializers.IntegerField(help_text="Samples with an answer from any physician.")
 
 
 class HumanBaselineViewSet(GenericViewSet[Run]):
@@ -81,8 +80,8 @@ class HumanBaselineViewSet(GenericViewSet[Run]):
     can = Can.READ_RESULTS
     queryset = Run.objects.all()
 
-    @extend_schema(responses=NoticedReportSerializer)
+    @answers(NoticedReportSerializer)
     @action(detail=True, url_path="human-baseline")
-    def human_baseline(self, request: Request, pk: int) -> Response:
+    def human_baseline(self, request: Request, pk: int) -> Any:
         """What physicians noticed before a trap was revealed, and how often models fell for it."""
-        return Response(NoticedReportSerializer(queries.noticed_report(RUNS.get(pk))).data)
+        return queries.noticed_report(RUNS.get(pk))

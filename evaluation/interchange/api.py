@@ -10,7 +10,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
-from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation import tasks as evaluation_tasks
@@ -27,7 +26,8 @@ from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
 from generation.releases import archive
 from generation.releases import queries as releases_queries
-from review.common.api import NamedRowField, validated_body, validated_query
+from review.common.actions import Body, answers
+from review.common.api import NamedRowField
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
@@ -90,13 +90,12 @@ class ImportResults(APIView):
     can = Can.MEASURE
     parser_classes = [MultiPartParser]
 
-    @extend_schema(request={"multipart/form-data": ImportResultsSerializer}, responses={202: ResultsImportSerializer})
-    def post(self, request: Request) -> Answer:
+    @answers(ResultsImportSerializer, body=ImportResultsSerializer, status=202)
+    def post(self, request: Request, body: Body) -> Any:
         """Import verdicts made elsewhere as a run.
 
         A worker reads the file, keeps good rows and lists bad ones.
         """
-        body = validated_body(ImportResultsSerializer, request)
         row = uploads.start_import(
             body["file"],
             release=releases_queries.release(body["release"]),
@@ -106,7 +105,7 @@ class ImportResults(APIView):
             actor=signed_in_account(request),
         )
         wake_after_commit(evaluation_tasks.import_results, row.pk)
-        return Answer(ResultsImportSerializer(row).data, status=202)
+        return row
 
 
 class ResultsImports(APIView):
@@ -114,11 +113,10 @@ class ResultsImports(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(responses=ResultsImportSerializer)
-    def get(self, request: Request, pk: int) -> Answer:
+    @answers(ResultsImportSerializer)
+    def get(self, request: Request, pk: int) -> Any:
         """The progress and result of an import, with the rows that were refused."""
-        row = get_object_or_404(ResultsImport.objects.select_related("release"), pk=pk)
-        return Answer(ResultsImportSerializer(row).data)
+        return get_object_or_404(ResultsImport.objects.select_related("release"), pk=pk)
 
 
 class ModelToAddSerializer(ConfirmSerializer):
@@ -141,16 +139,16 @@ class AddModel(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=AddModelSerializer, responses={202: WholeRunSerializer})
-    def post(self, request: Request, pk: int) -> Answer:
+    @answers(WholeRunSerializer, body=AddModelSerializer, status=202)
+    def post(self, request: Request, body: Body, pk: int) -> Any:
         """Ask one more model with the run's release, settings and judge. No other model is asked again.
 
         409 while the run is in progress, if it was imported, or if it already has the model.
         """
-        run, body = RUNS.get(pk), validated_body(AddModelSerializer, request)
+        run = RUNS.get(pk)
         adding.add_model(run.pk, body["endpoint"], money=body.get("budget_money"), calls=body.get("budget_calls"))
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(run_with_values(RUNS.get_with_status(run.pk))).data, status=202)
+        return run_with_values(RUNS.get_with_status(run.pk))
 
 
 class EstimateModel(APIView):
@@ -158,11 +156,10 @@ class EstimateModel(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=ModelToAddSerializer, responses=LaunchEstimateSerializer)
-    def post(self, request: Request, pk: int) -> Answer:
-        run, body = RUNS.get(pk), validated_body(ModelToAddSerializer, request)
-        estimate = runs_estimate.estimate_run(adding.check_model(run, body["endpoint"]))
-        return Answer(LaunchEstimateSerializer(estimate).data)
+    @answers(LaunchEstimateSerializer, body=ModelToAddSerializer)
+    def post(self, request: Request, body: Body, pk: int) -> Any:
+        run = RUNS.get(pk)
+        return runs_estimate.estimate_run(adding.check_model(run, body["endpoint"]))
 
 
 class RunBundle(APIView):
@@ -220,11 +217,10 @@ class CompareRuns(APIView):
 
     can = Can.READ_RESULTS
 
-    @extend_schema(responses=ComparedRunsSerializer)
-    def get(self, request: Request, pk: int, other: int) -> Answer:
+    @answers(ComparedRunsSerializer)
+    def get(self, request: Request, pk: int, other: int) -> Any:
         """The changes between two runs by model, with paired intervals, and the samples that flipped."""
-        comparison = comparing.compare_runs(RUNS.get(pk), RUNS.get(other))
-        return Answer(ComparedRunsSerializer(comparison).data)
+        return comparing.compare_runs(RUNS.get(pk), RUNS.get(other))
 
 
 class PowerQuery(serializers.Serializer[Any]):
@@ -246,10 +242,9 @@ class ReleasePower(APIView):
 
     can = Can.READ_RESULTS
 
-    @extend_schema(parameters=[PowerQuery], responses=PowerSerializer(many=True))
-    def get(self, request: Request, name: str, version: int) -> Answer:
+    @answers(PowerSerializer, query=PowerQuery, many=True)
+    def get(self, request: Request, query: Body, name: str, version: int) -> Any:
         """Expected interval half-widths and detectable differences by data set and facet, before any model is asked."""
         release = get_object_or_404(Release.objects.all(), name=name, version=version)
-        query = validated_query(PowerQuery, request)
         cells = power.release_power(release, query.pop("models"), **query)
-        return Answer(PowerSerializer([asdict(cell) for cell in cells], many=True).data)
+        return [asdict(cell) for cell in cells]

@@ -2,17 +2,16 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation import tasks
 from evaluation.playground import services
 from evaluation.playground.services import Asked, Prepared, TriedReply
 from generation.models import Endpoint
-from review.common.api import NamedRowField, validated_body
+from review.common.actions import Body, answers
+from review.common.api import NamedRowField
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, WithValues
 from review.rules.permissions import Can
@@ -65,13 +64,11 @@ class Playground(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=PlaygroundSerializer, responses=PlaygroundAnswerSerializer)
-    def post(self, request: Request) -> Answer:
+    @answers(PlaygroundAnswerSerializer, body=PlaygroundSerializer)
+    def post(self, request: Request, body: Body) -> Any:
         """Show a prompt as it would be sent; with `send`, send it once: priced, in the ledger, in no result."""
-        body = validated_body(PlaygroundSerializer, request)
         endpoint, send = body.pop("endpoint"), body.pop("send")
         asked = Asked(**body)
         prepared = services.prepare(asked)
         outcome = tasks.try_out(asked, prepared, endpoint, actor=signed_in_account(request)) if send else None
-        shown = WithValues(prepared, sent=prepared.body(endpoint), outcome=outcome)
-        return Answer(PlaygroundAnswerSerializer(shown).data)
+        return WithValues(prepared, sent=prepared.body(endpoint), outcome=outcome)

@@ -4,11 +4,9 @@ from typing import Any
 
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Publication
@@ -17,7 +15,7 @@ from evaluation.releases.leaderboard import JudgingDifference, Leaderboard, Lead
 from evaluation.reports.serializers import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
-from review.common.api import validated_query
+from review.common.actions import Body, acts, answers
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.rules.permissions import Can
@@ -92,27 +90,22 @@ class ResultsViewSet(GenericViewSet[Release]):
     queryset = releases_queries.releases()
     row = "<slug:name>/<int:version>"
 
-    @extend_schema(parameters=[ResultsQuery], responses=ResultsSerializer)
+    @answers(ResultsSerializer, query=ResultsQuery)
     @action(detail=True)
-    def results(self, request: Request, name: str, version: int) -> Response:
+    def results(self, request: Request, query: Body, name: str, version: int) -> Any:
         """The leaderboard of a release."""
         release = get_object_or_404(releases_queries.releases(), name=name, version=version)
-        board = leaderboard(release, **validated_query(ResultsQuery, request))
-        shown = WithValues(board, publication=queries.publication(release))
-        return Response(ResultsSerializer(shown).data)
+        board = leaderboard(release, **query)
+        return WithValues(board, publication=queries.publication(release))
 
-    @extend_schema(request=None, responses=PublicationSerializer)
-    @action(detail=True, methods=["post"])
-    def publish(self, request: Request, name: str, version: int) -> Response:
+    @acts(PublicationSerializer)
+    def publish(self, request: Request, name: str, version: int) -> Any:
         """Publish the results of this release: anyone can read them without signing in."""
         release = get_object_or_404(releases_queries.releases(), name=name, version=version)
-        publication = services.publish(release, actor=signed_in_account(request))
-        return Response(PublicationSerializer(publication).data)
+        return services.publish(release, actor=signed_in_account(request))
 
-    @extend_schema(request=None, responses=PublicationSerializer)
-    @action(detail=True, methods=["post"])
-    def withdraw(self, request: Request, name: str, version: int) -> Response:
+    @acts(PublicationSerializer)
+    def withdraw(self, request: Request, name: str, version: int) -> Any:
         """Withdraw the public page. 409 if there is none."""
         release = get_object_or_404(releases_queries.releases(), name=name, version=version)
-        publication = services.withdraw(release, actor=signed_in_account(request))
-        return Response(PublicationSerializer(publication).data)
+        return services.withdraw(release, actor=signed_in_account(request))

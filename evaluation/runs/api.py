@@ -1,13 +1,11 @@
 """The API of runs."""
 
-from dataclasses import asdict
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
-from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation.interchange.power import CellPower, release_power
@@ -32,7 +30,8 @@ from generation.jobs.serializers import (
     launch_key,
 )
 from generation.models import Endpoint, ProviderBatch
-from review.common.api import NewestFirst, validated_body
+from review.common.actions import Body, answers
+from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.common.waking import wake_after_commit
@@ -178,16 +177,16 @@ class LeaveOut(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=LeaveOutSerializer, responses=WholeRunSerializer)
-    def post(self, request: Request, pk: int, name: str) -> Answer:
+    @answers(WholeRunSerializer, body=LeaveOutSerializer)
+    def post(self, request: Request, body: Body, pk: int, name: str) -> Any:
         """Its open rows are dropped; answers that it gave are judged, and its votes count.
 
         409 if the run has ended, or no other model or judge would remain.
         """
-        run, body = RUNS.get(pk), validated_body(LeaveOutSerializer, request)
+        run = RUNS.get(pk)
         leaving.leave_out(run.pk, endpoints_queries.endpoint(name), **body)
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(run_with_values(RUNS.get_with_status(run.pk))).data)
+        return run_with_values(RUNS.get_with_status(run.pk))
 
 
 class AddAgain(APIView):
@@ -195,16 +194,16 @@ class AddAgain(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=RoleSerializer, responses={202: WholeRunSerializer})
-    def post(self, request: Request, pk: int, name: str) -> Answer:
+    @answers(WholeRunSerializer, body=RoleSerializer, status=202)
+    def post(self, request: Request, body: Body, pk: int, name: str) -> Any:
         """It is asked what it was not asked; criteria decided without a judge are open again.
 
         409 if the run was cancelled.
         """
-        run, body = RUNS.get(pk), validated_body(RoleSerializer, request)
+        run = RUNS.get(pk)
         leaving.add_again(run.pk, endpoints_queries.endpoint(name), **body)
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(run_with_values(RUNS.get_with_status(run.pk))).data, status=202)
+        return run_with_values(RUNS.get_with_status(run.pk))
 
 
 class Runs(ListAPIView[Run]):
@@ -215,16 +214,16 @@ class Runs(ListAPIView[Run]):
     pagination_class = NewestFirst
     queryset = queries.runs()
 
-    @extend_schema(parameters=[LAUNCH_KEY], request=LaunchRunSerializer, responses={202: WholeRunSerializer})
-    def post(self, request: Request) -> Answer:
+    @answers(WholeRunSerializer, body=LaunchRunSerializer, status=202, parameters=[LAUNCH_KEY])
+    def post(self, request: Request, body: Body) -> Any:
         """Launch a run on a release: a judge decides each rubric, or code reads the answers.
 
         Workers do the rest.
         """
-        settings = run_settings(validated_body(LaunchRunSerializer, request))
+        settings = run_settings(body)
         run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(run_with_values(RUNS.get_with_status(run.pk))).data, status=202)
+        return run_with_values(RUNS.get_with_status(run.pk))
 
 
 class EstimateRun(APIView):
@@ -232,10 +231,9 @@ class EstimateRun(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=RunSettingsSerializer, responses=RunEstimateSerializer)
-    def post(self, request: Request) -> Answer:
-        settings = run_settings(validated_body(RunSettingsSerializer, request))
-        estimate = runs_estimate.estimate_run(settings)
+    @answers(RunEstimateSerializer, body=RunSettingsSerializer)
+    def post(self, request: Request, body: Body) -> Any:
+        settings = run_settings(body)
         power = release_power(
             settings.release,
             len(settings.tested),
@@ -244,4 +242,4 @@ class EstimateRun(APIView):
             minimum=settings.minimum,
             primary=settings.primary_dataset,
         )
-        return Answer({**LaunchEstimateSerializer(estimate).data, "power": [asdict(cell) for cell in power]})
+        return WithValues(runs_estimate.estimate_run(settings), power=power)

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from generation import tasks
@@ -33,7 +31,8 @@ from generation.samples.serializers import FunnelReportSerializer
 from generation.sources import queries as sources_queries
 from generation.sources import services as sources_services
 from generation.sources.api import ImportSerializer
-from review.common.api import NewestFirst, validated_body
+from review.common.actions import Body, answers
+from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import BlockSerializer, DataclassSerializer, ModelRowSerializer, WithValues
 from review.common.waking import wake_after_commit
@@ -47,9 +46,9 @@ class CancelImport(GenericAPIView[Import]):
     can = Can.PRODUCE
     queryset = sources_queries.imports()
 
-    @extend_schema(request=None, responses=ImportSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        return Response(ImportSerializer(sources_services.cancel_import(self.get_object().pk)).data)
+    @answers(ImportSerializer)
+    def post(self, request: Request, pk: int) -> Any:
+        return sources_services.cancel_import(self.get_object().pk)
 
 
 class BatchSerializer(ModelRowSerializer):
@@ -96,11 +95,6 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     live = LiveSerializer()
 
 
-def estimate_response(settings: launch.BatchSettings) -> Response:
-    """The estimate of a launch, as a response."""
-    return Response(LaunchEstimateSerializer(estimate.estimate_batch(settings)).data)
-
-
 def _whole_batch(batch: Batch) -> WithValues:
     return job_with_values(
         BATCHES,
@@ -122,16 +116,16 @@ class Batches(ListAPIView[Batch]):
     pagination_class = NewestFirst
     queryset = queries.batches()
 
-    @extend_schema(parameters=[LAUNCH_KEY], request=LaunchBatchSerializer, responses={202: WholeBatchSerializer})
-    def post(self, request: Request) -> Response:
+    @answers(WholeBatchSerializer, body=LaunchBatchSerializer, status=202, parameters=[LAUNCH_KEY])
+    def post(self, request: Request, body: Body) -> Any:
         """Launch a recipe over records that have no draft of this benchmark yet.
 
         Workers do the rest.
         """
-        settings = batch_settings(validated_body(LaunchBatchSerializer, request))
+        settings = batch_settings(body)
         batch = launch.launch_batch(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, batch.pk)
-        return Response(WholeBatchSerializer(_whole_batch(BATCHES.get_with_status(batch.pk))).data, status=202)
+        return _whole_batch(BATCHES.get_with_status(batch.pk))
 
 
 class EstimateBatch(APIView):
@@ -139,9 +133,9 @@ class EstimateBatch(APIView):
 
     can = Can.PRODUCE
 
-    @extend_schema(request=BatchSettingsSerializer, responses=LaunchEstimateSerializer)
-    def post(self, request: Request) -> Response:
-        return estimate_response(batch_settings(validated_body(BatchSettingsSerializer, request)))
+    @answers(LaunchEstimateSerializer, body=BatchSettingsSerializer)
+    def post(self, request: Request, body: Body) -> Any:
+        return estimate.estimate_batch(batch_settings(body))
 
 
 class AnalysisSerializer(serializers.Serializer[Any]):
@@ -156,10 +150,10 @@ class BatchAnalysis(GenericAPIView[Batch]):
     can = Can.PRODUCE
     queryset = Batch.objects.all()
 
-    @extend_schema(responses=AnalysisSerializer)
-    def get(self, request: Request, pk: int) -> Response:
+    @answers(AnalysisSerializer)
+    def get(self, request: Request, pk: int) -> Any:
         analysis: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
-        return Response(AnalysisSerializer(analysis).data)
+        return analysis
 
 
 class BatchFunnel(GenericAPIView[Batch]):
@@ -168,10 +162,10 @@ class BatchFunnel(GenericAPIView[Batch]):
     can = Can.PRODUCE
     queryset = Batch.objects.all()
 
-    @extend_schema(responses=FunnelReportSerializer)
-    def get(self, request: Request, pk: int) -> Response:
+    @answers(FunnelReportSerializer)
+    def get(self, request: Request, pk: int) -> Any:
         batch = BATCHES.get(pk)
-        return Response(FunnelReportSerializer(funnel.funnel(batch.benchmark, [pk])).data)
+        return funnel.funnel(batch.benchmark, [pk])
 
 
 class StageCostSerializer(DataclassSerializer):
@@ -187,6 +181,6 @@ class BatchCosts(GenericAPIView[Batch]):
     queryset = Batch.objects.all()
     pagination_class = None
 
-    @extend_schema(responses=StageCostSerializer(many=True))
-    def get(self, request: Request, pk: int) -> Response:
-        return Response(StageCostSerializer(jobs_queries.stage_costs(BATCHES.get(pk)), many=True).data)
+    @answers(StageCostSerializer, many=True)
+    def get(self, request: Request, pk: int) -> Any:
+        return jobs_queries.stage_costs(BATCHES.get(pk))

@@ -11,17 +11,18 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
-from generation.batches import launch
-from generation.batches.api import estimate_response
+from generation.batches import estimate, launch
 from generation.batches.serializers import BatchSettingsSerializer, batch_settings
 from generation.comparisons import queries
 from generation.jobs.serializers import LAUNCH_KEY, LaunchEstimateSerializer, launch_key
 from generation.models import Comparison
-from review.common.api import NewestFirst, OldestFirst, validated_body
+from review.common.actions import Body, answers
+from review.common.api import NewestFirst, OldestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
+from review.rules.shown_values import shown
 
 
 class ComparisonSettingsSerializer(BatchSettingsSerializer):
@@ -92,25 +93,25 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
     pagination_class = NewestFirst
     queryset = queries.comparisons()
 
-    @extend_schema(parameters=[LAUNCH_KEY], request=LaunchComparisonSerializer, responses={202: ComparedSerializer})
-    def create(self, request: Request) -> Response:
+    @answers(ComparedSerializer, body=LaunchComparisonSerializer, status=202, parameters=[LAUNCH_KEY])
+    def create(self, request: Request, body: Body) -> Any:
         """Launch two batches over the same records. Workers do the rest."""
-        settings = batch_settings(validated_body(LaunchComparisonSerializer, request))
+        settings = batch_settings(body)
         comparison = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
         for pk in comparison.batches.order_by("arm").values_list("pk", flat=True):
             wake_after_commit(tasks.work_on_job, pk)
-        return Response(_comparison_data(self.get_queryset().get(pk=comparison.pk)), status=202)
+        return _with_results(self.get_queryset().get(pk=comparison.pk))
 
-    @extend_schema(request=ComparisonSettingsSerializer, responses=LaunchEstimateSerializer)
+    @answers(LaunchEstimateSerializer, body=ComparisonSettingsSerializer)
     @action(detail=False, methods=["post"])
-    def estimate(self, request: Request) -> Response:
+    def estimate(self, request: Request, body: Body) -> Any:
         """Estimate a comparison before launch, both batches together."""
-        return estimate_response(batch_settings(validated_body(ComparisonSettingsSerializer, request)))
+        return estimate.estimate_batch(batch_settings(body))
 
-    @extend_schema(responses=ComparedSerializer)
-    def retrieve(self, request: Request, pk: int) -> Response:
+    @answers(ComparedSerializer)
+    def retrieve(self, request: Request, pk: int) -> Any:
         """One comparison with the results of both batches."""
-        return Response(_comparison_data(self.get_object()))
+        return _with_results(self.get_object())
 
     @extend_schema(responses=PairSerializer(many=True))
     @action(detail=True, pagination_class=OldestFirst)
@@ -121,7 +122,5 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
         return self.get_paginated_response(PairSerializer(queries.pairs(comparison, drafts), many=True).data)
 
 
-def _comparison_data(comparison: Comparison) -> Any:
-    result = queries.compare_arms(comparison)
-    shown = WithValues(comparison, **{name: getattr(result, name) for name in ("arms", "only_a", "only_b", "chance")})
-    return ComparedSerializer(shown).data
+def _with_results(comparison: Comparison) -> WithValues:
+    return WithValues(comparison, **shown(queries.compare_arms(comparison), "arms only_a only_b chance"))

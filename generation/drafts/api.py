@@ -15,7 +15,8 @@ from generation.endpoints.queries import calls_of
 from generation.jobs.serializers import CallSerializer
 from generation.models import Batch, Draft, Finding
 from generation.models.work import Work
-from review.common.api import OldestFirst, paginated_response, validated_body, validated_query
+from review.common.actions import Body, acts
+from review.common.api import OldestFirst, paginated_response, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import ModelRowSerializer
 from review.rules.permissions import Can
@@ -100,23 +101,17 @@ class DraftViewSet(GenericViewSet[Draft]):
     can = Can.PRODUCE
     queryset = Draft.objects.select_related("record", "endpoint")
 
-    @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
-    @action(detail=True, methods=["post"], url_path="send-to-review")
-    def send_to_review(self, request: Request, pk: int) -> Response:
+    @acts(DraftSerializer, ReasonSerializer, url_path="send-to-review")
+    def send_to_review(self, request: Request, body: Body, pk: int) -> Any:
         """Send a stopped draft to review. 409 if it is not stopped."""
-        services.send_to_review(
-            self.get_object().pk, actor=signed_in_account(request), **validated_body(ReasonSerializer, request)
-        )
-        return Response(DraftSerializer(self.get_object()).data)
+        services.send_to_review(self.get_object().pk, actor=signed_in_account(request), **body)
+        return self.get_object()
 
-    @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
-    @action(detail=True, methods=["post"])
-    def discard(self, request: Request, pk: int) -> Response:
+    @acts(DraftSerializer, ReasonSerializer)
+    def discard(self, request: Request, body: Body, pk: int) -> Any:
         """Discard a stopped draft. 409 if it is not stopped."""
-        services.discard_stopped(
-            self.get_object().pk, actor=signed_in_account(request), **validated_body(ReasonSerializer, request)
-        )
-        return Response(DraftSerializer(self.get_object()).data)
+        services.discard_stopped(self.get_object().pk, actor=signed_in_account(request), **body)
+        return self.get_object()
 
     @extend_schema(responses=CallSerializer(many=True))
     @action(detail=True, serializer_class=CallSerializer, pagination_class=OldestFirst)

@@ -20,7 +20,8 @@ from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
 from generation.llm.http.provider_words import DECISIONS
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 from generation.models.endpoints import MAX_ENDING, base_address
-from review.common.api import OldestFirst, ShortDictField, validated_body, validated_query
+from review.common.actions import Body, acts, answers
+from review.common.api import OldestFirst, ShortDictField, validated_body
 from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
@@ -124,11 +125,10 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     lookup_field = "name"
     row = "<slug:name>"
 
-    @extend_schema(request=EndpointSerializer, responses={201: EndpointSerializer})
-    def create(self, request: Request) -> Response:
+    @answers(EndpointSerializer, body=EndpointSerializer, status=201)
+    def create(self, request: Request, body: Body) -> Any:
         """Add an endpoint."""
-        endpoint = services.add_endpoint(**validated_body(EndpointSerializer, request))
-        return Response(EndpointSerializer(endpoint).data, status=201)
+        return services.add_endpoint(**body)
 
     def retrieve(self, request: Request, name: str) -> Response:
         """One endpoint."""
@@ -154,55 +154,47 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
                     )
         return Response(EndpointSerializer(changed).data)
 
-    @extend_schema(responses={204: None})
-    def destroy(self, request: Request, name: str) -> Response:
+    @answers()
+    def destroy(self, request: Request, name: str) -> None:
         """Delete an endpoint that was never used or tested; 409 otherwise: disable it instead."""
         services.delete_endpoint(self.get_object())
-        return Response(status=204)
 
-    @extend_schema(request=None, responses=EndpointSerializer)
-    @action(detail=True, methods=["post"])
-    def disable(self, request: Request, name: str) -> Response:
+    @acts(EndpointSerializer)
+    def disable(self, request: Request, name: str) -> Any:
         """Offer an endpoint no longer for new work; what runs goes on."""
-        endpoint = services.set_disabled(self.get_object(), disabled=True)
-        return Response(EndpointSerializer(endpoint).data)
+        return services.set_disabled(self.get_object(), disabled=True)
 
-    @extend_schema(request=None, responses=EndpointSerializer)
-    @action(detail=True, methods=["post"])
-    def enable(self, request: Request, name: str) -> Response:
+    @acts(EndpointSerializer)
+    def enable(self, request: Request, name: str) -> Any:
         """Offer a disabled endpoint again."""
-        endpoint = services.set_disabled(self.get_object(), disabled=False)
-        return Response(EndpointSerializer(endpoint).data)
+        return services.set_disabled(self.get_object(), disabled=False)
 
-    @extend_schema(parameters=[EndpointTestQuery], request=None, responses=EndpointTestSerializer)
+    @answers(EndpointTestSerializer, query=EndpointTestQuery)
     @action(detail=True, methods=["post"])
-    def test(self, request: Request, name: str) -> Response:
+    def test(self, request: Request, query: Body, name: str) -> Any:
         """Ask the endpoint one question as jobs ask: with a temperature, a token limit and a schema.
 
         The call costs money; `answered` says whether it worked.
         """
-        images = validated_query(EndpointTestQuery, request)["images"]
-        result: Any = tasks.test_endpoint(self.get_object(), images=images)
-        return Response(EndpointTestSerializer(result).data)
+        return tasks.test_endpoint(self.get_object(), images=query["images"])
 
-    @extend_schema(responses=UnknownEndingSerializer(many=True))
+    @answers(UnknownEndingSerializer, many=True)
     @action(detail=True, pagination_class=None)
-    def endings(self, request: Request, name: str) -> Response:
+    def endings(self, request: Request, name: str) -> Any:
         """Endings of the last weeks' replies that nobody has decided about, the most frequent first."""
-        return Response(UnknownEndingSerializer(queries.unknown_endings(self.get_object()), many=True).data)
+        return queries.unknown_endings(self.get_object())
 
-    @extend_schema(request=DecisionSerializer, responses=EndpointSerializer)
-    @endings.mapping.post
-    def decide_ending(self, request: Request, name: str) -> Response:
+    @answers(EndpointSerializer, body=DecisionSerializer)
+    @endings.mapping.post  # type: ignore[untyped-decorator]
+    def decide_ending(self, request: Request, body: Body, name: str) -> Any:
         """Decide what an ending means. Retry the failed rows then: what is paid for is read again."""
-        endpoint = services.decide_ending(self.get_object(), **validated_body(DecisionSerializer, request))
-        return Response(EndpointSerializer(endpoint).data)
+        return services.decide_ending(self.get_object(), **body)
 
-    @extend_schema(parameters=[UsageQuery], responses=UsageSerializer)
+    @answers(UsageSerializer, query=UsageQuery)
     @action(detail=True)
-    def usage(self, request: Request, name: str) -> Response:
+    def usage(self, request: Request, query: Body, name: str) -> Any:
         """An endpoint now, its totals, and its usage by day."""
         endpoint = self.get_object()
-        total, days = queries.usage(endpoint, days=validated_query(UsageQuery, request)["days"])
+        total, days = queries.usage(endpoint, days=query["days"])
         usage: Any = {"now": endpoint_now(endpoint), "total": total, "days": days}
-        return Response(UsageSerializer(usage).data)
+        return usage

@@ -14,7 +14,8 @@ from generation.batches.kind import BATCHES
 from generation.merges import queries, services
 from generation.merges.queries import MergedRow, NearRow
 from generation.models import Batch, Draft, MergeEvent, NearMatch
-from review.common.api import MAX_ID, OldestFirst, validated_body
+from review.common.actions import Body, answers
+from review.common.api import MAX_ID, OldestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
@@ -85,18 +86,17 @@ class BatchMerges(GenericAPIView[Any]):
         rows = self.paginate_queryset(queries.merges(batch).select_related("onward").defer("onward__data")) or []
         return self.get_paginated_response(MergeSerializer(queries.merged_rows(batch, rows), many=True).data)
 
-    @extend_schema(request=NewMergeSerializer, responses={201: MergeEventSerializer(many=True)})
-    def post(self, request: Request, pk: int) -> Response:
+    @answers(MergeEventSerializer, body=NewMergeSerializer, many=True, status=201)
+    def post(self, request: Request, body: Body, pk: int) -> Any:
         """Merge two drafts. 409 if they are merged already or did not meet at the same step."""
-        batch, body = _batch(pk), validated_body(NewMergeSerializer, request)
-        events = services.merge_drafts(
+        batch = _batch(pk)
+        return services.merge_drafts(
             body["draft"],
             body["other"],
             actor=signed_in_account(request),
             reason=body["reason"],
             batch_id=batch.pk,
         )
-        return Response(MergeEventSerializer(events, many=True).data, status=201)
 
 
 class NearMatches(GenericAPIView[Any]):
@@ -126,9 +126,9 @@ class UndoMerge(APIView):
 
     can = Can.PRODUCE
 
-    @extend_schema(request=UndoSerializer, responses=MergeEventSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        reason = validated_body(UndoSerializer, request)["reason"]
+    @answers(MergeEventSerializer, body=UndoSerializer)
+    def post(self, request: Request, body: Body, pk: int) -> Any:
+        reason = body["reason"]
         event = services.undo_merge(pk, actor=signed_in_account(request), reason=reason)
         wake_after_commit(tasks.work_on_job, event.draft.batch_id)
-        return Response(MergeEventSerializer(event).data)
+        return event

@@ -2,15 +2,13 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import ViewSet
 
 from generation.outcomes import attempts
 from generation.recipes.serializers import known_benchmark
-from review.common.api import validated_query
+from review.common.actions import Body, answers
 from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
@@ -39,8 +37,7 @@ class AttemptsViewSet(ViewSet):
     can = Can.PRODUCE
     plural = "attempts"
 
-    @extend_schema(parameters=[AttemptsQuery], responses=AttemptsSerializer(many=True))
-    def list(self, request: Request) -> Response:
-        query = validated_query(AttemptsQuery, request)
+    @answers(AttemptsSerializer, query=AttemptsQuery, many=True)
+    def list(self, request: Request, query: Body) -> Any:
         by = [name for name in attempts.GROUPINGS if name in (query.get("by") or attempts.GROUPINGS)]
-        return Response(AttemptsSerializer(attempts.attempts(query["benchmark"], by), many=True).data)
+        return attempts.attempts(query["benchmark"], by)

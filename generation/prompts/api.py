@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from generation.prompts import queries, services
-from review.common.api import ShortDictField, validated_body
+from review.common.actions import Body, answers
+from review.common.api import ShortDictField
 from review.common.decorators import signed_in_account
 from review.rules import limits
 from review.rules.permissions import Can
@@ -51,18 +50,16 @@ class BenchmarkPrompts(APIView):
 
     can = {"GET": Can.READ_RESULTS, "POST": Can.PRODUCE}
 
-    @extend_schema(operation_id="prompts_list", responses=PromptSetNameSerializer(many=True))
-    def get(self, request: Request, benchmark: str) -> Response:
+    @answers(PromptSetNameSerializer, many=True, operation_id="prompts_list")
+    def get(self, request: Request, benchmark: str) -> Any:
         """List the sets."""
-        return Response(PromptSetNameSerializer(queries.sets(benchmark), many=True).data)
+        return queries.sets(benchmark)
 
-    @extend_schema(request=SavePromptSetSerializer, responses={201: PromptSetSerializer})
-    def post(self, request: Request, benchmark: str) -> Response:
+    @answers(PromptSetSerializer, body=SavePromptSetSerializer, status=201)
+    def post(self, request: Request, body: Body, benchmark: str) -> Any:
         """Save prompts as the next version of a set of your own."""
-        saved = services.save(
-            benchmark, **validated_body(SavePromptSetSerializer, request), actor=signed_in_account(request)
-        )
-        return Response(PromptSetSerializer(queries.shown_set(benchmark, str(saved))).data, status=201)
+        saved = services.save(benchmark, **body, actor=signed_in_account(request))
+        return queries.shown_set(benchmark, str(saved))
 
 
 class OnePromptSet(APIView):
@@ -70,7 +67,7 @@ class OnePromptSet(APIView):
 
     can = Can.READ_RESULTS
 
-    @extend_schema(operation_id="prompts_retrieve", responses=PromptSetSerializer)
-    def get(self, request: Request, benchmark: str, name: str) -> Response:
+    @answers(PromptSetSerializer, operation_id="prompts_retrieve")
+    def get(self, request: Request, benchmark: str, name: str) -> Any:
         """The set with its texts; `default` is the benchmark's usual set."""
-        return Response(PromptSetSerializer(queries.shown_set(benchmark, name)).data)
+        return queries.shown_set(benchmark, name)

@@ -27,6 +27,7 @@ from generation.samples import errata
 from generation.samples.api import ErratumSerializer
 from generation.samples.serializers import FunnelReportSerializer
 from generation.samples.validity import Validity
+from review.common.actions import Body, answers
 from review.common.api import (
     MAX_ID,
     NewestFirst,
@@ -330,10 +331,10 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         wake_after_commit(tasks.run_freeze, row.pk)
         return Response(FreezeStatusSerializer(row).data, status=202)
 
-    @extend_schema(responses=WholeReleaseSerializer)
-    def retrieve(self, request: Request, name: str, version: int) -> Response:
+    @answers(WholeReleaseSerializer)
+    def retrieve(self, request: Request, name: str, version: int) -> Any:
         """One release with its composition."""
-        return Response(WholeReleaseSerializer(_whole_release(_release(name, version))).data)
+        return _whole_release(_release(name, version))
 
     @extend_schema(parameters=[SamplesQuery], responses=ReleasedSampleSerializer(many=True))
     @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
@@ -377,12 +378,11 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         _require_split(request, split)
         return archive.as_table(ratings.lines(release, split), release, "ratings")
 
-    @extend_schema(parameters=[ChangesQuery], responses=ChangesSerializer)
+    @answers(ChangesSerializer, query=ChangesQuery)
     @action(detail=True)
-    def changes(self, request: Request, name: str, version: int) -> Response:
+    def changes(self, request: Request, query: Body, name: str, version: int) -> Any:
         """How a release differs from another of its benchmark; held-out samples are for admins only."""
         release = _release(name, version)
-        query = validated_query(ChangesQuery, request)
         difference = comparing.compare(
             queries.release(query["since"]),
             release,
@@ -390,7 +390,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         )
         samples: Any = difference.samples(query["change"], query["start"], query["most"])
         shown: Any = {**difference.summary, "samples": samples}
-        return Response(ChangesSerializer(shown).data)
+        return shown
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
     @action(detail=True, url_path="data-card", url_name="card")

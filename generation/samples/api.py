@@ -18,7 +18,8 @@ from generation.outcomes import regeneration
 from generation.samples import errata, queries
 from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
 from review.audit.trail import record_read
-from review.common.api import MAX_ID, NewestFirst, validated_body, validated_query
+from review.common.actions import Body, acts, answers
+from review.common.api import MAX_ID, NewestFirst, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import ModelRowSerializer
 from review.common.waking import wake_after_commit
@@ -157,8 +158,8 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         samples = queries.samples(**filters).defer("record__content", "record__private")
         return samples.filter(batch=batch) if batch else samples
 
-    @extend_schema(responses=WholeSampleSerializer)
-    def retrieve(self, request: Request, pk: int) -> Response:
+    @answers(WholeSampleSerializer)
+    def retrieve(self, request: Request, pk: int) -> Any:
         """One sample with its versions and their rubrics."""
         rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
         cases = SampleVersion.objects.select_related("case").defer("case__spec")
@@ -166,53 +167,42 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         sample = get_object_or_404(self.get_queryset().prefetch_related(versions), pk=pk)
         for version in sample.versions.all():
             record_read(signed_in_account(request), version.case)
-        return Response(WholeSampleSerializer(sample).data)
+        return sample
 
-    @extend_schema(responses=ErratumSerializer(many=True))
+    @answers(ErratumSerializer, many=True)
     @action(detail=True, pagination_class=None)
-    def errata(self, request: Request, pk: int) -> Response:
+    def errata(self, request: Request, pk: int) -> Any:
         """Errata of a sample, recorded after its approval, oldest first."""
         sample = get_object_or_404(Sample, pk=pk)
-        return Response(ErratumSerializer(errata.history(sample), many=True).data)
+        return errata.history(sample)
 
-    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
-    @action(detail=True, methods=["post"], can=Can.READ_RESULTS)
-    def report(self, request: Request, pk: int) -> Response:
+    @acts(ErratumSerializer, ErratumReasonSerializer, status=201, can=Can.READ_RESULTS)
+    def report(self, request: Request, body: Body, pk: int) -> Any:
         """Report an approved sample: it is left out of new releases until an admin decides.
 
         404 if you cannot read it.
         """
-        return _created_erratum(
-            errata.report(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
-        )
+        return errata.report(pk, actor=signed_in_account(request), **body)
 
-    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
-    @action(detail=True, methods=["post"])
-    def dismiss(self, request: Request, pk: int) -> Response:
+    @acts(ErratumSerializer, ErratumReasonSerializer, status=201)
+    def dismiss(self, request: Request, body: Body, pk: int) -> Any:
         """Dismiss the report of a sample. 409 if there is none."""
-        return _created_erratum(
-            errata.dismiss(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
-        )
+        return errata.dismiss(pk, actor=signed_in_account(request), **body)
 
-    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
-    @action(detail=True, methods=["post"])
-    def withdraw(self, request: Request, pk: int) -> Response:
+    @acts(ErratumSerializer, ErratumReasonSerializer, status=201)
+    def withdraw(self, request: Request, body: Body, pk: int) -> Any:
         """Withdraw an approved sample: it is left out of later releases, and releases that contain it show an erratum."""
-        return _created_erratum(
-            errata.withdraw(pk, actor=signed_in_account(request), **validated_body(ErratumReasonSerializer, request))
-        )
+        return errata.withdraw(pk, actor=signed_in_account(request), **body)
 
-    @extend_schema(request=None, responses={202: QueuedVersionSerializer})
-    @action(detail=True, methods=["post"])
-    def retry(self, request: Request, pk: int) -> Response:
+    @acts(QueuedVersionSerializer, status=202)
+    def retry(self, request: Request, pk: int) -> Any:
         """Generate the next version of a sample again. 409 if none has failed, or its batch is cancelled."""
-        return _queued_version(regeneration.retry_version(pk))
+        return regeneration.retry_version(pk)
 
-    @extend_schema(request=DrawAgainSerializer, responses={202: QueuedVersionSerializer})
-    @action(detail=True, methods=["post"], url_path="draw-again", url_name="draw-again")
-    def draw_again(self, request: Request, pk: int) -> Response:
+    @acts(QueuedVersionSerializer, DrawAgainSerializer, status=202, url_path="draw-again", url_name="draw-again")
+    def draw_again(self, request: Request, body: Body, pk: int) -> Any:
         """Generate another version of a discarded sample, with another trap. 409 if it is not discarded."""
-        return _queued_version(regeneration.draw_again(pk, **validated_body(DrawAgainSerializer, request)))
+        return regeneration.draw_again(pk, **body)
 
 
 def _queued_version(row: Draft) -> Response:
@@ -232,10 +222,9 @@ class ReviewedSampleViewSet(GenericViewSet[Erratum]):
     serializer_class = ErratumSerializer
     row = "<int:review_id>"
 
-    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
-    @action(detail=True, methods=["post"])
-    def report(self, request: Request, review_id: int) -> Response:
+    @acts(ErratumSerializer, ErratumReasonSerializer, status=201)
+    def report(self, request: Request, body: Body, review_id: int) -> Any:
         """Report the approved sample of a closed case that you reviewed. 404 for any other."""
         me = signed_in_account(request)
         sample = errata.reviewed_sample_id(me, review_id)
-        return _created_erratum(errata.report(sample, actor=me, **validated_body(ErratumReasonSerializer, request)))
+        return errata.report(sample, actor=me, **body)

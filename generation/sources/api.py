@@ -17,7 +17,8 @@ from generation.models import Import, ImportRefusal, SavedMapping, Source, Sourc
 from generation.sources import importers, own_tables, queries, uploads
 from generation.sources.own_tables import OwnTable
 from generation.sources.reading import TablePreview
-from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body
+from review.common.actions import Body, answers
+from review.common.api import NewestFirst, OldestFirst, paginated_response
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.common.waking import wake_after_commit
@@ -149,10 +150,9 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     parser_classes = [MultiPartParser]
     queryset = queries.imports()
 
-    @extend_schema(request={"multipart/form-data": UploadSerializer}, responses={202: ImportSerializer})
-    def create(self, request: Request) -> Response:
+    @answers(ImportSerializer, body=UploadSerializer, status=202)
+    def create(self, request: Request, body: Body) -> Any:
         """Upload a file as its authors publish it. A worker reads it."""
-        body = validated_body(UploadSerializer, request)
         mapping = own_tables.stated_mapping(body["mapping"])
         run = uploads.start_import(
             body["file"],
@@ -165,7 +165,7 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
             actor=signed_in_account(request),
         )
         wake_after_commit(tasks.run_import, run.pk)
-        return Response(ImportSerializer(run).data, status=202)
+        return run
 
     def retrieve(self, request: Request, pk: int) -> Response:
         """One import and its progress."""
@@ -184,12 +184,11 @@ class PreviewTable(APIView):
     can = Can.PRODUCE
     parser_classes = [MultiPartParser]
 
-    @extend_schema(request={"multipart/form-data": PreviewUploadSerializer}, responses=TablePreviewSerializer)
-    def post(self, request: Request) -> Response:
+    @answers(TablePreviewSerializer, body=PreviewUploadSerializer)
+    def post(self, request: Request, body: Body) -> Any:
         """Upload a table and see what it was recognised as; nothing is kept."""
-        body = validated_body(PreviewUploadSerializer, request)
         mapping = own_tables.stated_mapping(body["mapping"])
-        return Response(TablePreviewSerializer(uploads.preview_table(body["file"], mapping)).data)
+        return uploads.preview_table(body["file"], mapping)
 
 
 class SavedMappings(APIView):
@@ -197,15 +196,13 @@ class SavedMappings(APIView):
 
     can = Can.PRODUCE
 
-    @extend_schema(operation_id="imports_mappings_list", responses=SavedMappingSerializer(many=True))
-    def get(self, request: Request) -> Response:
+    @answers(SavedMappingSerializer, many=True, operation_id="imports_mappings_list")
+    def get(self, request: Request) -> Any:
         """List them by name."""
-        return Response(SavedMappingSerializer(SavedMapping.objects.order_by("name"), many=True).data)
+        return SavedMapping.objects.order_by("name")
 
-    @extend_schema(request=SavedMappingSerializer, responses={201: SavedMappingSerializer})
-    def post(self, request: Request) -> Response:
+    @answers(SavedMappingSerializer, body=SavedMappingSerializer, status=201)
+    def post(self, request: Request, body: Body) -> Any:
         """Save a mapping; one of the same name is replaced."""
-        body = validated_body(SavedMappingSerializer, request)
         mapping = own_tables.read_mapping(body["mapping"])
-        saved = own_tables.save_mapping(body["name"], mapping, signed_in_account(request))
-        return Response(SavedMappingSerializer(saved).data, status=201)
+        return own_tables.save_mapping(body["name"], mapping, signed_in_account(request))

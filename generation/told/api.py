@@ -13,6 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 from generation import tasks
 from generation.models import ENV_NAME_PATTERN
 from generation.told import services
+from review.common.actions import Body, acts, answers
 from review.common.api import OldestFirst, validated_body
 from review.models import Delivery, Webhook
 from review.rules.permissions import Can
@@ -51,11 +52,10 @@ class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
     lookup_field = "name"
     row = "<slug:name>"
 
-    @extend_schema(request=WebhookSerializer, responses={201: WebhookSerializer})
-    def create(self, request: Request) -> Response:
+    @answers(WebhookSerializer, body=WebhookSerializer, status=201)
+    def create(self, request: Request, body: Body) -> Any:
         """Add a webhook."""
-        hook = services.save_webhook(Webhook(), **validated_body(WebhookSerializer, request))
-        return Response(WebhookSerializer(hook).data, status=201)
+        return services.save_webhook(Webhook(), **body)
 
     @extend_schema(request=WebhookSerializer(partial=True), responses=WebhookSerializer)
     def partial_update(self, request: Request, name: str) -> Response:
@@ -64,11 +64,10 @@ class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
         wanted = validated_body(WebhookSerializer, request, changed=hook)
         return Response(WebhookSerializer(services.save_webhook(hook, **wanted)).data)
 
-    @extend_schema(request=None, responses=DeliverySerializer)
-    @action(detail=True, methods=["post"])
-    def test(self, request: Request, name: str) -> Response:
+    @acts(DeliverySerializer)
+    def test(self, request: Request, name: str) -> Any:
         """Send a test now; `status` and `error` say how it went. It is not repeated."""
-        return Response(DeliverySerializer(tasks.test_webhook(self.get_object())).data)
+        return tasks.test_webhook(self.get_object())
 
     @extend_schema(responses=DeliverySerializer(many=True))
     @action(detail=True, pagination_class=OldestFirst)

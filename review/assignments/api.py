@@ -12,6 +12,7 @@ from rest_framework.viewsets import GenericViewSet, ViewSet
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import claims, eligibility, first_look, queries, retraction, services
+from review.common.actions import Body, acts, answers
 from review.common.api import MAX_ID, NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
@@ -223,49 +224,45 @@ class AssignmentViewSet(ViewSet):
         assignment = claims.claim_next(me, eligibility.Wish(**validated_body(WishSerializer, request)))
         return Response(WorkSerializer(_work(me, assignment)).data) if assignment else Response(status=204)
 
-    @extend_schema(responses=WorkSerializer)
-    def retrieve(self, request: Request, assignment_id: int) -> Response:
+    @answers(WorkSerializer)
+    def retrieve(self, request: Request, assignment_id: int) -> Any:
         """One of your assignments: the case, your draft, and the other reviews that you may read
         now.
         """
         me = signed_in_account(request)
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
+        return _work(me, queries.assignment_of(me, assignment_id))
 
-    @extend_schema(request=TokenSerializer, responses=LeaseSerializer)
-    @action(detail=True, methods=["post"])
-    def heartbeat(self, request: Request, assignment_id: int) -> Response:
+    @acts(LeaseSerializer, TokenSerializer)
+    def heartbeat(self, request: Request, body: Body, assignment_id: int) -> Any:
         """Renew the claim."""
-        token = validated_body(TokenSerializer, request)["token"]
-        return Response(LeaseSerializer(claims.heartbeat(signed_in_account(request), assignment_id, token)).data)
+        token = body["token"]
+        return claims.heartbeat(signed_in_account(request), assignment_id, token)
 
-    @extend_schema(request=SaveSerializer, responses=SavedSerializer)
+    @answers(SavedSerializer, body=SaveSerializer)
     @action(detail=True, methods=["put"])
-    def draft(self, request: Request, assignment_id: int) -> Response:
+    def draft(self, request: Request, body: Body, assignment_id: int) -> Any:
         """Save the draft and renew the claim.
 
         If the claim has ended, the draft is saved and the answer is 409.
         """
-        body = validated_body(SaveSerializer, request)
         answers = answers_from_json(body["answers"])
-        draft = services.save_draft(
+        return services.save_draft(
             signed_in_account(request), assignment_id, body["token"], answers, revision=body["revision"]
         )
-        return Response(SavedSerializer(draft).data)
 
-    @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
-    @action(detail=True, methods=["post"])
-    def submit(self, request: Request, assignment_id: int) -> Response:
+    @acts(SubmittedSerializer, SubmitSerializer, status=201)
+    def submit(self, request: Request, body: Body, assignment_id: int) -> Any:
         """Submit the review for this phase.
 
         Twice, too late or before the first look: 409. Incomplete: 422 with `problems`. If the case
         requires the password or a second-factor code: 403 without it, 429 after too many wrong
         ones.
         """
-        body, me = validated_body(SubmitSerializer, request), signed_in_account(request)
+        me = signed_in_account(request)
         answers = answers_from_json(body["answers"])
         loaded = queries.assignment_for_post(assignment_id)
         with signatures.count_refused_signatures(request._request, me, loaded, body["token"]):
-            review = services.submit(
+            return services.submit(
                 me,
                 assignment_id,
                 body["token"],
@@ -275,57 +272,44 @@ class AssignmentViewSet(ViewSet):
                 revision=body.get("revision"),
                 loaded=loaded,
             )
-        return Response(SubmittedSerializer(review).data, status=201)
 
-    @extend_schema(request=SignSerializer, responses={201: SubmittedSerializer})
-    @action(detail=True, methods=["post"])
-    def sign(self, request: Request, assignment_id: int) -> Response:
+    @acts(SubmittedSerializer, SignSerializer, status=201)
+    def sign(self, request: Request, body: Body, assignment_id: int) -> Any:
         """As an adjudicator in the second vote, sign a proposal: its verdict and rubrics, word for word.
 
         Your levels of harm stand. Not a second vote, or no review that you are shown: 409.
         """
-        body, me = validated_body(SignSerializer, request), signed_in_account(request)
+        me = signed_in_account(request)
         signature = {"password": body["password"], "code": body["code"]}
         loaded = queries.assignment_for_post(assignment_id)
         with signatures.count_refused_signatures(request._request, me, loaded, body["token"]):
-            review = services.sign_proposal(me, assignment_id, body["token"], body["review"], **signature)
-        return Response(SubmittedSerializer(review).data, status=201)
+            return services.sign_proposal(me, assignment_id, body["token"], body["review"], **signature)
 
-    @extend_schema(request=RevealSerializer, responses=WorkSerializer)
-    @action(detail=True, methods=["post"])
-    def reveal(self, request: Request, assignment_id: int) -> Response:
+    @acts(WorkSerializer, RevealSerializer)
+    def reveal(self, request: Request, body: Body, assignment_id: int) -> Any:
         """Commit the first look and reveal the traps.
 
         No first look: 409. Incomplete: 422 with `problems`.
         """
-        me, body = signed_in_account(request), validated_body(RevealSerializer, request)
+        me = signed_in_account(request)
         first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
-        return self.retrieve(request, assignment_id)
+        return _work(me, queries.assignment_of(me, assignment_id))
 
-    @extend_schema(request=TokenSerializer, responses={204: None})
-    @action(detail=True, methods=["post"])
-    def release(self, request: Request, assignment_id: int) -> Response:
+    @acts(body=TokenSerializer)
+    def release(self, request: Request, body: Body, assignment_id: int) -> None:
         """Return a case to the queue. Your draft is kept."""
-        claims.release(signed_in_account(request), assignment_id, validated_body(TokenSerializer, request)["token"])
-        return Response(status=204)
+        claims.release(signed_in_account(request), assignment_id, body["token"])
 
-    @extend_schema(request=DeclineSerializer, responses={204: None})
-    @action(detail=True, methods=["post"])
-    def decline(self, request: Request, assignment_id: int) -> Response:
+    @acts(body=DeclineSerializer)
+    def decline(self, request: Request, body: Body, assignment_id: int) -> None:
         """Decline a case for good. It goes to somebody else and is not offered to you again."""
-        body = validated_body(DeclineSerializer, request)
         reason = Declined.Reason(body["reason"])
         claims.decline(signed_in_account(request), assignment_id, body["token"], reason, body["text"])
-        return Response(status=204)
 
-    @extend_schema(request=ProblemTextSerializer, responses={204: None})
-    @action(detail=True, methods=["post"])
-    def problem(self, request: Request, assignment_id: int) -> Response:
+    @acts(body=ProblemTextSerializer)
+    def problem(self, request: Request, body: Body, assignment_id: int) -> None:
         """Report a problem with a case to the admins. You keep the case."""
-        claims.report_problem(
-            signed_in_account(request), assignment_id, validated_body(ProblemTextSerializer, request)["text"]
-        )
-        return Response(status=204)
+        claims.report_problem(signed_in_account(request), assignment_id, body["text"])
 
 
 class OwnReviewViewSet(GenericViewSet[Review]):
@@ -341,13 +325,12 @@ class OwnReviewViewSet(GenericViewSet[Review]):
         """Your reviews, newest first."""
         return paginated_response(self, visibility.reviews_by(signed_in_account(request)))
 
-    @extend_schema(request=None, responses=WorkSerializer)
-    @action(detail=True, methods=["post"])
-    def retract(self, request: Request, review_id: int) -> Response:
+    @acts(WorkSerializer)
+    def retract(self, request: Request, review_id: int) -> Any:
         """Undo a submission of yours: you hold the case again, with your answers as the draft.
 
         Too late: 409.
         """
         me = signed_in_account(request)
         assignment = retraction.retract(me, review_id)
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)
+        return _work(me, queries.assignment_of(me, assignment.pk))

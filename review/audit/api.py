@@ -12,6 +12,7 @@ from rest_framework.viewsets import GenericViewSet
 from review import tasks
 from review.audit import acts, exports, verification
 from review.cases.api import EventSerializer
+from review.common.actions import Body, answers
 from review.common.api import MAX_ID, NewestFirst, paginated_response, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
@@ -100,9 +101,8 @@ class ChecksumSerializer(serializers.Serializer[Any]):
     exported = ExportedSerializer(allow_null=True)
 
 
-def _status(status: int = 200) -> Response:
-    report = {"running": verification.check_in_progress() is not None, "last": verification.latest()}
-    return Response(AuditSerializer(report).data, status=status)
+def _report() -> dict[str, Any]:
+    return {"running": verification.check_in_progress() is not None, "last": verification.latest()}
 
 
 class AuditViewSet(GenericViewSet[Event]):
@@ -110,18 +110,18 @@ class AuditViewSet(GenericViewSet[Event]):
 
     can = Can.OVERSEE
 
-    @extend_schema(responses=AuditSerializer)
-    def show(self, request: Request) -> Response:
+    @answers(AuditSerializer)
+    def show(self, request: Request) -> Any:
         """The result of the latest integrity check."""
-        return _status()
+        return _report()
 
-    @extend_schema(request=None, responses={202: AuditSerializer})
+    @answers(AuditSerializer, status=202)
     @action(detail=False, methods=["post"])
-    def check(self, request: Request) -> Response:
+    def check(self, request: Request) -> Any:
         """Have a worker check the whole trail. If a check is in progress, returns that one."""
         check = verification.request_check(signed_in_account(request))
         wake_after_commit(tasks.check_trail, check.pk)
-        return _status(202)
+        return _report()
 
     @extend_schema(parameters=[EventQuery], responses=AuditEventSerializer(many=True))
     @action(detail=False, serializer_class=AuditEventSerializer, pagination_class=NewestFirst)
@@ -135,9 +135,8 @@ class AuditViewSet(GenericViewSet[Event]):
         """What was done to accounts and the site, newest first."""
         return paginated_response(self, acts.acts(**validated_query(ActQuery, request)))
 
-    @extend_schema(parameters=[ChecksumQuery], responses=ChecksumSerializer)
+    @answers(ChecksumSerializer, query=ChecksumQuery)
     @action(detail=False)
-    def checksum(self, request: Request) -> Response:
+    def checksum(self, request: Request, query: Body) -> Any:
         """Whether this site wrote the files with this checksum."""
-        sha256 = validated_query(ChecksumQuery, request)["sha256"]
-        return Response(ChecksumSerializer({"exported": exports.find(sha256)}).data)
+        return {"exported": exports.find(query["sha256"])}

@@ -4,13 +4,13 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review.calibration import queries, services
+from review.common.actions import acts
 from review.common.api import NewestFirst, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer
@@ -69,15 +69,13 @@ class CaseCalibrationViewSet(GenericViewSet[Case]):
     can = Can.OVERSEE
     queryset = Case.objects.all()
 
-    @extend_schema(request=None, responses={201: CalibrationSerializer})
-    @action(detail=True, methods=["post"])
-    def calibration(self, request: Request, pk: int) -> Response:
+    @acts(CalibrationSerializer, status=201)
+    def calibration(self, request: Request, pk: int) -> Any:
         """Make a calibration case from an approved or rejected case; its outcome gives the known
         answers. Else 409.
         """
         case = self.get_object()
-        item = services.make_item(case, queries.suggested_answers(case), actor=signed_in_account(request))
-        return Response(CalibrationSerializer(item).data, status=201)
+        return services.make_item(case, queries.suggested_answers(case), actor=signed_in_account(request))
 
 
 class PersonCalibrationViewSet(GenericViewSet[User]):
@@ -86,8 +84,7 @@ class PersonCalibrationViewSet(GenericViewSet[User]):
     can = Can.OVERSEE
     queryset = User.objects.filter(role=UserRole.PHYSICIAN)
 
-    @extend_schema(request=None, responses=GiveAgainSerializer)
-    @action(detail=True, methods=["post"])
-    def calibration(self, request: Request, pk: int) -> Response:
+    @acts(GiveAgainSerializer)
+    def calibration(self, request: Request, pk: int) -> Any:
         """Offer a physician the calibration cases again."""
-        return Response({"items": services.offer_again(self.get_object(), actor=signed_in_account(request))})
+        return {"items": services.offer_again(self.get_object(), actor=signed_in_account(request))}

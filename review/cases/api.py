@@ -1,6 +1,5 @@
 """The API of cases, for those who oversee them."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -10,7 +9,6 @@ from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
@@ -20,7 +18,8 @@ from review.assignments.annotations import AnnotationImport, DraftOf
 from review.audit.trail import record_read
 from review.cases import queries, services
 from review.cases.forms import LANGUAGE_CODE
-from review.common.api import NewestFirst, validated_body, validated_query
+from review.common.actions import Body, acts, answers
+from review.common.api import NewestFirst, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
     AnswersSerializer,
@@ -227,86 +226,67 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
             return super().get_queryset()
         return queries.cases(**validated_query(CaseQuery, self.request)).defer("spec")
 
-    @extend_schema(parameters=[TasksQuery], responses=TasksSerializer)
+    @answers(TasksSerializer, query=TasksQuery)
     @action(detail=False, methods=["get"])
-    def tasks(self, request: Request) -> Response:
+    def tasks(self, request: Request, query: Body) -> Any:
         """The questions about waiting cases as files for Label Studio or Argilla."""
-        query = validated_query(TasksQuery, request)
-        files = annotations.task_files(query["tool"], query["benchmark"], actor=request.user)
-        return Response({"files": files})
+        return {"files": annotations.task_files(query["tool"], query["benchmark"], actor=request.user)}
 
-    @extend_schema(request={"multipart/form-data": AnnotationsSerializer}, responses=AnnotationImportSerializer)
+    @answers(AnnotationImportSerializer, body=AnnotationsSerializer)
     @action(detail=False, methods=["post"], parser_classes=[MultiPartParser])
-    def annotations(self, request: Request) -> Response:
+    def annotations(self, request: Request, body: Body) -> Any:
         """Store annotations of another tool as drafts of the physicians who made them.
 
         They check and submit them here. 422 if the file is not an export of the tool.
         """
-        body, actor = validated_body(AnnotationsSerializer, request), signed_in_account(request)
+        actor = signed_in_account(request)
         file, accounts = body["file"], body["accounts"].splitlines()
-        result = annotations.import_file(body["tool"], file, file.name, accounts=accounts, actor=actor)
-        return Response(AnnotationImportSerializer(result).data)
+        return annotations.import_file(body["tool"], file, file.name, accounts=accounts, actor=actor)
 
-    @extend_schema(responses=WholeCaseSerializer)
-    def retrieve(self, request: Request, pk: int) -> Response:
+    @answers(WholeCaseSerializer)
+    def retrieve(self, request: Request, pk: int) -> Any:
         """A case with its reviews and its full history."""
         reader, case = signed_in_account(request), self.get_object()
         record_read(reader, case)
-        return Response(WholeCaseSerializer(_whole(reader, case)).data)
+        return _whole(reader, case)
 
-    @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
-    @action(detail=True, methods=["post"])
-    def withdraw(self, request: Request, pk: int) -> Response:
+    @acts(CaseSerializer, WithdrawSerializer)
+    def withdraw(self, request: Request, body: Body, pk: int) -> Any:
         """Withdraw a case from review for good. 409 if it has ended."""
-        return self._change(request, WithdrawSerializer, services.withdraw)
+        return services.withdraw(self.get_object().pk, actor=signed_in_account(request), **body)
 
-    @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
-    @action(detail=True, methods=["post"])
-    def priority(self, request: Request, pk: int) -> Response:
+    @acts(CaseSerializer, PrioritySerializer)
+    def priority(self, request: Request, body: Body, pk: int) -> Any:
         """Set a case's priority in the queue. 409 if it has ended."""
-        return self._change(request, PrioritySerializer, services.prioritise)
+        return services.prioritise(self.get_object().pk, actor=signed_in_account(request), **body)
 
-    @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
-    @action(detail=True, methods=["post"])
-    def reassign(self, request: Request, pk: int) -> Response:
+    @acts(HolderSerializer, ReassignSerializer)
+    def reassign(self, request: Request, body: Body, pk: int) -> Any:
         """Reassign a role to a named physician, or to anybody. 409 once an answer is committed."""
-        body = validated_body(ReassignSerializer, request)
         role, actor = Role(body["role"]), signed_in_account(request)
-        assignment = claims.reassign(self.get_object().pk, role, to=body["physician"], actor=actor)
-        return Response(HolderSerializer(assignment).data)
+        return claims.reassign(self.get_object().pk, role, to=body["physician"], actor=actor)
 
-    @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
-    @action(detail=True, methods=["post"])
-    def specialty(self, request: Request, pk: int) -> Response:
+    @acts(CaseSerializer, SpecialtySerializer)
+    def specialty(self, request: Request, body: Body, pk: int) -> Any:
         """Limit a case to physicians of a specialty and to those with none on record.
 
         409 if it has ended.
         """
-        return self._change(request, SpecialtySerializer, services.set_specialty)
+        return services.set_specialty(self.get_object().pk, actor=signed_in_account(request), **body)
 
-    @extend_schema(request=LanguageSerializer, responses=CaseSerializer)
-    @action(detail=True, methods=["post"])
-    def language(self, request: Request, pk: int) -> Response:
+    @acts(CaseSerializer, LanguageSerializer)
+    def language(self, request: Request, body: Body, pk: int) -> Any:
         """Limit a case to physicians who read a language and to those with none on record.
 
         A case whose language is `und` is offered to nobody until this is set. 409 if it has ended.
         """
-        return self._change(request, LanguageSerializer, services.set_language)
+        return services.set_language(self.get_object().pk, actor=signed_in_account(request), **body)
 
-    @extend_schema(request=SetBackSerializer, responses=HolderSerializer)
-    @action(detail=True, methods=["post"], url_path="set-back")
-    def set_back(self, request: Request, pk: int) -> Response:
+    @acts(HolderSerializer, SetBackSerializer, url_path="set-back")
+    def set_back(self, request: Request, body: Body, pk: int) -> Any:
         """Reopen a role whose holder answered and left before the confirmation or the second vote.
 
         Else 409.
         """
-        body = validated_body(SetBackSerializer, request)
         role, actor = Role(body["role"]), signed_in_account(request)
-        assignment = claims.reopen_role(self.get_object().pk, role, actor=actor, reason=body["reason"])
-        return Response(HolderSerializer(assignment).data)
-
-    def _change(
-        self, request: Request, body: type[serializers.Serializer[Any]], service: Callable[..., Case]
-    ) -> Response:
-        actor, wanted = signed_in_account(request), validated_body(body, request)
-        return Response(CaseSerializer(service(self.get_object().pk, actor=actor, **wanted)).data)
+        return claims.reopen_role(self.get_object().pk, role, actor=actor, reason=body["reason"])

@@ -13,7 +13,8 @@ from rest_framework.viewsets import GenericViewSet
 
 from review.assignments.queries import assignment_of
 from review.cases import queries
-from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_response, validated_body
+from review.common.actions import Body, answers
+from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_response
 from review.common.decorators import signed_in_account
 from review.common.serializers import ModelRowSerializer
 from review.discussion import guidelines, remarks
@@ -65,17 +66,16 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
     permission_classes = [IsAuthenticated]
     serializer_class = GuidelineVersionSerializer
 
-    @extend_schema(responses=GuidelineInForceSerializer(many=True))
-    def list(self, request: Request) -> Response:
+    @answers(GuidelineInForceSerializer, many=True)
+    def list(self, request: Request) -> Any:
         """The guidelines in force, by benchmark and stage. For: physician or admin."""
         require(request.user, Can.REVIEW, Can.OVERSEE, reading=True)
-        shown = [
+        return [
             guidelines.guideline(benchmark, stage)
             or {"benchmark": benchmark, "stage": stage, "text": guidelines.built_in(benchmark, stage)}
             for benchmark in queries.benchmarks()
             for stage in guidelines.STAGES
         ]
-        return Response(GuidelineInForceSerializer(shown, many=True).data)
 
     @extend_schema(responses=GuidelineVersionSerializer(many=True), operation_id="guidelines_versions_list")
     @action(
@@ -89,16 +89,14 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
         """All versions of a guideline, newest first."""
         return paginated_response(self, guidelines.guideline_versions(*_validated_path(benchmark, stage)))
 
-    @extend_schema(request=WriteGuidelineSerializer, responses=GuidelineVersionSerializer)
+    @answers(GuidelineVersionSerializer, body=WriteGuidelineSerializer)
     @versions.mapping.post
-    def write(self, request: Request, benchmark: str, stage: str) -> Response:
+    def write(self, request: Request, body: Body, benchmark: str, stage: str) -> Any:
         """Put a new version in force; the same text changes nothing. Another version than `base` is
         in force: 409.
         """
         name, state = _validated_path(benchmark, stage)
-        body = validated_body(WriteGuidelineSerializer, request)
-        row = guidelines.write_guideline(signed_in_account(request), benchmark=name, stage=state, **body)
-        return Response(GuidelineVersionSerializer(row).data)
+        return guidelines.write_guideline(signed_in_account(request), benchmark=name, stage=state, **body)
 
 
 class AnchorSerializer(serializers.Serializer[Any]):
@@ -146,14 +144,13 @@ class CaseRemarksViewSet(GenericViewSet[Remark]):
         """The discussion of a case as far as you may read it, oldest first."""
         return paginated_response(self, remarks.remarks_shown_to(signed_in_account(request), self.case()))
 
-    @extend_schema(request=SayRemarkSerializer, responses={201: RemarkSerializer})
+    @answers(RemarkSerializer, body=SayRemarkSerializer, status=201)
     @remarks.mapping.post
-    def remark(self, request: Request, **_row: int) -> Response:
+    def remark(self, request: Request, body: Body, **_row: int) -> Any:
         """Comment on the case. People mentioned by `@username` are notified if they may read about
         it.
         """
-        new = remarks.remark(signed_in_account(request), self.case().pk, **validated_body(SayRemarkSerializer, request))
-        return Response(RemarkSerializer(new).data, status=201)
+        return remarks.remark(signed_in_account(request), self.case().pk, **body)
 
 
 class OwnRemarksViewSet(CaseRemarksViewSet):

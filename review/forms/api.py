@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from review import errors
-from review.common.api import HasRight, NewestFirst, paginated_response, validated_body
+from review.common.actions import Body, answers
+from review.common.api import HasRight, NewestFirst, paginated_response
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.forms import queries, services
@@ -90,8 +91,8 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
     permission_classes = [HasRight]
     serializer_class = FormVersionSerializer
 
-    @extend_schema(responses=FormInForceSerializer(many=True))
-    def list(self, request: Request) -> Response:
+    @answers(FormInForceSerializer, many=True)
+    def list(self, request: Request) -> Any:
         """The review form in effect of each benchmark."""
         content = []
         for benchmark in queries.names():
@@ -104,7 +105,7 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
                     "locked": {key: translate(reason) for key, reason in queries.locked(benchmark).items()},
                 }
             )
-        return Response(FormInForceSerializer(content, many=True).data)
+        return content
 
     @extend_schema(responses=FormVersionSerializer(many=True), operation_id="review_forms_versions_list")
     @action(detail=False, url_path="<slug:benchmark>", pagination_class=NewestFirst)
@@ -114,23 +115,19 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
             raise errors.UnknownForm
         return paginated_response(self, queries.versions(benchmark))
 
-    @extend_schema(request=PublishFormSerializer, responses=FormVersionSerializer)
+    @answers(FormVersionSerializer, body=PublishFormSerializer)
     @versions.mapping.post
-    def publish(self, request: Request, benchmark: str) -> Response:
+    def publish(self, request: Request, body: Body, benchmark: str) -> Any:
         """Put a form in effect for cases opened from now on; null is the form of the benchmark's
         folder. An earlier version is restored by publishing its design. The form is faulty: 422;
         another version than `base` is in effect: 409.
         """
-        body = validated_body(PublishFormSerializer, request)
         body["design"] = _design(body["design"])
-        version = services.publish(signed_in_account(request), benchmark=benchmark, **body)
-        return Response(FormVersionSerializer(version).data)
+        return services.publish(signed_in_account(request), benchmark=benchmark, **body)
 
-    @extend_schema(request=CheckFormSerializer, responses=CheckedFormSerializer)
+    @answers(CheckedFormSerializer, body=CheckFormSerializer)
     @action(detail=False, methods=["post"], url_path="<slug:benchmark>/check")
-    def check(self, request: Request, benchmark: str) -> Response:
+    def check(self, request: Request, body: Body, benchmark: str) -> Any:
         """Check a form for everything that prevents its publication. Nothing is stored."""
-        design = _design(validated_body(CheckFormSerializer, request)["design"])
-        if design is None:
-            return Response(CheckedFormSerializer({"faults": []}).data)
-        return Response(CheckedFormSerializer({"faults": services.faults(benchmark, design)}).data)
+        design = _design(body["design"])
+        return {"faults": services.faults(benchmark, design) if design else []}

@@ -18,6 +18,7 @@ from review.access import visibility
 from review.assignments import eligibility
 from review.calibration import queries
 from review.calibration.queries import CalibrationStanding
+from review.common.actions import Body, acts, answers
 from review.common.api import OldestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
@@ -45,11 +46,10 @@ class Me(APIView):
 
     permission_classes = [IsAuthenticated]
 
-    @extend_schema(responses=MeSerializer)
-    def get(self, request: Request) -> Response:
+    @answers(MeSerializer)
+    def get(self, request: Request) -> Any:
         me = signed_in_account(request)
-        shown = WithValues(me, name=str(me), can=[can for can in Can if allowed(me, can)])
-        return Response(MeSerializer(shown).data)
+        return WithValues(me, name=str(me), can=[can for can in Can if allowed(me, can)])
 
 
 STAGES = [state.value for state in State if not state.final]
@@ -220,17 +220,16 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     queryset = User.objects.all()
     plural = "people"
 
-    @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
-    def create(self, request: Request) -> Response:
+    @answers(PersonSerializer, body=NewPersonSerializer, status=201)
+    def create(self, request: Request, body: Body) -> Any:
         """Create an account; there is no self-registration. Without a password, nobody can sign in
         until an invitation is used.
         """
-        body = validated_body(NewPersonSerializer, request)
         password = body.pop("password", None)
         user = User(**body)
         if password is not None:
             _check_password(password, user)
-        return _person_response(accounts.add_person(user, password, actor=signed_in_account(request)), 201)
+        return accounts.add_person(user, password, actor=signed_in_account(request))
 
     @extend_schema(request=RosterSerializer, responses=ImportedSerializer)
     @action(detail=False, methods=["post"], url_path="import", url_name="import")
@@ -247,26 +246,24 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         report = roster.import_report(parsed, invitations.invitations_as_json(sent))
         return Response(report)
 
-    @extend_schema(request=None, responses=InvitationSerializer)
-    @action(detail=True, methods=["post"])
-    def invite(self, request: Request, pk: int) -> Response:
+    @acts(InvitationSerializer)
+    def invite(self, request: Request, pk: int) -> Any:
         """Create an invitation for an account without a password. It replaces the previous one. 409
         if there is a password.
         """
         user = accounts.invite(self.get_object().pk, actor=signed_in_account(request))
         [sent] = invitations.send_invitations([user], request.build_absolute_uri("/"))
-        return Response(InvitationSerializer(sent).data)
+        return sent
 
-    @extend_schema(request=None, responses=PersonSerializer)
-    @action(detail=True, methods=["post"])
-    def uninvite(self, request: Request, pk: int) -> Response:
+    @acts(PersonSerializer)
+    def uninvite(self, request: Request, pk: int) -> Any:
         """Withdraw an invitation: its link is no longer valid."""
-        return _person_response(accounts.withdraw_invitation(self.get_object().pk, actor=signed_in_account(request)))
+        return accounts.withdraw_invitation(self.get_object().pk, actor=signed_in_account(request))
 
-    @extend_schema(responses=WholePersonSerializer)
-    def retrieve(self, request: Request, pk: int) -> Response:
+    @answers(WholePersonSerializer)
+    def retrieve(self, request: Request, pk: int) -> Any:
         """One account."""
-        return Response(WholePersonSerializer(_whole_person(self.get_object())).data)
+        return _whole_person(self.get_object())
 
     @extend_schema(request=PersonSerializer, responses=PersonSerializer)
     def partial_update(self, request: Request, pk: int) -> Response:
@@ -274,38 +271,33 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         body = validated_body(PersonSerializer, request, changed=self.get_object())
         return _person_response(accounts.edit_person(pk, body, actor=signed_in_account(request)))
 
-    @extend_schema(request=PauseSerializer, responses=PersonSerializer)
-    @action(detail=True, methods=["post"])
-    def pause(self, request: Request, pk: int) -> Response:
+    @acts(PersonSerializer, PauseSerializer)
+    def pause(self, request: Request, body: Body, pk: int) -> Any:
         """Stop or restart assigning new cases to a physician. Current cases can be finished."""
-        paused = validated_body(PauseSerializer, request)["paused"]
-        return _person_response(accounts.set_paused(self.get_object().pk, paused, actor=signed_in_account(request)))
+        paused = body["paused"]
+        return accounts.set_paused(self.get_object().pk, paused, actor=signed_in_account(request))
 
-    @extend_schema(request=None, responses=PersonSerializer)
-    @action(detail=True, methods=["post"])
-    def anonymise(self, request: Request, pk: int) -> Response:
+    @acts(PersonSerializer)
+    def anonymise(self, request: Request, pk: int) -> Any:
         """Close an account for good and remove names, addresses and sign-ins. Reviews stay."""
-        return _person_response(anonymise(self.get_object().pk, actor=signed_in_account(request)))
+        return anonymise(self.get_object().pk, actor=signed_in_account(request))
 
-    @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
-    @action(detail=True, methods=["post"])
-    def active(self, request: Request, pk: int) -> Response:
+    @acts(PersonSerializer, ActiveSerializer)
+    def active(self, request: Request, body: Body, pk: int) -> Any:
         """Close an account, or reopen it. Closing ends its sessions and tokens; the person's work
         is kept.
         """
-        active = validated_body(ActiveSerializer, request)["active"]
-        return _person_response(accounts.set_active(self.get_object().pk, active, actor=signed_in_account(request)))
+        active = body["active"]
+        return accounts.set_active(self.get_object().pk, active, actor=signed_in_account(request))
 
-    @extend_schema(request=PasswordSerializer, responses=PersonSerializer)
-    @action(detail=True, methods=["post"])
-    def password(self, request: Request, pk: int) -> Response:
+    @acts(PersonSerializer, PasswordSerializer)
+    def password(self, request: Request, body: Body, pk: int) -> Any:
         """Set a person's password. This ends all of that person's sessions and tokens."""
-        user, password = self.get_object(), validated_body(PasswordSerializer, request)["password"]
+        user, password = self.get_object(), body["password"]
         _check_password(password, user)
-        return _person_response(accounts.set_password(user.pk, password, actor=signed_in_account(request)))
+        return accounts.set_password(user.pk, password, actor=signed_in_account(request))
 
-    @extend_schema(request=None, responses=PersonSerializer)
-    @action(detail=True, methods=["post"], url_path="second-factor")
-    def second_factor(self, request: Request, pk: int) -> Response:
+    @acts(PersonSerializer, url_path="second-factor")
+    def second_factor(self, request: Request, pk: int) -> Any:
         """Remove a lost second factor together with its recovery codes."""
-        return _person_response(accounts.remove_second_factor(self.get_object().pk, actor=signed_in_account(request)))
+        return accounts.remove_second_factor(self.get_object().pk, actor=signed_in_account(request))

@@ -3,16 +3,14 @@
 from typing import Any
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import ViewSet
 
 from review.assignments import retraction
 from review.cases import care
-from review.common.api import validated_body, validated_query
+from review.common.actions import Body, acts, answers
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.models import User
@@ -135,10 +133,6 @@ class FiguresSerializer(DataclassSerializer):
     shows = "stages minutes measured first_pass calibration calibrated repeat_verdicts repeat_answers speed=dots weeks"
 
 
-def _figures(physician: User) -> Response:
-    return Response(FiguresSerializer(reliability.figures(physician)).data)
-
-
 class CareSerializer(DataclassSerializer):
     """Signs that a physician does not read what they judge, of the last four weeks. `hasty`: cases
     answered faster than anyone can read them (`seconds`: their median); `same_answers`,
@@ -168,27 +162,25 @@ class OversightViewSet(ViewSet):
 
     can = Can.OVERSEE
 
-    @extend_schema(parameters=[AgreementQuery], responses=AgreementSerializer)
+    @answers(AgreementSerializer, query=AgreementQuery)
     @action(detail=False)
-    def agreement(self, request: Request) -> Response:
+    def agreement(self, request: Request, query: Body) -> Any:
         """Agreement between physicians who had not seen each other's answers, with n and
         intervals.
         """
-        return Response(
-            AgreementSerializer(reliability.agreement_table(**validated_query(AgreementQuery, request))).data
-        )
+        return reliability.agreement_table(**query)
 
-    @extend_schema(parameters=[ProgressQuery], responses=ReviewProgressSerializer)
+    @answers(ReviewProgressSerializer, query=ProgressQuery)
     @action(detail=False)
-    def progress(self, request: Request) -> Response:
+    def progress(self, request: Request, query: Body) -> Any:
         """Throughput, backlog and the projected finish of the reviews."""
-        return Response(ReviewProgressSerializer(progress(**validated_query(ProgressQuery, request))).data)
+        return progress(**query)
 
-    @extend_schema(responses=CareSerializer(many=True))
+    @answers(CareSerializer, many=True)
     @action(detail=False)
-    def care(self, request: Request) -> Response:
+    def care(self, request: Request) -> Any:
         """Physicians with signs of careless work: reasons to look and to ask, not proof."""
-        return Response(CareSerializer(care.careless_physicians(), many=True).data)
+        return care.careless_physicians()
 
 
 class ActivityViewSet(ViewSet):
@@ -197,13 +189,11 @@ class ActivityViewSet(ViewSet):
     can = Can.REVIEW
     row = "<assignment:assignment_id>"
 
-    @extend_schema(request=StretchesSerializer, responses={204: None})
-    @action(detail=True, methods=["post"])
-    def activity(self, request: Request, assignment_id: int) -> Response:
+    @acts(body=StretchesSerializer)
+    def activity(self, request: Request, body: Body, assignment_id: int) -> None:
         """Record when you worked on a case. Time that is sent repeatedly counts once."""
-        stretches = activity.parse_stretches(validated_body(StretchesSerializer, request)["stretches"])
+        stretches = activity.parse_stretches(body["stretches"])
         activity.record_stretches(signed_in_account(request), assignment_id, stretches)
-        return Response(status=204)
 
 
 class ReviewerViewSet(ViewSet):
@@ -211,29 +201,27 @@ class ReviewerViewSet(ViewSet):
 
     can = Can.OVERSEE
 
-    @extend_schema(responses=FiguresSerializer)
-    def retrieve(self, request: Request, pk: int) -> Response:
+    @answers(FiguresSerializer)
+    def retrieve(self, request: Request, pk: int) -> Any:
         """One physician's figures. There is no list of physicians, so no ranking."""
-        return _figures(get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN))
+        return reliability.figures(get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN))
 
-    @extend_schema(request=SetAsideRequest, responses=SetAsideSerializer)
-    @action(detail=True, methods=["post"], url_path="set-aside")
-    def set_aside(self, request: Request, pk: int) -> Response:
+    @acts(SetAsideSerializer, SetAsideRequest, url_path="set-aside")
+    def set_aside(self, request: Request, body: Body, pk: int) -> Any:
         """Pause a physician and have their reviews of open cases done again by others."""
-        reason, actor = validated_body(SetAsideRequest, request)["reason"], signed_in_account(request)
+        reason, actor = body["reason"], signed_in_account(request)
         shown = get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN)
         accounts.set_paused(shown.pk, True, actor=actor)
-        return Response(SetAsideSerializer(retraction.set_aside(shown.pk, actor=actor, reason=reason)).data)
+        return retraction.set_aside(shown.pk, actor=actor, reason=reason)
 
-    @extend_schema(request=None, responses=SetAsideSerializer)
-    @action(detail=True, methods=["post"])
-    def restore(self, request: Request, pk: int) -> Response:
+    @acts(SetAsideSerializer)
+    def restore(self, request: Request, pk: int) -> Any:
         """Let the reviews count again that were set aside and that nobody has redone."""
         shown = get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN)
-        return Response(SetAsideSerializer(retraction.restore(shown.pk, actor=signed_in_account(request))).data)
+        return retraction.restore(shown.pk, actor=signed_in_account(request))
 
-    @extend_schema(responses=FiguresSerializer)
+    @answers(FiguresSerializer)
     @action(detail=False, can=Can.REVIEW)
-    def me(self, request: Request) -> Response:
+    def me(self, request: Request) -> Any:
         """Your own figures."""
-        return _figures(signed_in_account(request))
+        return reliability.figures(signed_in_account(request))

@@ -4,12 +4,12 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
-from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from review.common.api import OldestFirst, paginated_response, validated_body
+from review.common.actions import Body, acts, answers
+from review.common.api import OldestFirst, paginated_response
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.models import Rewording
@@ -66,24 +66,20 @@ class RewordingViewSet(GenericViewSet[Rewording]):
         """The wordings that await your answer, oldest first."""
         return paginated_response(self, queries.waiting_for(signed_in_account(request)))
 
-    @extend_schema(responses=RewordingSerializer)
-    def retrieve(self, request: Request, rewording_id: int) -> Response:
+    @answers(RewordingSerializer)
+    def retrieve(self, request: Request, rewording_id: int) -> Any:
         """One wording, answered or not."""
-        return Response(RewordingSerializer(queries.rewording_of(signed_in_account(request), rewording_id)).data)
+        return queries.rewording_of(signed_in_account(request), rewording_id)
 
-    @extend_schema(request=None, responses={204: None})
-    @action(detail=True, methods=["post"])
-    def accept(self, request: Request, rewording_id: int) -> Response:
+    @acts()
+    def accept(self, request: Request, rewording_id: int) -> None:
         """Accept the wording: the case is approved. Already answered, or too late: 409."""
         services.accept(signed_in_account(request), rewording_id)
-        return Response(status=204)
 
-    @extend_schema(request=ObjectSerializer, responses={204: None})
-    @action(detail=True, methods=["post"], url_path="object", url_name="object")
-    def object_to(self, request: Request, rewording_id: int) -> Response:
+    @acts(body=ObjectSerializer, url_path="object", url_name="object")
+    def object_to(self, request: Request, body: Body, rewording_id: int) -> None:
         """Object with a reason: the case goes to adjudication. Already answered, or too late:
         409.
         """
-        reason = validated_body(ObjectSerializer, request)["reason"]
+        reason = body["reason"]
         services.object_to(signed_in_account(request), rewording_id, reason)
-        return Response(status=204)

@@ -1,0 +1,53 @@
+"""Methods of API views that say what they take and what they answer."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+
+from review.common.api import validated_body, validated_query
+
+Shape = type[Serializer[Any]]
+Method = Callable[..., Any]
+Decorator = Callable[[Method], Any]  # of a method, which DRF gives further attributes
+Body = dict[str, Any]
+
+
+def answers(
+    shape: Shape | None = None,
+    *,
+    body: Shape | None = None,
+    query: Shape | None = None,
+    many: bool = False,
+    status: int = 200,
+    **schema: Any,
+) -> Decorator:
+    """Document a method of an API view, check what it is sent, and show what it returns.
+
+    After the request, the method takes the checked values of `body` or `query`. It returns what
+    `shape` shows; without a shape, the answer is 204. `schema`: further options of `extend_schema`.
+    """
+    responses: Any = {status: shape(many=True) if many else shape} if shape else {204: None}
+    documented = extend_schema(request=body, responses=responses, **({"parameters": [query]} if query else {}) | schema)
+
+    def decorate(method: Method) -> Any:
+        @wraps(method)
+        def answer(view: object, request: Request, *args: Any, **kwargs: Any) -> Response:
+            checked = [validated_body(body, request)] if body else [validated_query(query, request)] if query else []
+            result = method(view, request, *checked, *args, **kwargs)
+            return Response(shape(result, many=many).data, status) if shape else Response(status=204)
+
+        return documented(answer)
+
+    return decorate
+
+
+def acts(shape: Shape | None = None, body: Shape | None = None, *, status: int = 200, **options: Any) -> Decorator:
+    """Make a method of a view set a POST action on one row. `options`: of DRF's `action`."""
+    made = action(detail=True, methods=["post"], **options)
+    return lambda method: answers(shape, body=body, status=status)(made(method))
