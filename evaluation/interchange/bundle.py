@@ -38,6 +38,7 @@ from generation.releases import archive
 from generation.releases.exporters.base import canonical, replace_files
 from generation.releases.exporters.manifest import Checksums
 from review.audit import exports
+from review.rules.shown_values import shown
 
 FORMAT = verify_run.FORMAT
 READABLE_FORMATS = range(1, FORMAT + 1)
@@ -150,55 +151,40 @@ def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 # ----------------------------------------------------------------------------------------- run.json
 
 
+RELEASE = (
+    "name version benchmark sha256 held_out_sha256 samples=samples_count rubrics=rubrics_count held_out=held_out_count"
+)
+SETTINGS = (
+    "judging transport sampling seed judge_temperature fresh prompts prompts_sha256 answers=answers_each "
+    "judgments=judgments_each datasets=variants"
+)
+
+
 def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
     release, protocol = run.release, report.protocol
     rates = {rate.name: rate for rate in (*protocol.rates, *report.rates)}
-    settings = ("judging", "transport", "sampling", "seed", "judge_temperature", "fresh", "prompts", "prompts_sha256")
-    repeats = {"answers": run.answers_each, "judgments": run.judgments_each, "datasets": run.variants}
     return {
         "format": FORMAT,
-        "run": run.pk,
-        "origin": run.origin,
-        "study": run.study,
-        "status": run.status,
+        **shown(run, "run=pk origin study status panel estimated"),
         "created_at": run.created_at.isoformat(),
         "finished_at": run.finished_at and run.finished_at.isoformat(),
-        "release": {
-            **{name: getattr(release, name) for name in ("name", "version", "benchmark", "sha256", "held_out_sha256")},
-            "samples": release.samples_count,
-            "rubrics": release.rubrics_count,
-            "held_out": release.held_out_count,
-        },
-        "settings": {**{name: getattr(run, name) for name in settings}, **repeats},
+        "release": shown(release, RELEASE),
+        "settings": shown(run, SETTINGS),
         "simulated": report.simulated,
         "simulated_reviewers": bool(release.simulated_samples),
         **judging.run_fields(run, protocol),
         "judge": run.judge and run.judge.name,
         "further_judges": queries.further_judges(run),
         "judges_left_out": [each.endpoint.name for each in report.left_out if each.role == queries.JUDGE],
-        "panel": run.panel,
         "endpoints": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),
-        "models": [
-            {
-                "endpoint": model.endpoint,
-                "model": model.model,
-                "roles": list(model.roles),
-                "settings": dict(model.settings),
-                "reported": list(model.reported),
-                "prompts": list(model.prompts),
-            }
-            for model in queries.models_asked(run)
-        ],
+        "models": [asdict(model) for model in queries.models_asked(run)],
         "protocol": {
             "label": protocol.label,
             "pooled": protocol.pooled,
-            "datasets": [
-                {"name": dataset.name, "label": dataset.label, "task": dataset.task, "variant": dataset.variant}
-                for dataset in queries.data_sets_of(run)
-            ],
+            "datasets": [shown(dataset, "name label task variant") for dataset in queries.data_sets_of(run)],
             "views": [
                 {
-                    **{name: getattr(view, name) for name in ("name", "label", "rate")},
+                    **shown(view, "name label rate"),
                     "values": list(dict.fromkeys((row.value, row.label) for row in report.facets[view.name])),
                 }
                 for view in report.views
@@ -213,7 +199,6 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
             "rivals": sorted(protocol.rivals),
         },
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
-        "estimated": run.estimated,
         "prompt_set": dict(run.prompt_set.texts) if run.prompt_set else None,
         "made_with": software(),
         "texts_of_held_out_samples": with_held_out,

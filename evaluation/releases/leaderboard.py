@@ -32,6 +32,7 @@ from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED, Ints, in_arm
 from evaluation.verdicts.table import VerdictTable
 from generation.models import Endpoint, Release
 from generation.models.work import Work
+from review.rules.shown_values import shown
 
 MAX_RANKED = 30  # with more models, the table has rates without ranks, as those need all pairs
 
@@ -266,17 +267,8 @@ def _scores(run: Run) -> Mapping[str, Any]:
     scores: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in report.overall:
         measured = row.rates[report.rate.name]
-        low, high = measured.interval or (None, None)
         scores[row.endpoint].append(
-            {
-                "dataset": row.dataset,
-                "value": measured.value,
-                "low": low,
-                "high": high,
-                "numerator": measured.numerator,
-                "denominator": measured.denominator,
-                "excluded": measured.excluded,
-            }
+            {"dataset": row.dataset, **shown(measured, "value low high numerator denominator excluded")}
         )
     return dict(scores)
 

@@ -103,11 +103,10 @@ def _csv_rows(report: Report, table: str) -> Iterator[Sequence[object]]:
         yield list(dict(entries(values.CHANGE)))
         yield from (list(shown(item, values.CHANGE).values()) for item in report.numbers.changes)
     elif table in (PUBLIC, OUTCOMES):
-        kind, rows = (
-            (HeldOutGap, report.numbers.held_out) if table == PUBLIC else (OutcomeCount, report.numbers.endings)
-        )
+        numbers = report.numbers
+        kind, listed = (HeldOutGap, numbers.held_out) if table == PUBLIC else (OutcomeCount, numbers.endings)
         yield [column.name for column in fields(kind)]
-        yield from (astuple(row) for row in rows)
+        yield from (astuple(row) for row in listed)
     elif table == score_lines.SCORES:
         yield score_lines.SCORE_COLUMNS
         yield from score_lines.csv_rows(report)

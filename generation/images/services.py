@@ -4,6 +4,7 @@ from django.utils import timezone
 
 from generation.images import checks, files
 from generation.models import StoredImage
+from review.rules.shown_values import shown
 
 
 def store_clean_image(image: checks.CleanImage) -> StoredImage:
@@ -14,10 +15,7 @@ def store_clean_image(image: checks.CleanImage) -> StoredImage:
     stored, _ = StoredImage.objects.get_or_create(
         sha256=sha256,
         defaults={
-            "original": image.original,
-            "media_type": image.media_type,
-            "width": image.width,
-            "height": image.height,
+            **shown(image, "original media_type width height"),
             "size": len(image.data),
             "created_at": timezone.now(),
         },

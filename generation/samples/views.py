@@ -19,6 +19,7 @@ from review.common.lists import apply_bulk_action, list_context
 from review.common.waking import wake_after_commit
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
+from review.rules.shown_values import shown
 from review.rules.state_machine import Ground
 
 CASE_ACTIONS = case_actions(queries.newest_case)
@@ -136,14 +137,8 @@ def _wordings(version: SampleVersion) -> list[dict[str, object]]:
     """Each rubric with the physicians' changes to it."""
     return [
         {
-            "key": rubric.key,
-            "traps": rubric.traps,
-            "polarity": rubric.polarity,
-            "severity": rubric.severity,
+            **shown(rubric, "key traps polarity severity removed added criterion"),
             "severities": rubric.severities if len(set(rubric.severities)) > 1 else (),
-            "removed": rubric.removed,
-            "added": rubric.added,
-            "criterion": rubric.criterion,
             "diff": diff_words(rubric.criterion, rubric.approved)
             if rubric.approved and rubric.approved != rubric.criterion
             else (),

@@ -18,6 +18,12 @@ from generation.management.command_line import (
     unconfirmed_estimate,
 )
 from review.rules.permissions import OPERATOR, Can, require
+from review.rules.shown_values import shown
+
+PROGRESS = (
+    "responses=responses.total responses_done=responses.done responses_failed=responses.failed judgments=judgments.total "
+    "judged=judgments.done unjudged=judgments.failed votes=votes.total calls=responses.calls cost=responses.cost"
+)
 
 
 class Command(StepCommand):
@@ -44,17 +50,8 @@ class Command(StepCommand):
         return {
             "run": run.pk,
             "release": str(run.release),
-            "responses": progress.responses.total,
-            "responses_done": progress.responses.done,
-            "responses_failed": progress.responses.failed,
-            "judgments": progress.judgments.total,
-            "judged": progress.judgments.done,
-            "unjudged": progress.judgments.failed,
-            "votes": progress.votes.total,
-            "calls": progress.responses.calls,
-            "cost": progress.responses.cost,
+            **shown(progress, PROGRESS),
             "simulated": queries.is_simulated(run),
-            "status": run.status,
-            "paused": run.paused_detail,
+            **shown(run, "status paused=paused_detail"),
             "failed": queries.count_not_done(run) if options["wait"] else paused_exit_code(run),
         }

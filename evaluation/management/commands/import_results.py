@@ -9,6 +9,7 @@ from evaluation.interchange import importing, rows
 from generation.management.command_line import StepCommand
 from generation.releases import queries as releases_queries
 from review.rules.permissions import OPERATOR, Can, require
+from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -47,11 +48,7 @@ class Command(StepCommand):
             "models": list(result.run.tested.order_by("pk").values_list("endpoint__name", flat=True))
             if result.run
             else [],
-            "rows": result.rows,
-            "added": result.added,
-            "known": result.known,
-            "refused": result.refused,
-            "without_verdict": result.without_verdict,
-            "refusals": [{"where": refusal.where, "reason": refusal.reason} for refusal in result.refusals],
+            **shown(result, "rows added known refused without_verdict"),
+            "refusals": [shown(refusal, "where reason") for refusal in result.refusals],
             "failed": int(result.run is None),
         }

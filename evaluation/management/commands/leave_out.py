@@ -12,6 +12,7 @@ from generation.management.command_line import StepCommand
 from generation.tasks import work_on_job
 from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
+from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -40,15 +41,5 @@ class Command(StepCommand):
             "run": run.pk,
             "status": run.status,
             "left_out": [each.endpoint.name for each in queries.left_out(run)],
-            "models": [
-                {
-                    "model": each.name,
-                    "role": each.role,
-                    "done": each.done,
-                    "open": each.open,
-                    "failed": each.failed,
-                    "not_asked": each.not_asked,
-                }
-                for each in queries.model_states(run)
-            ],
+            "models": [shown(each, "model=name role done open failed not_asked") for each in queries.model_states(run)],
         }

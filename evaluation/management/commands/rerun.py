@@ -16,6 +16,7 @@ from generation.management.command_line import (
     unconfirmed_estimate,
 )
 from review.rules.permissions import OPERATOR, Can, require
+from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -38,10 +39,7 @@ class Command(StepCommand):
             "run": run.pk,
             "release": str(run.release),
             "differences": list(repeat.differences),
-            "responses": progress.responses.total,
-            "responses_done": progress.responses.done,
-            "judged": progress.judgments.done,
-            "status": run.status,
-            "paused": run.paused_detail,
+            **shown(progress, "responses=responses.total responses_done=responses.done judged=judgments.done"),
+            **shown(run, "status paused=paused_detail"),
             "failed": paused_exit_code(run),
         }

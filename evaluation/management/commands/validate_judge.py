@@ -6,6 +6,7 @@ from typing import Any
 from evaluation.judges import services
 from generation.management.command_line import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
+from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -22,8 +23,6 @@ class Command(StepCommand):
         require(OPERATOR, Can.MEASURE)
         validation = services.start_validation(options["run"], n=options["n"], seed=options["seed"])
         return {
-            "run": validation.run_id,
-            "validation": validation.pk,
+            **shown(validation, "run=run_id validation=pk seed"),
             "drawn": validation.items.count(),
-            "seed": validation.seed,
         }

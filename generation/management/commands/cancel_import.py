@@ -8,6 +8,7 @@ from generation.models import ImportStatus
 from generation.sources import queries
 from generation.sources import services as sources_services
 from review.rules.permissions import OPERATOR, Can, require
+from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -20,11 +21,6 @@ class Command(StepCommand):
         require(OPERATOR, Can.PRODUCE)
         if options["number"] is not None:
             run = sources_services.cancel_import(options["number"])
-            return {"import": run.pk, "status": run.status, "rows": run.rows, "added": run.added}
+            return shown(run, "import=pk status rows added")
         unfinished = queries.imports().filter(status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
-        return {
-            "imports": [
-                {"import": run.pk, "status": run.status, "source": run.source.name, "file": run.file_name}
-                for run in unfinished
-            ]
-        }
+        return {"imports": [shown(run, "import=pk status source.name file=file_name") for run in unfinished]}

@@ -6,6 +6,9 @@ from typing import Any
 from generation import errors
 from generation.comparisons import queries as comparisons
 from generation.management.command_line import StepCommand
+from review.rules.shown_values import shown
+
+ARM = "arm=batch.arm batch=batch.pk prompts=batch.prompts samples approved approved_at_once=at_once stopped calls cost"
 
 
 class Command(StepCommand):
@@ -22,21 +25,6 @@ class Command(StepCommand):
         return {
             "comparison": comparison.pk,
             "records": comparisons.paired_drafts(comparison).values("record").distinct().count(),
-            "arms": [
-                {
-                    "arm": arm.batch.arm,
-                    "batch": arm.batch.pk,
-                    "prompts": arm.batch.prompts,
-                    "samples": arm.samples,
-                    "approved": arm.approved,
-                    "approved_at_once": arm.at_once,
-                    "stopped": arm.stopped,
-                    "calls": arm.calls,
-                    "cost": arm.cost,
-                }
-                for arm in result.arms
-            ],
-            "only_a": result.only_a,
-            "only_b": result.only_b,
-            "chance": result.chance,
+            "arms": [shown(arm, ARM) for arm in result.arms],
+            **shown(result, "only_a only_b chance"),
         }

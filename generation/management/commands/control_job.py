@@ -17,6 +17,7 @@ from generation.tasks import work_on_job
 from generation.trials import checking
 from review.common.waking import wake
 from review.rules.permissions import OPERATOR, require
+from review.rules.shown_values import shown
 
 ACTIONS: dict[str, Callable[[int], object]] = {
     "pause": life_cycle.pause,
@@ -97,16 +98,9 @@ class Command(StepCommand):
         if job.status == Job.Status.RUNNING:
             wake(work_on_job, pk)
         return {
-            "job": job.name,
-            "status": job.status,
-            "paused": job.paused_detail,
+            **shown(job, "job=name status paused=paused_detail"),
             "advice": life_cycle.advice(job),
-            "calls": job.calls,
-            "cost": job.cost,
-            "budget": job.budget_money,
-            "budget_calls": job.budget_calls,
-            "priority": job.priority,
-            "most_lanes": job.most_lanes,
+            **shown(job, "calls cost budget=budget_money budget_calls priority most_lanes"),
             "again": result if isinstance(result, int) else 0,
         }
 

@@ -17,7 +17,12 @@ from generation.releases import services as releases_services
 from generation.releases.freezing.card_fields import CARD_FIELDS, merge_card
 from generation.releases.freezing.composition import Composition
 from review.rules.permissions import OPERATOR, Can, require
+from review.rules.shown_values import shown
 
+FROZEN = (
+    "release=name version benchmark samples=samples_count held_out=held_out_count statuses rubrics=rubrics_count counts "
+    "excluded simulated sha256 held_out_sha256"
+)
 LARGEST_CARD = 200_000  # bytes
 
 
@@ -98,11 +103,10 @@ class Command(StepCommand):
         composition = Composition(
             batches=tuple(options["batch"]),
             where=where,
-            with_controls=options["with_controls"],
-            with_unreviewed=options["with_unreviewed"],
-            held_out=options["held_out"],
-            seed=options["seed"],
-            configuration=options["configuration"],
+            **{
+                name: options[name]
+                for name in ("with_controls", "with_unreviewed", "held_out", "seed", "configuration")
+            },
         )
         card = read_card(options["card"]) if options["card"] else {}
         outcomes_services.apply_outcomes()  # include what physicians have just decided
@@ -116,17 +120,4 @@ class Command(StepCommand):
         while (row := releases_services.run_freeze(row.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
             time.sleep(POLL)  # a worker woken by the sweeper was faster
         release = releases_services.release_of(row)
-        return {
-            "release": release.name,
-            "version": release.version,
-            "benchmark": release.benchmark,
-            "samples": release.samples_count,
-            "held_out": release.held_out_count,
-            "statuses": release.statuses,
-            "rubrics": release.rubrics_count,
-            "counts": release.counts,
-            "excluded": release.excluded,
-            "simulated": release.simulated,
-            "sha256": release.sha256,
-            "held_out_sha256": release.held_out_sha256,
-        }
+        return shown(release, FROZEN)

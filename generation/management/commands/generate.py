@@ -28,6 +28,7 @@ from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
 from review.rules.permissions import OPERATOR, Can, require
+from review.rules.shown_values import shown
 
 
 class Command(StepCommand):
@@ -56,23 +57,16 @@ class Command(StepCommand):
         progress = start_job(self, BATCHES, batch, wait=wait)
         return {
             "batch": batch.pk,
-            "drafts": progress.total,
-            "done": progress.done,
-            "dropped": progress.dropped,
+            **shown(progress, "drafts=total done dropped open calls cost"),
             "stopped": Draft.objects.filter(batch=batch, gate=Draft.Gate.STOPPED).count(),
-            "draw": batch.draw,
+            **shown(batch, "draw preset"),
             "plan": batch.plan.get("name", ""),
-            "preset": batch.preset,
             "changed": {name: batch.settings[name] for name in batch.changed},
             "failed": progress.failed or paused_exit_code(batch) or int(wait and not progress.done),
-            "open": progress.queued + progress.running,
-            "calls": progress.calls,
-            "cost": progress.cost,
             "one_model": [f"{role} and {other}: {model}" for role, other, model in batches_queries.shared_roles(batch)],
-            "status": batch.status,
-            "paused": batch.paused_detail,
+            **shown(batch, "status paused=paused_detail"),
             "failures": [
-                {"record": row.record.external_id, "error": row.error, "detail": row.detail}
+                shown(row, "record=record.external_id error detail")
                 for row in Draft.objects.filter(batch=batch, status=Work.Status.FAILED).select_related("record")[:20]
             ],
         }

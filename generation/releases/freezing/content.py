@@ -13,6 +13,7 @@ from generation.releases.exporters.base import canonical
 from generation.releases.freezing.composition import SampleSelection
 from generation.sources import queries as sources_queries
 from review.access.visibility import counted_reviews
+from review.rules.shown_values import shown
 from review.rules.state_machine import NOT_SAMPLED, Ground
 
 CHUNK = 500
@@ -266,11 +267,7 @@ def sources(ids: Sequence[int], sample_counts: Mapping[int, int]) -> list[dict[s
 def _released_sources(sample_counts: Mapping[int, int], *, joined: bool) -> list[dict[str, Any]]:
     return [
         {
-            "name": source.name,
-            "label": source.label,
-            "licence": source.licence,
-            "citation": source.citation,
-            "restrictions": source.restrictions,
+            **shown(source, "name label licence citation restrictions"),
             "samples": sample_counts[source.pk],
             "joined": joined,
         }

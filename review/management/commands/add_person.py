@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from review.people import accounts, invitations
 from review.rules.permissions import OPERATOR, UserRole
+from review.rules.shown_values import shown
 
 
 class Command(BaseCommand):
@@ -30,14 +31,7 @@ class Command(BaseCommand):
             raise CommandError("; ".join(lines)) from None
         [user] = accounts.invite_new([user], actor=OPERATOR)
         [invitation] = invitations.send_invitations([user])
-        result = {
-            "username": user.username,
-            "role": user.role,
-            "email": user.email,
-            "link": invitation.link,
-            "emailed": invitation.emailed,
-            "expires_at": invitations.expires_at(user),
-        }
+        result = shown(invitation, "username=user.username role=user.role email=user.email link emailed expires_at")
         if options["json"]:
             self.stdout.write(json.dumps(result, ensure_ascii=False, default=str))
             return

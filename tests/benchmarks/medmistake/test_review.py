@@ -118,7 +118,7 @@ def test_the_expected_answers_of_the_practice_case_are_valid() -> None:
 def test_the_chart_shows_211_valid_of_299_as_70_6_percent_with_an_interval() -> None:
     """The share is published in the paper; the interval is Wilson's, as in the chart of
     attempts."""
-    (bar,) = attempts_chart([Attempts(("",), 299, 211, 299, 211, 211)]).marks
+    (bar,) = attempts_chart([Attempts({}, 299, 211, 299, 211, 211)]).marks
     assert (round(211 / 299, 3), [round(limit, 3) for limit in wilson(211, 299)]) == (0.706, [0.652, 0.754])
     assert (bar.text, bar.count) == ("70.6%", "211/299")
     assert "65.2" in bar.interval

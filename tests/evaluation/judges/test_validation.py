@@ -325,7 +325,7 @@ def test_models_added_after_the_draw_are_drawn_later(release: Release) -> None:
         for judgment in judgments:
             judgment.pk, judgment.response, judgment._state.adding = None, response, True
             judgment.save()
-    assert (summary.validation(run) or pytest.fail("none"))["not_drawn"] == ["m-2"]
+    assert (summary.validation(run) or pytest.fail("none"))["not_drawn"] == ("m-2",)
     again = services.start_validation(run.pk, n=10, seed=99)
     assert (again.pk, again.seed, again.items.count()) == (first.pk, 3, 18)
     items = ValidationItem.objects.filter(response__endpoint=other)
@@ -333,7 +333,7 @@ def test_models_added_after_the_draw_are_drawn_later(release: Release) -> None:
     assert sum(item.weight for item in items) == pytest.approx(Response.objects.filter(endpoint=other).count())
     after = summary.validation(run) or pytest.fail("none")
     assert after["models"][: len(before)] == before
-    assert after["not_drawn"] == []
+    assert after["not_drawn"] == ()
     with pytest.raises(errors.AlreadyValidated):
         services.start_validation(run.pk, n=10)
 
