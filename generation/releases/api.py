@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
-from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
+from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample, Source
 from generation.outcomes import services as outcomes_services
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, comparing, data_card, export, exporters, queries, ratings, services
@@ -51,19 +51,16 @@ class CountSerializer(serializers.Serializer[Any]):
     rubrics = serializers.IntegerField()
 
 
-class ReleasedSourceSerializer(serializers.Serializer[Any]):
-    """A source used by a release."""
+class ReleasedSourceSerializer(DataclassSerializer):
+    """A source used by a release. `joined`: its records are not samples themselves; they were joined
+    with records that became samples.
+    """
 
-    name = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    licence = serializers.CharField()
-    citation = serializers.CharField()
-    restrictions = serializers.CharField()
+    mirrors = Source
+    shows = "name label licence citation restrictions"
+
     samples = serializers.IntegerField()
-    joined = serializers.BooleanField(
-        default=False,
-        help_text="Its records are not samples themselves; they were joined with records that became samples.",
-    )
+    joined = serializers.BooleanField(default=False)
 
 
 class ValiditySerializer(DataclassSerializer):
