@@ -23,7 +23,7 @@ __all__ = [
 
 TABLE = "table"  # the format of any table, whose columns a person maps
 _HELPERS = frozenset(
-    {"base", "bundles", "json_files", "pickles", "table_mapping", "tables", "tabular", "visual_questions"}
+    {"base", "bundles", "json_files", "pickles", "records", "table_mapping", "tables", "tabular", "visual_questions"}
 )
 
 

@@ -1,18 +1,13 @@
 """Augmented clinical notes: a note, and a model's extractions from it as JSON within the JSON."""
 
-import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from generation.sources.importers import tabular
-from generation.sources.importers.base import (
-    Malformed,
-    Row,
-    checked_id,
-    gettext_noop,
-    one_line,
-    required_text,
-)
+from pydantic import BeforeValidator
+
+from generation.sources.importers.base import Malformed, Row, gettext_noop
+from generation.sources.importers.records import Id, OptionalText, Record
+from generation.sources.importers.tabular import File, RecordFormat
 from review.rules import json_nesting
 
 name = "acn"
@@ -26,50 +21,56 @@ restrictions = gettext_noop(
     "non-commercial, share-alike, as the notes are from PMC-Patients; the extractions are by a model"
 )
 
+
 MAX_VALUES = 400  # extractions of a note; published notes have dozens
 _NO_VALUE = frozenset({"", "none", "null", "n/a", "nan"})
 
 
-def _row(record: dict[str, Any], split: str) -> Row:
+def _summary(value: Any) -> Mapping[str, Any]:
+    try:
+        summary = json_nesting.loads(value) if isinstance(value, str) else value
+    except json_nesting.TooDeep:
+        raise ValueError("is nested too deeply") from None
+    except ValueError:
+        raise ValueError("is not JSON") from None
+    if not isinstance(summary, Mapping):
+        raise ValueError("is not a JSON object")
+    return summary
+
+
+class Note(Record):
+    idx: Id
+    full_note: OptionalText = ""
+    note: Any = None
+    summary: Annotated[Any, BeforeValidator(_summary)]
+
+
+def _row(record: Note, file: File) -> Row:
     """Row.content: {kind: 'note', dataset: 'acn', text, extractions, split}.
 
     extractions: [{category, concept, value, reference}], where `reference` is the name of the list
     element that the value belongs to (a symptom, a drug), or ''.
     """
-    split = split or "train"
-    text = tabular.optional_text(record, "full_note") or required_text(record, "note").strip()
-    external_id = tabular.optional_text(record, "idx")
-    if not external_id:
-        raise Malformed("'idx' is blank.")
-    found_extractions = extractions(_summary(record.get("summary")))
-    if not found_extractions:
+    split = file.split or "train"
+    text = record.full_note or (record.note.strip() if isinstance(record.note, str) else "")
+    if not text:
+        raise Malformed("'note' is blank.")
+    found = extractions(record.summary)
+    if not found:
         raise Malformed("'summary' has no extraction.")
     return Row(
-        external_id=checked_id(external_id),
-        title=one_line(text),
+        external_id=record.idx,
+        title=text,
         language="en",
-        content={"kind": "note", "dataset": name, "text": text, "extractions": found_extractions, "split": split},
+        content={"kind": "note", "dataset": name, "text": text, "extractions": found, "split": split},
         facets={"split": split},
-        values=tuple(dict.fromkeys((name_of(extraction), extraction["value"]) for extraction in found_extractions)),
+        values=tuple(dict.fromkeys((name_of(extraction), extraction["value"]) for extraction in found)),
     )
 
 
 def name_of(extraction: Mapping[str, str]) -> str:
     """Name (category and concept) under which another note can draw a value."""
     return f"{extraction['category']}/{extraction['concept']}"
-
-
-def _summary(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json_nesting.loads(value)
-        except json_nesting.TooDeep:
-            raise Malformed("'summary' is nested too deeply.") from None
-        except (json.JSONDecodeError, ValueError):
-            raise Malformed("'summary' is not JSON.") from None
-    if not isinstance(value, Mapping):
-        raise Malformed("'summary' is not a JSON object.")
-    return value
 
 
 def extractions(summary: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -113,5 +114,5 @@ def _text(value: Any) -> str:
     return "" if text.casefold().strip(".") in _NO_VALUE else text
 
 
-FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(("idx", "summary")))
+FORMAT = RecordFormat(label, Note, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -28,6 +28,7 @@ REST = " and everything after it"
 # Records that `sniff` inspects: a few bad ones at the top must not hide a good file.
 SNIFF_LIMIT = 50
 TITLE_LENGTH = 80  # characters
+NOT_UTF_8 = "A text in it contains bytes that are not UTF-8 text."
 MAX_PARTS = 5_000  # lists and objects of a record, such as its turns and rubrics
 
 PARQUET = b"PAR1"  # the first bytes of every Parquet file
@@ -322,7 +323,7 @@ def check_storable(value: Any) -> None:
             if "\x00" in part:
                 raise Malformed("A text in it contains a NUL character.")
             if not _is_unicode(part):
-                raise Malformed("A text in it contains bytes that are not UTF-8 text.")
+                raise Malformed(NOT_UTF_8)
         elif isinstance(part, float) and not math.isfinite(part):
             raise Malformed("A number in it is out of range.")
 
@@ -335,16 +336,6 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def required_text(record: Mapping[str, Any], key: str) -> str:
-    """The text under `key`. Raises Malformed if it is missing, not a string, or blank."""
-    value = record.get(key)
-    if not isinstance(value, str):
-        raise Malformed(f"'{key}' is not a text." if key in record else f"'{key}' is missing.")
-    if not value.strip():
-        raise Malformed(f"'{key}' is blank.")
-    return value
-
-
 def id_text(value: Any) -> Any:
     """A whole number as text, however a table wrote it (1001, 1001.0, 1e3); else the value."""
     if isinstance(value, float) and value.is_integer():
@@ -353,21 +344,6 @@ def id_text(value: Any) -> Any:
         return str(value)
     if isinstance(value, str):
         return re.sub(r"^(\d+)\.0+$", r"\1", value.strip())
-    return value
-
-
-def required_id(record: Mapping[str, Any], key: str) -> str:
-    """The id under `key`. Raises Malformed."""
-    return checked_id(required_text({k: id_text(v) for k, v in record.items() if k == key}, key))
-
-
-def text_list(record: Mapping[str, Any], key: str) -> list[str]:
-    """The texts under `key`, [] if it is missing. Raises Malformed if it is no list of texts."""
-    value = record.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise Malformed(f"'{key}' is not a list of texts.")
     return value
 
 

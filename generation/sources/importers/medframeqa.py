@@ -4,27 +4,10 @@ Parquet with the images inside (`image_1` to `image_5`), or JSON Lines that name
 beside `images/`.
 """
 
-from typing import Any
-
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import (
-    PARQUET_FILE,
-    ZIP_ARCHIVE,
-    RecordImage,
-    Row,
-    gettext_noop,
-    required_id,
-    required_text,
-    text_list,
-)
-from generation.sources.importers.bundles import Bundle, inline_picture
-from generation.sources.importers.visual_questions import (
-    PictureFormat,
-    Place,
-    correct_option,
-    embedded_image,
-    parse_options,
-)
+from generation.sources.importers.base import PARQUET_FILE, ZIP_ARCHIVE, Row, gettext_noop
+from generation.sources.importers.records import AnyText, Id, Options, Record, Text, Texts
+from generation.sources.importers.visual_questions import Image, PictureFormat, Place, correct_option
 
 name = "medframeqa"
 label = "MedFrameQA"
@@ -36,41 +19,49 @@ citation = (
 restrictions = gettext_noop("frames come from public videos; name the data set wherever they are shown")
 containers = (ZIP_ARCHIVE, PARQUET_FILE)
 
-_KEYS = ("question_id", "question", "options", "correct_answer")
-_IMAGE_KEYS = tuple(f"image_{number}" for number in range(1, 6))
-_OPTIONAL_KEYS = ("system", "organ", "keyword", "modality", "video_id", "image_url", "reasoning_chain")
+
+class Question(Record):
+    question_id: Id
+    question: Text
+    options: Options
+    correct_answer: Text
+    system: AnyText = ""
+    organ: AnyText = ""
+    modality: AnyText = ""
+    video_id: AnyText = ""
+    reasoning_chain: AnyText = ""
+    image_url: Texts = []
+    image_1: Image = None
+    image_2: Image = None
+    image_3: Image = None
+    image_4: Image = None
+    image_5: Image = None
 
 
-def _row(record: dict[str, Any], place: Place) -> Row:
-    options = parse_options(record.get("options"))
-    letter, answer = correct_option(record.get("correct_answer"), options)
+def _row(record: Question, place: Place) -> Row:
+    """Row.content: as in `visual_questions.row`, with organ and modality.
+
+    Row.private: {reasoning_chain, video_id}.
+    """
+    letter, answer = correct_option(record.correct_answer, record.options)
+    frames = (record.image_1, record.image_2, record.image_3, record.image_4, record.image_5)
+    embedded = [image for image in frames if image]
+    numbered = [(image_name or f"{number}", data) for number, (image_name, data) in enumerate(embedded, 1)]
     return visual_questions.row(
-        place.where,
         dataset=name,
-        external_id=required_id(record, "question_id"),
-        question=required_text(record, "question"),
+        external_id=record.question_id,
+        question=record.question,
         answer=answer,
-        pictures=_pictures(record, place.bundle, place.file.folder),
+        pictures=[place.picture(image, place.file.folder) for image in numbered or record.image_url],
         split=place.split or "test",
-        options=options,
+        options=record.options,
         letter=letter,
-        body_system=str(record.get("system") or "").replace("_", " "),
-        private={key: str(record.get(key) or "") for key in ("reasoning_chain", "video_id")},
-        organ=str(record.get("organ") or ""),
-        modality=str(record.get("modality") or ""),
+        body_system=record.system.replace("_", " "),
+        private={"reasoning_chain": record.reasoning_chain, "video_id": record.video_id},
+        organ=record.organ,
+        modality=record.modality,
     )
 
 
-def _pictures(record: dict[str, Any], bundle: Bundle, folder: str) -> list[RecordImage]:
-    embedded = [image for key in _IMAGE_KEYS if (image := embedded_image(record.get(key))) is not None]
-    if embedded:
-        return [inline_picture(name or f"{place}", data) for place, (name, data) in enumerate(embedded, 1)]
-    return [bundle.picture(image_name, folder) for image_name in text_list(record, "image_url")]
-
-
-# Row.content: as in `visual_questions.row`, with organ and modality. Row.private: {reasoning_chain,
-# video_id}.
-FORMAT = PictureFormat(
-    label, _row, (_KEYS,), columns=(*_KEYS, *_IMAGE_KEYS, *_OPTIONAL_KEYS), layouts=("jsonl", "parquet")
-)
+FORMAT = PictureFormat(label, Question, _row, ("jsonl", "parquet"))
 sniff, rows = FORMAT.sniff, FORMAT.rows

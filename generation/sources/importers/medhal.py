@@ -5,19 +5,13 @@ rows, so any of them can be imported into one source. The published rows call th
 `acm`; here they are `acn`.
 """
 
-from typing import Any
+from typing import Annotated
 
-from generation.sources.importers import tabular
-from generation.sources.importers.base import (
-    PARQUET_FILE,
-    Malformed,
-    Row,
-    checked_id,
-    digest_of,
-    gettext_noop,
-    one_line,
-    required_text,
-)
+from pydantic import BeforeValidator
+
+from generation.sources.importers.base import PARQUET_FILE, Row, digest_of, gettext_noop
+from generation.sources.importers.records import OptionalText, Record, Text, YesOrNo, one_of, yes_or_no
+from generation.sources.importers.tabular import File, RecordFormat, identity, statement_content
 
 name = "medhal"
 label = "MedHal"
@@ -31,7 +25,7 @@ restrictions = gettext_noop(
 )
 containers = (PARQUET_FILE,)
 
-FACTUAL, NON_FACTUAL = "factual", "non-factual"
+
 TASKS = {
     "acm": "ie",
     "acn": "ie",
@@ -40,56 +34,43 @@ TASKS = {
     "mednli": "nli",
     "sumpubmed": "summarization",
 }
-_RENAMED = {"acm": "acn"}
-_REQUIRED_COLUMNS = ("statement", "label", "source")
-_COLUMNS = ("id", "context", *_REQUIRED_COLUMNS, "explanation", "inner_id", "synthetic", "split")
 
 
-def _row(record: dict[str, Any], split: str) -> Row:
-    """Of a statement.
+class Statement(Record):
+    statement: Text
+    label: YesOrNo
+    source: Annotated[Text, one_of(*sorted(TASKS))]
+    id: OptionalText = ""
+    context: OptionalText = ""
+    explanation: OptionalText = ""
+    inner_id: OptionalText = ""
+    synthetic: Annotated[bool | None, BeforeValidator(yes_or_no)] = None
+    split: OptionalText = ""
 
-    Row.content: {kind: 'statement', statement, context, label: 'factual' | 'non-factual',
-    explanation, task: 'qa' | 'ie' | 'nli' | 'summarization', source, pair: '', inner_id, split,
-    synthetic: bool}.
-    """
-    statement = required_text(record, "statement")
-    published_source = required_text(record, "source").strip().casefold()
-    if published_source not in TASKS:
-        raise Malformed(f"'source' is not one of {', '.join(sorted(TASKS))}.")
-    source = _RENAMED.get(published_source, published_source)
-    content: dict[str, Any] = {
-        "kind": "statement",
-        "statement": statement.strip(),
-        "context": tabular.optional_text(record, "context"),
-        "label": FACTUAL if tabular.yes_or_no(record, "label") else NON_FACTUAL,
-        "explanation": tabular.optional_text(record, "explanation"),
-        "task": TASKS[published_source],
-        "source": source,
-        "pair": "",
-        "inner_id": tabular.optional_text(record, "inner_id"),
-        "split": tabular.optional_text(record, "split") or split,
-        "synthetic": tabular.yes_or_no(record, "synthetic")
-        if record.get("synthetic") not in (None, "")
-        else source == "acn",
-    }
-    external_id = tabular.optional_text(record, "id")
-    if not external_id:
-        identifying = (source, content["inner_id"], content["label"], content["statement"], content["context"])
-        external_id = digest_of("\n".join(identifying))[:24]
+
+def _row(record: Statement, file: File) -> Row:
+    """Row.content: as in `statement_content`, with task: 'qa' | 'ie' | 'nli' | 'summarization'."""
+    source = "acn" if record.source == "acm" else record.source
+    content = statement_content(
+        record.statement,
+        record.context,
+        factual=record.label,
+        explanation=record.explanation,
+        task=TASKS[source],
+        source=source,
+        inner_id=record.inner_id,
+        split=record.split or file.split,
+        synthetic=source == "acn" if record.synthetic is None else record.synthetic,
+    )
+    identifying = (source, record.inner_id, content["label"], record.statement, record.context)
     return Row(
-        external_id=checked_id(external_id),
-        title=one_line(statement),
+        external_id=record.id or digest_of("\n".join(identifying))[:24],
+        title=record.statement,
         language="en",  # the only one; detection would take longer than all the rest
         content=content,
         facets={"source": source, "label": content["label"], "split": content["split"] or "unknown"},
     )
 
 
-FORMAT = tabular.RecordFormat(
-    label,
-    _row,
-    tabular.missing_of(_REQUIRED_COLUMNS),
-    tabular.identity("jsonl", "csv", "parquet"),
-    _COLUMNS.__contains__,
-)
+FORMAT = RecordFormat(label, Statement, _row, identity("jsonl", "csv", "parquet"))
 sniff, rows = FORMAT.sniff, FORMAT.rows

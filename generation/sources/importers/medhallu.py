@@ -7,20 +7,13 @@ its question, by which it is also joined to PubMedQA.
 
 import ast
 import re
-from typing import Any
+from typing import Annotated, Any
 
-from generation.sources.importers import tabular
-from generation.sources.importers.base import (
-    PARQUET_FILE,
-    Malformed,
-    Row,
-    digest_of,
-    gettext_noop,
-    language_fields,
-    one_line,
-    required_text,
-    text_list,
-)
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from generation.sources.importers.base import PARQUET_FILE, Row, digest_of, gettext_noop, language_fields
+from generation.sources.importers.records import FoldedRecord, Texts, Verbatim, one_of
+from generation.sources.importers.tabular import File, RecordFormat, identity
 
 name = "medhallu"
 label = "MedHallu"
@@ -32,7 +25,6 @@ citation = (
 restrictions = gettext_noop("half of the answers are wrong on purpose; abstracts of PubMed stand beside them")
 containers = (PARQUET_FILE,)
 
-DIFFICULTIES = ("easy", "medium", "hard")
 
 # Words that identify the published names, which vary in case and punctuation ('Misinterpretation of
 # #Question#').
@@ -43,131 +35,68 @@ CATEGORIES = {
     ("methodological", "evidence", "fabrication"): "MF",
 }
 _FILLER_WORDS = frozenset({"of", "the", "and"})
-
-_QUESTION, _KNOWLEDGE, _TRUTH, _DIFFICULTY, _HALLUCINATED, _CATEGORY = _COLUMNS = (
-    "Question",
-    "Knowledge",
-    "Ground Truth",
-    "Difficulty Level",
-    "Hallucinated Answer",
-    "Category of Hallucination",
-)
-
 _MAX_LITERAL = 1024 * 1024  # characters of a list written as text; published ones have thousands
-_TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
-_SPACE = re.compile(r"\s*")
+_TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+\"""")
+# ['a', "b"], or numpy's ['a' 'b'].
+_LIST = re.compile(r"""\s*+\[\s*+(?:(?:'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+\")\s*+,?+\s*+)*+\]\s*+""")
 
 
-def _missing(columns: Any) -> str:
-    """The missing columns, in words; '' if none is missing."""
-    present = {_normalized(column) for column in columns}
-    return ", ".join(f"'{column}'" for column in _COLUMNS if _normalized(column) not in present)
+def _category(name: str) -> str:
+    words = re.findall("[a-z]+", name[:200].casefold())
+    code = CATEGORIES.get(tuple(word for word in words if word not in _FILLER_WORDS))
+    if code is None:
+        raise ValueError("is not one of the four categories")
+    return code
 
 
-def _normalized(column: str) -> str:
-    return " ".join(column.replace("_", " ").casefold().split())
+def _parsed_list(cell: Any) -> Any:
+    """The list that is written in a cell; what is no text unchanged.
+
+    Python's parser gets one text at a time: a whole list could make it recurse, and it would read
+    numpy's list as a single text.
+    """
+    if not isinstance(cell, str):
+        return cell
+    if len(cell) > _MAX_LITERAL:
+        raise ValueError(f"is longer than {_MAX_LITERAL:,} characters")
+    try:
+        return [ast.literal_eval(text) for text in _TEXT.findall(cell)] if _LIST.fullmatch(cell) else cell
+    except (ValueError, SyntaxError, MemoryError):
+        return cell  # which is no list
 
 
-_COLUMN_NAMES = {_normalized(column): column for column in _COLUMNS}
+def _has_text(texts: list[str]) -> list[str]:
+    if not any(text.strip() for text in texts):
+        raise ValueError("has no text")
+    return texts
 
 
-def _row(given: dict[str, Any], _split: str) -> Row:
+class Pair(FoldedRecord):
+    question: Verbatim = Field(alias="Question")
+    knowledge: Annotated[Texts, BeforeValidator(_parsed_list), AfterValidator(_has_text)] = Field(alias="Knowledge")
+    answer: Verbatim = Field(alias="Ground Truth")
+    hallucinated: Verbatim = Field(alias="Hallucinated Answer")
+    difficulty: Annotated[Verbatim, one_of("easy", "medium", "hard")] = Field(alias="Difficulty Level")
+    category: Annotated[Verbatim, AfterValidator(_category)] = Field(alias="Category of Hallucination")
+
+
+def _row(record: Pair, _file: File) -> Row:
     """Of a question with its two answers.
 
     Row.content: {kind: 'qa-pair', question, knowledge: [str], answer, hallucinated, difficulty:
     'easy' | 'medium' | 'hard', category: 'MQ' | 'II' | 'MP' | 'MF', split: ''}.
     """
-    record = {_COLUMN_NAMES.get(_normalized(column)) or column: cell for column, cell in given.items()}
-    question = required_text(record, _QUESTION)
-    content: dict[str, Any] = {
-        "kind": "qa-pair",
-        "question": question,
-        "knowledge": _knowledge(record),
-        "answer": required_text(record, _TRUTH),
-        "hallucinated": required_text(record, _HALLUCINATED),
-        "difficulty": _difficulty(record),
-        "category": _category(record),
-        "split": "",
-    }
     return Row(
         # 96 bits: no two questions of any data set share them.
-        external_id=digest_of(question)[:24],
-        title=one_line(question),
-        **language_fields("\n".join((question, content["answer"], *content["knowledge"]))),
-        content=content,
-        match=question,
-        references={"pubmedqa": (question,)},
-        facets={"difficulty": content["difficulty"], "category": content["category"]},
+        external_id=digest_of(record.question)[:24],
+        title=record.question,
+        **language_fields("\n".join((record.question, record.answer, *record.knowledge))),
+        content={"kind": "qa-pair", **record.model_dump(), "split": ""},
+        match=record.question,
+        references={"pubmedqa": (record.question,)},
+        facets={"difficulty": record.difficulty, "category": record.category},
     )
 
 
-def _difficulty(record: dict[str, Any]) -> str:
-    difficulty = required_text(record, _DIFFICULTY).strip().casefold()
-    if difficulty not in DIFFICULTIES:
-        raise Malformed(f"'{_DIFFICULTY}' is not one of {', '.join(DIFFICULTIES)}.")
-    return difficulty
-
-
-def _category(record: dict[str, Any]) -> str:
-    words = re.findall("[a-z]+", required_text(record, _CATEGORY)[:200].casefold())
-    code = CATEGORIES.get(tuple(word for word in words if word not in _FILLER_WORDS))
-    if code is None:
-        raise Malformed(f"'{_CATEGORY}' is not one of the four categories.")
-    return code
-
-
-def _knowledge(record: dict[str, Any]) -> list[str]:
-    value = record.get(_KNOWLEDGE)
-    if isinstance(value, str):
-        record = {_KNOWLEDGE: _parse_list(value)}
-    knowledge = text_list(record, _KNOWLEDGE)
-    if not any(text.strip() for text in knowledge):
-        raise Malformed(f"'{_KNOWLEDGE}' has no text.")
-    return knowledge
-
-
-def _parse_list(cell: str) -> list[str]:
-    """Parse a list written into a cell: `['a', "b"]`, or numpy's `['a' 'b']`. Raises Malformed.
-
-    Python's parser gets one text at a time: a whole list could make it recurse, and it would read
-    numpy's list as a single text.
-    """
-    error = Malformed(f"'{_KNOWLEDGE}' is not a list of texts.")
-    cell = cell.strip()
-    if len(cell) > _MAX_LITERAL:
-        raise Malformed(f"'{_KNOWLEDGE}' is longer than {_MAX_LITERAL:,} characters.")
-    if not (cell.startswith("[") and cell.endswith("]")):
-        raise error
-    texts: list[str] = []
-    at, end = _skip_space(cell, 1), len(cell) - 1
-    while at < end:
-        literal = _TEXT.match(cell, at, end)
-        if literal is None:
-            raise error
-        texts.append(_text(literal.group(), error))
-        at = _skip_space(cell, literal.end())
-        if at < end and cell[at] == ",":
-            at = _skip_space(cell, at + 1)
-    return texts
-
-
-def _skip_space(cell: str, at: int) -> int:
-    space = _SPACE.match(cell, at)
-    return space.end() if space else at
-
-
-def _text(literal: str, error: Malformed) -> str:
-    try:
-        return str(ast.literal_eval(literal))
-    except (ValueError, SyntaxError, MemoryError):
-        raise error from None
-
-
-FORMAT = tabular.RecordFormat(
-    label,
-    _row,
-    _missing,
-    tabular.identity(tabular.JSONL, tabular.CSV, tabular.PARQUET),
-    wanted=lambda column: _normalized(column) in _COLUMN_NAMES,
-)
+FORMAT = RecordFormat(label, Pair, _row, identity("jsonl", "csv", "parquet"))
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -5,26 +5,14 @@ Hugging Face version. The first 0 or 4 in a file tells which. A file with neithe
 records is refused, as guessing could make a quarter of the answers wrong.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from generation.sources.importers import tabular
-from generation.sources.importers.base import (
-    Layout,
-    Malformed,
-    Refusal,
-    Row,
-    WrongFormat,
-    checked_id,
-    digest_of,
-    gettext_noop,
-    json_lines,
-    one_line,
-    required_text,
-)
+from pydantic import BeforeValidator
+
+from generation.sources.importers.base import Layout, Malformed, Row, WrongFormat, digest_of, gettext_noop, json_lines
+from generation.sources.importers.records import OptionalText, Record, Text
+from generation.sources.importers.tabular import JSONL, File, RecordFormat, choice_content
 
 name = "medmcqa"
 label = "MedMCQA"
@@ -35,17 +23,33 @@ citation = (
 )
 restrictions = gettext_noop("questions of Indian medical entrance examinations")
 
-_REQUIRED_KEYS = ("question", "opa", "opb", "opc", "opd")
-_LETTERS = dict(zip("ABCD", _REQUIRED_KEYS[1:], strict=True))
-_FIRST_NUMBER = {"jsonl-from-0": 0, "jsonl-from-1": 1}
+
 INSPECTED_RECORDS = 5_000  # a 0 or 4 within them tells where `cop` counts from
+
+
+def _number(cop: Any) -> int | None:
+    return cop if isinstance(cop, int) and not isinstance(cop, bool) else None
+
+
+class Question(Record):
+    question: Text
+    opa: Text
+    opb: Text
+    opc: Text
+    opd: Text
+    cop: Annotated[int | None, BeforeValidator(_number)] = None
+    exp: OptionalText = ""
+    subject_name: OptionalText = ""
+    topic_name: OptionalText = ""
+    choice_type: OptionalText = ""
+    id: OptionalText = ""
 
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat naming the missing keys, or if it is unclear where `cop` counts from."""
     FORMAT.sniff(path)
-    for _number, value in json_lines(path, INSPECTED_RECORDS):
-        cop = _cop(value) if isinstance(value, dict) else None
+    for _line, value in json_lines(path, INSPECTED_RECORDS):
+        cop = _number(value.get("cop")) if isinstance(value, dict) else None
         if cop in (0, 4):
             return Layout("jsonl-from-0" if cop == 0 else "jsonl-from-1")
     raise WrongFormat(
@@ -54,50 +58,23 @@ def sniff(path: Path) -> Layout:
     )
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """One row for each multiple-choice question.
-
-    Row.content: {kind: 'mcq', dataset: 'medmcqa', question, options: {'A'..'D': text}, answer:
-    letter, explanation, subject, topic, step: '', choice: 'single' | 'multi' | '', split}.
-    """
-    read = partial(_row, first=_FIRST_NUMBER.get(layout.name, 0))
-    name = layout.name if layout.name in _FIRST_NUMBER else ""
-    return replace(FORMAT, read=read, layouts={tabular.JSONL: name}).rows(path, layout)
-
-
-def _row(record: dict[str, Any], split: str, *, first: int = 0) -> Row:
-    question = required_text(record, "question").strip()
-    options = {letter: required_text(record, key).strip() for letter, key in _LETTERS.items()}
-    subject = tabular.optional_text(record, "subject_name")
-    external_id = tabular.optional_text(record, "id")
+def _row(record: Question, file: File) -> Row:
+    """Row.content: as in `choice_content`, with choice: 'single' | 'multi' | ''."""
+    options = dict(zip("ABCD", (record.opa, record.opb, record.opc, record.opd), strict=True))
+    more = {"explanation": record.exp, "subject": record.subject_name, "topic": record.topic_name}
+    answer = _answer(record.cop, int(file.layout[-1]))
     return Row(
-        external_id=checked_id(external_id or digest_of("\n".join((question, *options.values())))[:24]),
-        title=one_line(question),
+        external_id=record.id or digest_of("\n".join((record.question, *options.values())))[:24],
+        title=record.question,
         language="en",  # the only one; detection would take longer than all the rest
-        content={
-            "kind": "mcq",
-            "dataset": name,
-            "question": question,
-            "options": options,
-            "answer": _answer(record, first),
-            "explanation": tabular.optional_text(record, "exp"),
-            "subject": subject,
-            "topic": tabular.optional_text(record, "topic_name"),
-            "step": "",
-            "choice": tabular.optional_text(record, "choice_type"),
-            "split": split,
-        },
-        facets={"split": split or "unknown", "subject": subject or "unknown"},
+        content=choice_content(
+            name, record.question, options, answer, choice=record.choice_type, split=file.split, **more
+        ),
+        facets={"split": file.split or "unknown", "subject": record.subject_name or "unknown"},
     )
 
 
-def _cop(record: Mapping[str, Any]) -> int | None:
-    cop = record.get("cop")
-    return cop if isinstance(cop, int) and not isinstance(cop, bool) else None
-
-
-def _answer(record: Mapping[str, Any], first: int) -> str:
-    cop = _cop(record)
+def _answer(cop: int | None, first: int) -> str:
     if cop is None or cop == -1:
         raise Malformed("'cop' names no right option, as in a test split.")
     if not first <= cop <= first + 3:
@@ -105,4 +82,5 @@ def _answer(record: Mapping[str, Any], first: int) -> str:
     return "ABCD"[cop - first]
 
 
-FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(_REQUIRED_KEYS))
+FORMAT = RecordFormat(label, Question, _row, {"jsonl-from-0": JSONL, "jsonl-from-1": JSONL})
+rows = FORMAT.rows

@@ -3,19 +3,9 @@
 One patient a line, with the persona and the goals of a visit to a doctor.
 """
 
-from typing import Any
-
-from generation.sources.importers import tabular
-from generation.sources.importers.base import (
-    Malformed,
-    Row,
-    gettext_noop,
-    language_fields,
-    one_line,
-    required_id,
-    required_text,
-    text_list,
-)
+from generation.sources.importers.base import Malformed, Row, gettext_noop, language_fields
+from generation.sources.importers.records import Id, Record, Stripped, Texts, Verbatim
+from generation.sources.importers.tabular import File, RecordFormat
 
 name = "medmistake-cases"
 label = "MedMistake-cases"
@@ -25,28 +15,32 @@ citation = (
 )
 restrictions = gettext_noop("none known; cases must not describe real patients")
 
-TEXTS = ("persona", "condition", "encounter_reason", "encounter_objective")
+
+class Case(Record):
+    id: Id
+    persona: Verbatim
+    condition: Verbatim
+    encounter_reason: Verbatim
+    encounter_objective: Verbatim
+    goals: Texts
+    specialty: Stripped = ""
 
 
-def _row(record: dict[str, Any], _split: str) -> Row:
+def _row(record: Case, _file: File) -> Row:
     """Row.content: {kind: 'case', persona, condition, goals: [str], encounter_reason,
     encounter_objective, specialty: str ('' for any)}.
     """
-    goals = [goal for goal in text_list(record, "goals") if goal.strip()]
-    if not goals:
+    content = record.model_dump(exclude={"id"}) | {"goals": [goal for goal in record.goals if goal.strip()]}
+    if not content["goals"]:
         raise Malformed("'goals' is missing: say what the patient wants of the visit.")
-    texts = {key: required_text(record, key) for key in TEXTS}
-    specialty = record.get("specialty", "")
-    if not isinstance(specialty, str):
-        raise Malformed("'specialty' is not a text.")
     return Row(
-        external_id=required_id(record, "id"),
-        title=one_line(texts["encounter_reason"]),
-        **language_fields(f"{texts['persona']}\n{texts['condition']}\n{texts['encounter_reason']}"),
-        content={"kind": "case", **texts, "goals": goals, "specialty": specialty.strip()},
-        facets={"specialty": specialty.strip()} if specialty.strip() else {},
+        external_id=record.id,
+        title=record.encounter_reason,
+        **language_fields(f"{record.persona}\n{record.condition}\n{record.encounter_reason}"),
+        content={"kind": "case", **content},
+        facets={"specialty": record.specialty} if record.specialty else {},
     )
 
 
-FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(("persona", "encounter_reason")))
+FORMAT = RecordFormat(label, Case, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -4,18 +4,11 @@ An entailment refers to the contradictions with the same premise, so that a reci
 wherever they are in the file.
 """
 
-from typing import Any
+from typing import Annotated
 
-from generation.sources.importers import tabular
-from generation.sources.importers.base import (
-    Malformed,
-    Row,
-    checked_id,
-    digest_of,
-    gettext_noop,
-    one_line,
-    required_text,
-)
+from generation.sources.importers.base import Row, digest_of, gettext_noop
+from generation.sources.importers.records import OptionalText, Record, Text, one_of
+from generation.sources.importers.tabular import File, RecordFormat
 
 name = "mednli"
 label = "MedNLI"
@@ -29,38 +22,43 @@ restrictions = gettext_noop(
 )
 withheld = True
 
+
 ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS = ("entailment", "neutral", "contradiction")
 
 
-def _row(record: dict[str, Any], split: str) -> Row:
-    """Of a pair of premise and hypothesis.
+class Pair(Record):
+    sentence1: Text
+    sentence2: Text
+    gold_label: Annotated[Text, one_of(*LABELS)]
+    pairID: OptionalText = ""
 
-    Row.content: {kind: 'nli-entailment' | 'nli-neutral' | 'nli-contradiction', dataset: 'mednli',
-    premise, hypothesis, label, split}.
+    @property
+    def key(self) -> str:
+        return self.pairID or digest_of(f"{self.sentence1}\n{self.sentence2}\n{self.gold_label}")[:24]
+
+
+def _row(record: Pair, file: File) -> Row:
+    """Row.content: {kind: 'nli-entailment' | 'nli-neutral' | 'nli-contradiction', dataset:
+    'mednli', premise, hypothesis, label, split}.
     """
-    premise, hypothesis = required_text(record, "sentence1").strip(), required_text(record, "sentence2").strip()
-    gold = required_text(record, "gold_label").strip().casefold()
-    if gold not in LABELS:
-        raise Malformed(f"'gold_label' is not one of {', '.join(LABELS)}.")
-    external_id = tabular.optional_text(record, "pairID")
+    gold, contradiction = record.gold_label, f"{CONTRADICTION}\n{record.sentence1}"
     return Row(
-        external_id=checked_id(external_id or digest_of("\n".join((premise, hypothesis, gold)))[:24]),
-        title=one_line(hypothesis),
+        external_id=record.key,
+        title=record.sentence2,
         language="en",
         content={
             "kind": f"nli-{gold}",
             "dataset": name,
-            "premise": premise,
-            "hypothesis": hypothesis,
+            "premise": record.sentence1,
+            "hypothesis": record.sentence2,
             "label": gold,
-            "split": split,
+            "split": file.split,
         },
-        match=f"{CONTRADICTION}\n{premise}" if gold == CONTRADICTION else "",
-        references={name: (f"{CONTRADICTION}\n{premise}",)} if gold == ENTAILMENT else {},
-        facets={"split": split or "unknown", "label": gold},
+        match=contradiction if gold == CONTRADICTION else "",
+        references={name: (contradiction,)} if gold == ENTAILMENT else {},
+        facets={"split": file.split or "unknown", "label": gold},
     )
 
 
-COLUMNS = ("sentence1", "sentence2", "gold_label")
-FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(COLUMNS))
+FORMAT = RecordFormat(label, Pair, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -3,7 +3,7 @@
 Five files belong together: ``patients.csv``, ``conversations.csv``,
 ``conversations_messages.jsonl``, ``dimensions.csv`` and ``scores.csv``. The path is their folder,
 or one of them beside the others. Only the messages are required. The columns are not documented, so
-several names are accepted for each value (`_COLUMN_NAMES`); if one is not found, the message lists
+several names are accepted for each value (`column`); if one is not found, the message lists
 the file's columns. The rows may be in any order: they are sorted on disk in a temporary database,
 so that memory stays flat.
 """
@@ -13,8 +13,11 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from generation.sources.importers.base import (
     SNIFF_LIMIT,
@@ -24,14 +27,15 @@ from generation.sources.importers.base import (
     Row,
     WrongFormat,
     check_storable,
-    checked_id,
     first_byte,
     gettext_noop,
+    id_text,
     json_lines,
     language_fields,
-    one_line,
 )
+from generation.sources.importers.records import FoldedRecord, OptionalText, Text, column, letters
 from generation.sources.importers.tables import csv_header, csv_records
+from generation.sources.importers.tabular import read_or_refused
 
 name = "medpi"
 label = "MedPI"
@@ -43,53 +47,138 @@ citation = (
 restrictions = gettext_noop("patients are synthetic; share adaptations under the same licence")
 
 MESSAGES = "conversations_messages.jsonl"
-TABLES = ("patients.csv", "conversations.csv", "dimensions.csv", "scores.csv")
-FILES = (MESSAGES, *TABLES)
+_SPEAKERS = {
+    **dict.fromkeys(("patient", "user", "aipatient"), "patient"),
+    **dict.fromkeys(("doctor", "assistant", "clinician", "physician", "ai", "aidoctor"), "doctor"),
+    **dict.fromkeys(("system", "tool"), ""),
+}
+_CREATE_SQL = """
+PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
+CREATE TABLE entry (file TEXT, key TEXT, position REAL, line INTEGER, data TEXT);
+"""
 
-# Value -> column names accepted for it, in order of preference; case, spaces and underscores are
-# ignored.
-_COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
-    "conversation": ("conversation_id", "conversationid", "conv_id"),
-    "patient": ("patient_id",),
-    "dimension": ("dimension_id", "dimension", "dimension_name"),
-    "doctor": ("doctor_model", "model", "model_name", "ai_doctor", "doctor"),
-    "reason": ("encounter_reason", "reason"),
-    "objective": ("encounter_objective", "objective"),
-    "score": ("score", "value", "rating"),
-    "note": ("rationale", "note", "notes", "explanation", "evidence"),
-    "judge": ("judge", "judge_model", "evaluator"),
-    "role": ("role", "speaker", "sender", "author"),
-    "text": ("content", "text", "message"),
-    "messages": ("messages", "turns", "conversation"),
-    "position": ("turn", "index", "position", "message_index", "order", "turn_number"),
+
+def _speaker(role: str) -> str:
+    if letters(role) not in _SPEAKERS:
+        raise ValueError("is neither patient nor doctor")
+    return _SPEAKERS[letters(role)]
+
+
+def _score(value: Any) -> int:
+    try:
+        score = float(value)
+    except (TypeError, ValueError):
+        raise ValueError("is not a number") from None
+    if not score.is_integer() or not 0 <= score <= 5:
+        raise ValueError("is not a whole number from 0 to 5")
+    return int(score)
+
+
+def _position(value: Any) -> Any:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+Key = Annotated[Text, BeforeValidator(id_text)]
+_CONVERSATION = ("conversation_id", "conv_id")
+_TEXT = ("content", "text", "message")
+
+
+class Kept(FoldedRecord):
+    """A record that is kept until its conversation is complete."""
+
+    def entries(self, columns: Mapping[str, Any]) -> Iterator[tuple[str, float, dict[str, Any]]]:
+        """(key, position, data) of what is kept of it."""
+        data = self.model_dump()
+        yield data["key"], 0, {**data, "columns": columns}
+
+
+class Patient(Kept):
+    key: Key = column("patient_id", "id")
+
+
+class Conversation(Kept):
+    key: Key = column(*_CONVERSATION, "id")
+    patient: OptionalText = column("patient_id", default="")
+    doctor: OptionalText = column("doctor_model", "model", "model_name", "ai_doctor", "doctor", default="")
+    reason: OptionalText = column("encounter_reason", "reason", default="")
+    objective: OptionalText = column("encounter_objective", "objective", default="")
+    specialty: OptionalText = ""
+
+
+class Dimension(Kept):
+    key: Key = column("dimension_id", "dimension", "dimension_name", "id")
+    name: OptionalText = column("name", "dimension", "dimension_name", default="")
+    category: OptionalText = column("category", "group", default="")
+
+
+class Score(Kept):
+    key: Key = column(*_CONVERSATION)
+    dimension: Key = column("dimension_id", "dimension", "dimension_name")
+    score: Annotated[int, BeforeValidator(_score)] = column("score", "value", "rating")
+    note: OptionalText = column("rationale", "note", "notes", "explanation", "evidence", default="")
+    judge: OptionalText = column("judge", "judge_model", "evaluator", default="")
+
+
+class Said(FoldedRecord):
+    """What a patient or a doctor said; the role of a system or tool is ''."""
+
+    role: Annotated[str, AfterValidator(_speaker)] = column("role", "speaker", "sender", "author")
+    text: str = column(*_TEXT)
+
+
+class Message(Said):
+    text: str = column(*_TEXT, default="")
+    position: Annotated[float | None, BeforeValidator(_position)] = column(
+        "turn", "index", "position", "message_index", "order", "turn_number", default=None
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.role and not self.text.strip():
+            raise ValueError("has no text")
+        return self
+
+    def entry(self, key: str, place: int) -> Iterator[tuple[str, float, dict[str, Any]]]:
+        if self.role:
+            position = place if self.position is None else self.position
+            yield key, position, {"role": self.role, "text": self.text}
+
+
+class MessageLine(Message, Kept):
+    key: Key = column(*_CONVERSATION)
+    text: str = column(*_TEXT)
+
+    def entries(self, columns: Mapping[str, Any]) -> Iterator[tuple[str, float, dict[str, Any]]]:
+        return self.entry(self.key, 1)
+
+
+class ConversationLine(Kept):
+    key: Key = column(*_CONVERSATION, "id")
+    messages: list[Message] = column("messages", "turns", "conversation", title="message")
+
+    def entries(self, columns: Mapping[str, Any]) -> Iterator[tuple[str, float, dict[str, Any]]]:
+        return (entry for place, message in enumerate(self.messages, 1) for entry in message.entry(self.key, place))
+
+
+TABLES: Mapping[str, type[Kept]] = {
+    "patients.csv": Patient,
+    "conversations.csv": Conversation,
+    "dimensions.csv": Dimension,
+    "scores.csv": Score,
 }
-_ID_VALUE = {"patients.csv": "patient", "conversations.csv": "conversation", "dimensions.csv": "dimension"}
-_PATIENT = frozenset({"patient", "user", "ai patient", "ai_patient"})
-_DOCTOR = frozenset({"doctor", "assistant", "clinician", "physician", "ai doctor", "ai_doctor"})
-_IGNORED_ROLES = frozenset({"system", "tool"})
-_REQUIRED: Mapping[str, tuple[str, ...]] = {
-    "patients.csv": ("patient",),
-    "conversations.csv": ("conversation",),
-    "dimensions.csv": ("dimension",),
-    "scores.csv": ("conversation", "dimension", "score"),
+FILES = (MESSAGES, *TABLES)
+_LINES: Mapping[str, type[Kept]] = {
+    "message-a-line": MessageLine,
+    "conversation-a-line": ConversationLine,
 }
-_CREATE_TABLES_SQL = """
-CREATE TABLE part (file TEXT, key TEXT, data TEXT, PRIMARY KEY (file, key)) WITHOUT ROWID;
-CREATE TABLE message (conversation TEXT, position REAL, line INTEGER, role TEXT, text TEXT);
-CREATE TABLE score (conversation TEXT, line INTEGER, data TEXT);
-"""
-_CREATE_INDEXES_SQL = """
-CREATE INDEX message_of ON message (conversation, position, line);
-CREATE INDEX score_of ON score (conversation, line);
-"""
 
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat naming the files that are missing, or the columns that are present."""
     folder = _folder(path)
-    for table, required in _REQUIRED.items():
-        if (folder / table).is_file():
-            _check(table, csv_header(folder / table), required)
+    for table, model in TABLES.items():
+        if (folder / table).is_file() and (missing := model.missing(header := csv_header(folder / table))):
+            raise WrongFormat(f"{table} has no column {missing}; found: {', '.join(header)[:300]}.")
     first_byte(folder / MESSAGES)
     problem = f"{MESSAGES} has no records."
     for number, value in json_lines(folder / MESSAGES, SNIFF_LIMIT):
@@ -97,16 +186,11 @@ def sniff(path: Path) -> Layout:
             problem = f"{MESSAGES}, line {number}: {value}"
         elif not isinstance(value, dict):
             problem = f"{MESSAGES}, line {number} is not a JSON object."
-        elif missing := [
-            value_name for value_name in ("conversation",) if value_name not in _known_values(value, "conversation")
-        ]:
-            problem = _missing_columns(MESSAGES, missing, list(value))
-        elif isinstance(_nested(value), list):
-            return Layout("conversation-a-line")
-        elif missing := [value_name for value_name in ("role", "text") if value_name not in _known_values(value)]:
-            problem = _missing_columns(MESSAGES, missing, list(value))
         else:
-            return Layout("message-a-line")
+            for layout, model in _LINES.items():
+                if not model.missing(value):
+                    return Layout(layout)
+            problem = f"{MESSAGES} has no column {MessageLine.missing(value)}; found: {', '.join(value)[:300]}."
     raise WrongFormat(problem)
 
 
@@ -125,43 +209,6 @@ def _folder(path: Path) -> Path:
     return folder
 
 
-def _check(table: str, columns: list[str], required: tuple[str, ...]) -> None:
-    values = _known_values(dict.fromkeys(columns, "x"), _ID_VALUE.get(table, ""))
-    if missing := [value for value in required if value not in values]:
-        raise WrongFormat(_missing_columns(table, missing, columns))
-
-
-def _missing_columns(file: str, missing: list[str], columns: list[str]) -> str:
-    names = " and ".join(f"'{_COLUMN_NAMES[value][0]}'" for value in missing)
-    return f"{file} has no column {names}; found: {', '.join(map(str, columns))[:300]}."
-
-
-def _normalized(column: str) -> str:
-    return "".join(character for character in column.casefold() if character.isalnum())
-
-
-_VALUES_OF_COLUMN: dict[str, list[tuple[str, int]]] = {}
-for _value, _columns in _COLUMN_NAMES.items():
-    for _at, _column in enumerate(_columns):
-        _VALUES_OF_COLUMN.setdefault(_normalized(_column), []).append((_value, _at))
-
-
-def _known_values(record: Mapping[str, Any], id_name: str = "") -> dict[str, Any]:
-    """A record's values by our names. `id_name`: the value that a plain `id` column stands for."""
-    values: dict[str, tuple[int, Any]] = {}
-    for column, value in record.items():
-        normalized = _normalized(str(column))
-        matches = [*_VALUES_OF_COLUMN.get(normalized, ()), *([(id_name, 9)] if id_name and normalized == "id" else [])]
-        for value_name, at in matches:
-            if value not in (None, "") and (value_name not in values or at < values[value_name][0]):
-                values[value_name] = (at, value)
-    return {value_name: value for value_name, (_at, value) in values.items()}
-
-
-def _nested(value: Mapping[str, Any]) -> Any:
-    return _known_values(value).get("messages")
-
-
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """One row for each conversation; refusals name the file of the bad line.
 
@@ -169,150 +216,75 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     patient: {column: value}, encounter: {reason, objective}, scores: [{dimension, category, score,
     note, judge}]}; Row.private is empty.
     """
-    if layout.name not in ("conversation-a-line", "message-a-line"):
+    if layout.name not in _LINES:
         raise WrongFormat(f"There is no layout {layout.name!r} of MedPI.")
-    return _rows(path, nested=layout.name == "conversation-a-line")
+    return _rows(path, _LINES[layout.name])
 
 
-def _rows(path: Path, *, nested: bool) -> Iterator[Row | Refusal]:
+def _rows(path: Path, model_of_line: type[Kept]) -> Iterator[Row | Refusal]:
     folder = _folder(path)
     with tempfile.NamedTemporaryFile(suffix=".sqlite") as file, closing(sqlite3.connect(file.name)) as store:
-        store.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _CREATE_TABLES_SQL)
-        for table in TABLES:
+        store.executescript(_CREATE_SQL)
+        for table, model in TABLES.items():
             if (folder / table).is_file():
-                yield from _store_table(store, folder / table)
-        yield from _store_messages(store, folder / MESSAGES, nested=nested)
-        store.executescript(_CREATE_INDEXES_SQL)
-        for (key,) in store.execute("SELECT conversation FROM message GROUP BY conversation ORDER BY min(line)"):
-            yield _row(store, key)
+                for where, record in csv_records(folder / table):
+                    yield from _kept(store, table, where, record, model)
+        for number, record in json_lines(folder / MESSAGES):
+            yield from _kept(store, MESSAGES, f"line {number}", record, model_of_line)
+        store.execute("CREATE INDEX entry_of ON entry (file, key, position, line)")
+        keys = "SELECT key FROM entry WHERE file = ? GROUP BY key ORDER BY min(line)"
+        for (key,) in store.execute(keys, (MESSAGES,)):
+            yield read_or_refused({}, f"conversation {key[:60]}", partial(_row, store=store, key=key))
 
 
-def _store_table(store: sqlite3.Connection, path: Path) -> Iterator[Refusal]:
-    table, id_name = path.name, _ID_VALUE.get(path.name, "")
-    for where, record in csv_records(path):
-        try:
-            if isinstance(record, Malformed):
-                raise record
-            check_storable(list(record.values()))
-            values = _known_values(record, id_name)
-            if missing := [value for value in _REQUIRED[table] if value not in values]:
-                raise Malformed(f"'{_COLUMN_NAMES[missing[0]][0]}' is blank.")
-            data = json.dumps({"has": values, "all": record})
-            if table == "scores.csv":
-                _score(values)
-                key = (str(values["conversation"]), int(where.rpartition(" ")[2]), data)
-                store.execute("INSERT INTO score VALUES (?, ?, ?)", key)
-            else:
-                store.execute("INSERT OR IGNORE INTO part VALUES (?, ?, ?)", (table, str(values[id_name]), data))
-        except Malformed as error:
-            yield Refusal(f"{table}, {where}", str(error))
-
-
-def _score(values: Mapping[str, Any]) -> int:
+def _kept(store: sqlite3.Connection, file: str, where: str, record: Any, model: type[Kept]) -> Iterator[Refusal]:
+    """Keep a record until its conversation is complete; a refusal if it is none."""
     try:
-        score = float(values["score"])
-    except ValueError:
-        raise Malformed("The score is not a number.") from None
-    if score != int(score) or not 0 <= score <= 5:
-        raise Malformed("The score is not a whole number from 0 to 5.")
-    return int(score)
-
-
-def _store_messages(store: sqlite3.Connection, path: Path, *, nested: bool) -> Iterator[Refusal]:
-    for number, value in json_lines(path):
-        try:
-            if isinstance(value, Malformed):
-                raise value
-            if not isinstance(value, dict):
-                raise Malformed("The line is not a JSON object.")
-            check_storable(value)
-            values = _known_values(value, "conversation" if nested else "")
-            if not isinstance(values.get("conversation"), str | int):
-                raise Malformed("'conversation_id' is missing.")
-            turns = values.get("messages") if nested else [value]
-            if not isinstance(turns, list):
-                raise Malformed("'messages' is not a list.")
-            messages = [_message(turn, place) for place, turn in enumerate(turns, 1)]
-            store.executemany(
-                "INSERT INTO message VALUES (?, ?, ?, ?, ?)",
-                [
-                    (str(values["conversation"]), position, number, role, text)
-                    for position, role, text in messages
-                    if role
-                ],
-            )
-        except Malformed as error:
-            yield Refusal(f"{MESSAGES}, line {number}", str(error))
-
-
-def _message(turn: Any, place: int) -> tuple[float, str, str]:
-    """(position, role, text); the role of a system or tool message is ''."""
-    if not isinstance(turn, dict):
-        raise Malformed(f"Message {place} is not an object.")
-    values = _known_values(turn)
-    role, text = str(values.get("role", "")).casefold(), values.get("text", "")
-    if role in _IGNORED_ROLES:
-        return 0, "", ""
-    if role not in _PATIENT | _DOCTOR:
-        raise Malformed(f"The role of message {place} is neither patient nor doctor.")
-    if not isinstance(text, str) or not text.strip():
-        raise Malformed(f"Message {place} has no text.")
-    number = values.get("position", place)
-    position = float(number) if isinstance(number, int | float) and not isinstance(number, bool) else float(place)
-    return position, "patient" if role in _PATIENT else "doctor", text
-
-
-def _row(store: sqlite3.Connection, key: str) -> Row | Refusal:
-    where = f"conversation {key[:60]}"
-    try:
-        messages = store.execute(
-            "SELECT role, text FROM message WHERE conversation = ? ORDER BY position, line", (key,)
-        )
-        turns = [{"role": role, "text": text} for role, text in messages]
-        conversation = _load_part(store, "conversations.csv", key)
-        values, columns = conversation.get("has", {}), conversation.get("all", {})
-        patient = _load_part(store, "patients.csv", str(values.get("patient", ""))).get("all", {})
-        stored_scores = store.execute("SELECT data FROM score WHERE conversation = ? ORDER BY line", (key,))
-        scores = [_score_entry(store, json.loads(data)["has"]) for (data,) in stored_scores]
-        patient_texts = [turn["text"] for turn in turns if turn["role"] == "patient"]
-        if not patient_texts:
-            raise Malformed("The patient says nothing in it.")
-        content = {
-            "kind": "conversation",
-            "conversation": turns,
-            "doctor": str(values.get("doctor", "")),
-            "patient": patient,
-            "encounter": {part: str(values.get(part, "")) for part in ("reason", "objective")},
-            "scores": scores,
-        }
-        specialty = next((value for column, value in columns.items() if _normalized(column) == "specialty"), "")
-        return Row(
-            external_id=checked_id(key),
-            title=one_line(content["encounter"]["reason"] or patient_texts[0]),
-            **language_fields("\n".join(patient_texts)),
-            content={**content, **({"specialty": specialty} if specialty else {})},
-            private={},
-            where=where,
-            facets={"doctor": content["doctor"]} if content["doctor"] else {},
-        )
+        if isinstance(record, Malformed):
+            raise record
+        if not isinstance(record, dict):
+            raise Malformed("The line is not a JSON object.")
+        check_storable(record)
+        line = int(where.rpartition(" ")[2])
+        entries = [(file, key, at, line, json.dumps(data)) for key, at, data in model.read(record).entries(record)]
+        store.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", entries)
     except Malformed as error:
-        return Refusal(where, str(error))
+        yield Refusal(f"{file}, {where}", str(error))
 
 
-def _load_part(store: sqlite3.Connection, file: str, key: str) -> dict[str, Any]:
-    row = store.execute("SELECT data FROM part WHERE file = ? AND key = ?", (file, key)).fetchone()
-    return dict(json.loads(row[0])) if row else {}
+def _of(store: sqlite3.Connection, file: str, key: str) -> list[dict[str, Any]]:
+    """What is kept of a file under a key, in order."""
+    found = store.execute("SELECT data FROM entry WHERE file = ? AND key = ? ORDER BY position, line", (file, key))
+    return [json.loads(data) for (data,) in found]
 
 
-def _score_entry(store: sqlite3.Connection, values: Mapping[str, Any]) -> dict[str, Any]:
-    columns = _load_part(store, "dimensions.csv", str(values["dimension"])).get("all", {})
-    dimension = {_normalized(column): value for column, value in columns.items()}
-    return {
-        "dimension": str(
-            dimension.get("name") or dimension.get("dimension") or dimension.get("dimensionname") or values["dimension"]
-        ),
-        "category": str(dimension.get("category") or dimension.get("group") or ""),
-        "score": _score(values),
-        "note": str(values.get("note", "")),
-        "judge": str(values.get("judge", "")),
+def _row(_record: Any, *, store: sqlite3.Connection, key: str) -> Row:
+    def first(file: str, key: str) -> dict[str, Any]:
+        return next(iter(_of(store, file, key)), {})
+
+    turns = _of(store, MESSAGES, key)
+    said = [turn["text"] for turn in turns if turn["role"] == "patient"]
+    if not said:
+        raise Malformed("The patient says nothing in it.")
+    about = first("conversations.csv", key)
+    scores = []
+    for score in _of(store, "scores.csv", key):
+        dimension = first("dimensions.csv", score["dimension"])
+        named = {"dimension": dimension.get("name") or score["dimension"], "category": dimension.get("category", "")}
+        scores.append({**named, **{part: score[part] for part in ("score", "note", "judge")}})
+    content = {
+        "kind": "conversation",
+        "conversation": turns,
+        "doctor": about.get("doctor", ""),
+        "patient": first("patients.csv", about.get("patient", "")).get("columns", {}),
+        "encounter": {part: about.get(part, "") for part in ("reason", "objective")},
+        "scores": scores,
+        **({"specialty": about["specialty"]} if about.get("specialty") else {}),
     }
+    return Row(
+        external_id=key,
+        title=about.get("reason") or said[0],
+        **language_fields("\n".join(said)),
+        content=content,
+        facets={"doctor": content["doctor"]} if content["doctor"] else {},
+    )

@@ -1,17 +1,8 @@
 """MedQA (USMLE): one question a line with four or five options (`questions/US`, `4_options`)."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from generation.sources.importers import tabular
-from generation.sources.importers.base import (
-    Malformed,
-    Row,
-    digest_of,
-    gettext_noop,
-    one_line,
-    required_text,
-)
+from generation.sources.importers.base import Malformed, Row, digest_of, gettext_noop
+from generation.sources.importers.records import OptionalText, Options, Record, Text
+from generation.sources.importers.tabular import File, RecordFormat, choice_content
 
 name = "medqa"
 label = "MedQA (USMLE)"
@@ -23,62 +14,41 @@ citation = (
 restrictions = gettext_noop("questions of preparation for the USMLE")
 
 
-def _row(record: dict[str, Any], split: str) -> Row:
-    """Of a multiple-choice question.
+class Question(Record):
+    question: Text
+    answer: Text
+    options: Options
+    answer_idx: str | None = None
+    meta_info: OptionalText = ""
 
-    Row.content: {kind: 'mcq', dataset: 'medqa', question, options: {letter: text}, answer: letter,
-    explanation: '', subject: '', topic: '', step: 'step1' | 'step2&3' | '', split}.
-    """
-    question = required_text(record, "question").strip()
-    options = _options(record.get("options"))
-    answer = _answer(record, options)
-    content = {
-        "kind": "mcq",
-        "dataset": name,
-        "question": question,
-        "options": options,
-        "answer": answer,
-        "explanation": "",
-        "subject": "",
-        "topic": "",
-        "step": tabular.optional_text(record, "meta_info"),
-        "split": split,
-    }
+
+def _row(record: Question, file: File) -> Row:
+    """Row.content: as in `choice_content`, with step: 'step1' | 'step2&3' | ''."""
+    options = record.options
     return Row(
-        external_id=digest_of("\n".join((question, *options.values())))[:24],
-        title=one_line(question),
+        external_id=digest_of("\n".join((record.question, *options.values())))[:24],
+        title=record.question,
         language="en",  # as all of questions/US; detection would take longer than all the rest
-        content=content,
-        facets={"split": split or "unknown"},
+        content=choice_content(
+            name, record.question, options, _answer(record), step=record.meta_info, split=file.split
+        ),
+        facets={"split": file.split or "unknown"},
     )
 
 
-def _options(value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping) or len(value) < 2:
-        raise Malformed("'options' is not an object of at least two options.")
-    for letter, text in value.items():
-        if not isinstance(text, str) or not text.strip():
-            raise Malformed("An option has no text.")
-        if len(letter) != 1:
-            raise Malformed("The name of an option is not a letter.")
-    return {letter: text.strip() for letter, text in sorted(value.items())}
-
-
-def _answer(record: Mapping[str, Any], options: Mapping[str, str]) -> str:
+def _answer(record: Question) -> str:
     """The letter of the correct option: `answer_idx`, else of the option that equals the answer."""
-    text = required_text(record, "answer").strip()
-    letter = record.get("answer_idx")
-    if letter is None:
-        matches = [option_letter for option_letter, option in options.items() if option == text]
+    if record.answer_idx is None:
+        matches = [letter for letter, text in record.options.items() if text == record.answer]
         if len(matches) != 1:
             raise Malformed("'answer' is not one of the options.")
         return matches[0]
-    if not isinstance(letter, str) or letter not in options:
+    if record.answer_idx not in record.options:
         raise Malformed("'answer_idx' is not one of the options.")
-    if options[letter] != text:
+    if record.options[record.answer_idx] != record.answer:
         raise Malformed("'answer' and 'answer_idx' are different options.")
-    return letter
+    return record.answer_idx
 
 
-FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(("question", "answer", "options")))
+FORMAT = RecordFormat(label, Question, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -6,25 +6,11 @@ options ('Answer Choices: ...'), which are removed because `options` has them as
 
 import re
 from pathlib import Path
-from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import (
-    PARQUET_FILE,
-    ZIP_ARCHIVE,
-    Malformed,
-    Row,
-    gettext_noop,
-    required_id,
-    required_text,
-    text_list,
-)
-from generation.sources.importers.visual_questions import (
-    PictureFormat,
-    Place,
-    correct_option,
-    parse_options,
-)
+from generation.sources.importers.base import PARQUET_FILE, ZIP_ARCHIVE, Malformed, Row, gettext_noop
+from generation.sources.importers.records import AnyText, Id, Options, Record, Text, Texts
+from generation.sources.importers.visual_questions import PictureFormat, Place, correct_option
 
 name = "medxpertqa"
 label = "MedXpertQA (MM)"
@@ -36,39 +22,45 @@ citation = (
 restrictions = gettext_noop("images come from teaching cases; do not try to identify patients")
 containers = (ZIP_ARCHIVE, PARQUET_FILE)
 
-_KEYS = ("id", "question", "options", "label", "images")
+
 _CHOICES = re.compile(r"Answer Choices:\s*\(A\)")
 
 
-def _row(record: dict[str, Any], place: Place) -> Row:
-    folder = place.file.folder
-    options = parse_options(record.get("options"))
-    letter, answer = correct_option(record.get("label"), options)
-    question = required_text(record, "question")
-    if choices := list(_CHOICES.finditer(question)):
-        question = question[: choices[-1].start()].rstrip()
-    images = text_list(record, "images")
-    if not images:
+class Question(Record):
+    id: Id
+    question: Text
+    options: Options
+    label: Text
+    images: Texts
+    medical_task: AnyText = ""
+    body_system: AnyText = ""
+    question_type: AnyText = ""
+
+
+def _row(record: Question, place: Place) -> Row:
+    """Row.content: as in `visual_questions.row`, with medical_task and asks: 'Reasoning' |
+    'Understanding'.
+    """
+    if not record.images:
         raise Malformed("It has no image: it belongs to the text part of MedXpertQA.")
+    letter, answer = correct_option(record.label, record.options)
+    choices = list(_CHOICES.finditer(record.question))
+    folder = place.file.folder
     parent = str(Path(folder).parent) if folder else ""
-    folders = (folder, "" if parent == "." else parent)
     return visual_questions.row(
-        place.where,
         dataset=name,
-        external_id=required_id(record, "id"),
-        question=question,
+        external_id=record.id,
+        question=record.question[: choices[-1].start()].rstrip() if choices else record.question,
         answer=answer,
-        pictures=[place.bundle.picture(image, *folders) for image in images],
+        pictures=[place.picture(image, folder, "" if parent == "." else parent) for image in record.images],
         split=place.split,
-        options=options,
+        options=record.options,
         letter=letter,
-        body_system=str(record.get("body_system") or ""),
-        medical_task=str(record.get("medical_task") or ""),
-        asks=str(record.get("question_type") or ""),
+        body_system=record.body_system,
+        medical_task=record.medical_task,
+        asks=record.question_type,
     )
 
 
-# Row.content: as in `visual_questions.row`, with medical_task and asks: 'Reasoning' |
-# 'Understanding'.
-FORMAT = PictureFormat(label, _row, (_KEYS,))
+FORMAT = PictureFormat(label, Question, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -7,6 +7,7 @@ read.
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -20,11 +21,10 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     WrongFormat,
-    check_storable,
     first_byte,
     gettext_noop,
-    one_line,
 )
+from generation.sources.importers.tabular import read_or_refused
 
 name = "mesh"
 label = "Medical Subject Headings (MeSH)"
@@ -166,9 +166,8 @@ class _Reader:
         if len(self._path) == 2:
             self.count += 1
             self._size = 0
-            self._finished.append(
-                _row(tag, self._texts, self._has_skipped_entity, self._language, f"record {self.count}")
-            )
+            row = partial(_row, tag=tag, has_skipped_entity=self._has_skipped_entity, language=self._language)
+            self._finished.append(read_or_refused(self._texts, f"record {self.count}", row))
             self._texts, self._has_skipped_entity = {}, False
         self._path.pop()
 
@@ -187,31 +186,19 @@ class _Reader:
         self._has_skipped_entity = True
 
 
-def _row(tag: str, texts: dict[str, list[str]], has_skipped_entity: bool, language: str, where: str) -> Row | Refusal:
-    try:
-        if tag != _RECORD:
-            raise Malformed("It is not a DescriptorRecord.")
-        if has_skipped_entity:
-            raise Malformed("It refers to an entity, which is never expanded.")
-        identifier, heading = _single_text(texts, _UI), _single_text(texts, _NAME)
-        if not _UI_SHAPE.fullmatch(identifier):
-            raise Malformed("Its DescriptorUI is not a D with at least six digits.")
-        trees = texts.get(_TREE, [])
-        if not all(map(_TREE_SHAPE.fullmatch, trees)):
-            raise Malformed("One of its TreeNumbers is not valid.")
-        content = {"kind": "term", "name": heading, "trees": trees}
-        check_storable(content)
-        return Row(
-            external_id=identifier,
-            title=one_line(heading),
-            language=language,
-            content=content,
-            private={},
-            where=where,
-            match=heading,
-        )
-    except Malformed as error:
-        return Refusal(where, str(error))
+def _row(texts: dict[str, list[str]], *, tag: str, has_skipped_entity: bool, language: str) -> Row:
+    if tag != _RECORD:
+        raise Malformed("It is not a DescriptorRecord.")
+    if has_skipped_entity:
+        raise Malformed("It refers to an entity, which is never expanded.")
+    identifier, heading = _single_text(texts, _UI), _single_text(texts, _NAME)
+    if not _UI_SHAPE.fullmatch(identifier):
+        raise Malformed("Its DescriptorUI is not a D with at least six digits.")
+    trees = texts.get(_TREE, [])
+    if not all(map(_TREE_SHAPE.fullmatch, trees)):
+        raise Malformed("One of its TreeNumbers is not valid.")
+    content = {"kind": "term", "name": heading, "trees": trees}
+    return Row(identifier, heading, language, content, match=heading)
 
 
 def _single_text(all_texts: dict[str, list[str]], place: str) -> str:

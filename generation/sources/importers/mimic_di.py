@@ -6,23 +6,14 @@ of one of eleven kinds. A summary with any of them is not factual. The file is r
 MedHal.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from generation.sources.importers import mednli, tabular
-from generation.sources.importers.base import (
-    Layout,
-    Malformed,
-    Refusal,
-    Row,
-    checked_id,
-    digest_of,
-    one_line,
-    required_text,
-)
+from pydantic import Field
+
+from generation.sources.importers import mednli
+from generation.sources.importers.base import Row, digest_of
+from generation.sources.importers.records import Record, Text, one_of
+from generation.sources.importers.tabular import File, RecordFormat, statement_content
 
 name = "mimic-di"
 label = "Hallucinations-MIMIC-DI"
@@ -33,6 +24,7 @@ citation = (
 )
 restrictions = mednli.restrictions
 withheld = True
+
 
 KINDS = {
     "condition_unsupported": "unsupported condition",
@@ -47,56 +39,40 @@ KINDS = {
     "contradicted_fact": "contradicted fact",
     "incorrect_fact": "incorrect fact",
 }
-_MAX_MARKS = 1000  # marked places of a summary
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: a statement as in `medhal`, from source 'mimic-di'."""
-    return replace(FORMAT, read=partial(_row, stem=path.stem)).rows(path, layout)
+class Mark(Record):
+    label: Annotated[str, one_of(*KINDS)]
+    text: Any = None
+
+    def __str__(self) -> str:
+        return f"{KINDS[self.label]}: {' '.join(self.text.split()) if isinstance(self.text, str) else '?'}"
 
 
-def _row(record: dict[str, Any], _split: str, *, stem: str = "") -> Row:
-    context, summary = required_text(record, "text").strip(), required_text(record, "summary").strip()
-    marks = record["labels"]
-    if not isinstance(marks, list) or len(marks) > _MAX_MARKS:
-        raise Malformed(f"'labels' is not a list of at most {_MAX_MARKS} marked places.")
-    kinds = [_kind(mark) for mark in marks]
-    explanation = "; ".join(f"{KINDS[kind]}: {_marked_text(mark)}" for kind, mark in zip(kinds, marks, strict=True))
-    is_factual = not kinds
-    content = {
-        "kind": "statement",
-        "statement": summary,
-        "context": context,
-        "label": "factual" if is_factual else "non-factual",
-        "explanation": explanation,
-        "task": "mimic-di",
-        "source": "mimic-di",
-        "pair": "",
-        "inner_id": "",
-        "split": "test",
-        "synthetic": False,
-        "kinds": sorted(set(kinds)),
-    }
+class Summary(Record):
+    text: Text
+    summary: Text
+    labels: list[Mark] = Field(title="marked place", max_length=1000)
+
+
+def _row(record: Summary, file: File) -> Row:
+    """Row.content: as in `statement_content`, with kinds: the kinds of marked places."""
+    content = statement_content(
+        record.summary,
+        record.text,
+        factual=not record.labels,
+        task="mimic-di",
+        explanation="; ".join(map(str, record.labels)),
+        kinds=sorted({mark.label for mark in record.labels}),
+    )
     return Row(
-        external_id=checked_id(digest_of(f"{stem}\n{context}\n{summary}")[:24]),
-        title=one_line(summary),
+        external_id=digest_of(f"{file.stem}\n{record.text}\n{record.summary}")[:24],
+        title=record.summary,
         language="en",
         content=content,
-        facets={"label": str(content["label"]), "split": "test"},
+        facets={"label": content["label"], "split": "test"},
     )
 
 
-def _kind(mark: Any) -> str:
-    kind = mark.get("label") if isinstance(mark, dict) else None
-    if kind not in KINDS:
-        raise Malformed(f"A label is not one of the eleven kinds: {', '.join(KINDS)}.")
-    return str(kind)
-
-
-def _marked_text(mark: dict[str, Any]) -> str:
-    text = mark.get("text")
-    return " ".join(text.split()) if isinstance(text, str) else "?"
-
-
-FORMAT = tabular.RecordFormat(label, _row, tabular.missing_of(("text", "summary", "labels")))
-sniff = FORMAT.sniff
+FORMAT = RecordFormat(label, Summary, _row)
+sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -13,6 +13,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,22 +25,23 @@ from generation.sources.importers.base import (
     ZIP_ARCHIVE,
     Layout,
     Malformed,
-    RecordImage,
     Refusal,
     Row,
     WrongFormat,
     gettext_noop,
-    required_text,
 )
-from generation.sources.importers.bundles import Bundle, DataFile, inline_picture, open_bundle
+from generation.sources.importers.bundles import Bundle, DataFile, open_bundle
 from generation.sources.importers.pickles import load_plain
+from generation.sources.importers.records import Record, Text
+from generation.sources.importers.tabular import read_or_refused
 from generation.sources.importers.visual_questions import (
-    answer_text,
+    Answer,
+    Image,
+    Place,
     check_layout,
-    embedded_image,
     is_data_file,
     matching_files,
-    shard_prefix,
+    records_of,
     split_of,
 )
 
@@ -53,15 +55,21 @@ citation = (
 restrictions = gettext_noop("images come from textbooks")
 containers = (ZIP_ARCHIVE, PARQUET_FILE, PICKLE)
 
-_KEYS = ("image", "question", "answer")
 LEFT_OUT = "left out"
+_PICKLE = "pickle"
+
+
+class Question(Record):
+    image: Image
+    question: Text
+    answer: Answer
 
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
     with open_bundle(path, _is_data_file) as bundle:
-        [first, *_more] = _files(bundle)
-        return Layout("pickle" if _is_pickle(first) else "parquet")
+        [(_first, kind), *_more] = _files(bundle)
+        return Layout(_PICKLE if kind == _PICKLE else "parquet")
 
 
 def _is_data_file(file_name: str) -> bool:
@@ -75,32 +83,22 @@ def _is_pickle(file: DataFile) -> bool:
         return opened_file.read(1) == b"\x80"
 
 
-def _files(bundle: Bundle) -> list[DataFile]:
+def _files(bundle: Bundle) -> list[tuple[DataFile, str]]:
     pickled = [file for file in bundle.data if _is_pickle(file)]
     if not pickled:
-        return matching_files(bundle, _KEYS)
+        return matching_files(bundle, label, Question)
     # Beside the questions there are vocabularies and labels, some of which are not plain values.
     question_files = [file for file in pickled if file.name.lower().endswith("_qa.pkl")] or pickled
-    files = [file for file in question_files if _questions(load_plain(file.path))]
+    files = [(file, _PICKLE) for file in question_files if _has_questions(load_plain(file.path))]
     if not files:
         raise WrongFormat("None of its pickles is a list of questions with 'image', 'question' and 'answer'.")
     return files
 
 
-def _questions(value: Any) -> bool:
+def _has_questions(value: Any) -> bool:
     return isinstance(value, list) and any(
-        isinstance(question, dict) and all(key in question for key in _KEYS) for question in value[:50]
+        isinstance(question, dict) and not Question.missing(question) for question in value[:50]
     )
-
-
-def _records(file: DataFile) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
-    if not _is_pickle(file):
-        yield from visual_questions.records(file, _KEYS)
-        return
-    for number, record in enumerate(load_plain(file.path), 1):
-        error = Malformed("The record is not an object with texts as keys.")
-        is_plain = isinstance(record, dict) and all(isinstance(key, str) for key in record)
-        yield f"{file.name} record {number}", record if is_plain else error
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
@@ -108,65 +106,57 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
 
     Duplicates are refused, with the row that they repeat.
     """
-    check_layout(layout, label, "pickle", "parquet")
+    check_layout(layout, label, _PICKLE, "parquet")
     return _rows(path, layout.file)
 
 
 def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
     with open_bundle(path, _is_data_file, original_name) as bundle:
-        for _split, files in groupby(sorted(_files(bundle), key=_split_and_name), key=lambda file: split_of(file.name)):
+        by_split = sorted(_files(bundle), key=lambda found: (split_of(found[0].name), found[0].name))
+        for _split, files in groupby(by_split, key=lambda found: split_of(found[0].name)):
             yield from _rows_of_split(list(files), bundle)
 
 
-def _split_and_name(file: DataFile) -> tuple[str, str]:
-    return split_of(file.name), file.name
-
-
-def _rows_of_split(files: list[DataFile], bundle: Bundle) -> Iterator[Row | Refusal]:
+def _rows_of_split(files: list[tuple[DataFile, str]], bundle: Bundle) -> Iterator[Row | Refusal]:
     """The rows of all files of a split: a question may be repeated in another file."""
     with _question_database() as seen:
-        for place, (_file, _number, _where, record) in enumerate(_numbered(files)):
+        for order, (_place, _where, record) in enumerate(_records(files, bundle)):
             if isinstance(record, dict):
-                _record_question(seen, record, place)
-        for place, (file, number, where, record) in enumerate(_numbered(files)):
-            try:
-                if isinstance(record, Malformed):
-                    raise record
-                if (duplicate := _duplicate_refusal(seen, record, place, where)) is not None:
-                    yield duplicate
-                else:
-                    yield _row(where, record, number, bundle, file)
-            except Malformed as error:
-                yield Refusal(where, str(error))
+                _record_question(seen, record, order)
+        for order, (place, where, record) in enumerate(_records(files, bundle)):
+            duplicate = _duplicate_refusal(seen, record, order, where) if isinstance(record, dict) else None
+            yield duplicate or read_or_refused(record, where, partial(_row, place=place))
 
 
-def _numbered(files: list[DataFile]) -> Iterator[tuple[DataFile, int, str, dict[str, Any] | Malformed]]:
-    """(file, number in it, position, record) of every record."""
-    for file in files:
-        for number, (where, record) in enumerate(_records(file)):
-            yield file, number, where, record
+def _records(
+    files: list[tuple[DataFile, str]], bundle: Bundle
+) -> Iterator[tuple[Place, str, dict[str, Any] | Malformed]]:
+    """(place, position, record) of every record."""
+    for file, kind in files:
+        found = _pickled_records(file) if kind == _PICKLE else records_of(file, kind, Question)
+        for number, (where, record) in enumerate(found):
+            yield Place(number, file, bundle), where, record
 
 
-def _row(where: str, record: dict[str, Any], number: int, bundle: Bundle, file: DataFile) -> Row:
-    split = split_of(file.name)
+def _pickled_records(file: DataFile) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
+    for number, record in enumerate(load_plain(file.path), 1):
+        error = Malformed("The record is not an object with texts as keys.")
+        is_plain = isinstance(record, dict) and all(isinstance(key, str) for key in record)
+        yield f"{file.name} record {number}", record if is_plain else error
+
+
+def _row(given: dict[str, Any], *, place: Place) -> Row:
+    record, split, folder = Question.read(given), place.split, place.file.folder
+    root = str(Path(folder).parent.parent) if _is_pickle(place.file) else folder
+    root = "" if root == "." else f"{root}/"
     return visual_questions.row(
-        where,
         dataset=name,
-        external_id=f"{split or 'row'}-{shard_prefix(file.name)}{number}",
-        question=required_text(record, "question"),
-        answer=answer_text(record),
-        pictures=[_picture(record, bundle, file, split)],
+        external_id=place.row_id,
+        question=record.question,
+        answer=record.answer,
+        pictures=[place.picture(record.image, f"{root}images/{split}", f"{root}images", folder)],
         split=split,
     )
-
-
-def _picture(record: dict[str, Any], bundle: Bundle, file: DataFile, split: str) -> RecordImage:
-    image = record.get("image")
-    if not isinstance(image, str):
-        return inline_picture(*(embedded_image(image) or ("", None)))
-    root = str(Path(file.folder).parent.parent) if _is_pickle(file) else file.folder
-    root = "" if root == "." else f"{root}/"
-    return bundle.picture(image, f"{root}images/{split}", f"{root}images", file.folder)
 
 
 # ---------------------------------------------------------------- repeated questions about an image
@@ -184,17 +174,16 @@ def _question_database() -> Iterator[sqlite3.Connection]:
         yield seen
 
 
-def _key(record: dict[str, Any]) -> tuple[bytes, bytes] | None:
+def _key(given: dict[str, Any]) -> tuple[bytes, bytes] | None:
     """Digests of (question and image) and answer; None for a record that is refused anyway."""
-    image = record.get("image")
     try:
-        image_source = image if isinstance(image, str) else (embedded_image(image) or ("", b""))[1]
-        question, answer = required_text(record, "question").strip().lower(), answer_text(record).lower()
+        record = Question.read(given)
     except Malformed:
         return None
-    data = image_source.encode(errors="surrogatepass") if isinstance(image_source, str) else image_source
-    digest = hashlib.sha256(question.encode(errors="surrogatepass") + b"\x00" + hashlib.sha256(data).digest())
-    return digest.digest()[:16], hashlib.sha256(answer.encode(errors="surrogatepass")).digest()[:16]
+    image = record.image if isinstance(record.image, str) else (record.image or ("", b""))[1]
+    data = image.encode(errors="surrogatepass") if isinstance(image, str) else image
+    digest = hashlib.sha256(record.question.lower().encode() + b"\x00" + hashlib.sha256(data).digest())
+    return digest.digest()[:16], hashlib.sha256(record.answer.lower().encode()).digest()[:16]
 
 
 def _record_question(seen: sqlite3.Connection, record: dict[str, Any], number: int) -> None:

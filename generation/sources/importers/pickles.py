@@ -7,7 +7,7 @@ A text may be used again, but no list or object: the value is as large as it loo
 
 import pickletools
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from generation.sources.importers.base import LimitsExceeded, WrongFormat
 from review.rules.json_nesting import MAX_DEPTH
@@ -20,6 +20,7 @@ _BITS = 64  # of a whole number
 _TEXTS = {"UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "STRING", "SHORT_BINSTRING", "BINSTRING"}
 _NUMBERS = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "FLOAT", "BINFLOAT"}
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_MARK = object()
 _TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
@@ -42,27 +43,32 @@ def load_plain(path: Path) -> Any:
 
 
 class _Builder:
-    """The machine that runs the instructions.
-
-    `_stack`: [value, how many lists and objects are in one another in it]; None for a mark.
-    """
+    """The machine that runs the instructions."""
 
     def __init__(self) -> None:
-        self._stack: list[list[Any] | None] = []
-        self._memo: dict[int, list[Any]] = {}
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
         self._values = self._characters = 0
 
     def result(self) -> Any:
-        [[value, _depth]] = self._stack  # type: ignore[misc]  # ValueError for anything else
-        return value
+        """The value, whose lists and objects are at most MAX_DEPTH in one another."""
+        value = self._pop()
+        if self._stack:
+            raise ValueError
+        level = [value]
+        for _depth in range(MAX_DEPTH + 1):
+            inside = [part.values() if isinstance(part, dict) else part for part in level if _is_container(part)]
+            if not inside:
+                return value
+            level = [part for parts in inside for part in parts]
+        raise WrongFormat(f"Lists and objects in the pickle are nested more than {MAX_DEPTH} deep.")
 
     def run(self, name: str, argument: Any) -> None:
         match name:
             case "PROTO" | "FRAME" | "STOP":
                 pass
             case "MARK":
-                self._count()
-                self._stack.append(None)
+                self._push(_MARK)
             case _ if name in _TEXTS:
                 if not isinstance(argument, str):
                     raise ValueError
@@ -74,25 +80,23 @@ class _Builder:
             case _ if name in _CONSTANTS:
                 self._push(_CONSTANTS[name])
             case "EMPTY_LIST":
-                self._push([], 1)
+                self._push([])
             case "EMPTY_DICT":
-                self._push({}, 1)
+                self._push({})
             case "LIST" | "TUPLE":
-                items = self._since_mark()
-                self._push([], 1)
-                self._append(items)
+                self._push(self._since_mark())
             case "DICT":
                 items = self._since_mark()
-                self._push({}, 1)
+                self._push({})
                 self._set(items)
             case _ if name in _TUPLES:
-                items = [self._pop() for _ in range(_TUPLES[name])][::-1]
-                self._push([], 1)
-                self._append(items)
+                self._push([self._pop() for _ in range(_TUPLES[name])][::-1])
             case "APPEND":
-                self._append([self._pop()])
+                item = self._pop()
+                self._top(list).append(item)
             case "APPENDS":
-                self._append(self._since_mark())
+                items = self._since_mark()
+                self._top(list).extend(items)
             case "SETITEM":
                 value, key = self._pop(), self._pop()
                 self._set([key, value])
@@ -103,70 +107,52 @@ class _Builder:
             case "PUT" | "BINPUT" | "LONG_BINPUT":
                 self._remember(argument)
             case "GET" | "BINGET" | "LONG_BINGET":
-                value, depth = self._memo[argument]
-                if depth:
+                value = self._memo[argument]
+                if _is_container(value):
                     raise WrongFormat("The pickle uses a list or an object twice, so it could unfold without end.")
                 self._push(value)
             case _:
-                self._refuse()
+                raise WrongFormat(
+                    "The pickle contains more than lists, texts and numbers. It could run code, so it is not read."
+                )
 
-    def _refuse(self) -> NoReturn:
-        raise WrongFormat(
-            "The pickle contains more than lists, texts and numbers. It could run code, so it is not read."
-        )
-
-    def _count(self) -> None:
+    def _push(self, value: Any) -> None:
         self._values += 1
         if self._values > MAX_VALUES:
             raise LimitsExceeded(f"The pickle has more than {MAX_VALUES:,} values.")
-
-    def _remember(self, number: int) -> None:
-        self._memo[number] = self._top()
-        if len(self._memo) > MAX_VALUES:
-            raise LimitsExceeded(f"The pickle has more than {MAX_VALUES:,} values.")
-
-    def _push(self, value: Any, depth: int = 0) -> None:
-        self._count()
         self._characters += len(value) if isinstance(value, str) else 0
         if self._characters > MAX_TEXT:
             raise LimitsExceeded(f"The texts of the pickle have more than {MAX_TEXT:,} characters.")
-        self._stack.append([value, depth])
+        self._stack.append(value)
 
-    def _top(self) -> list[Any]:
-        entry = self._stack[-1]
-        if entry is None:
+    def _remember(self, number: int) -> None:
+        self._memo[number] = self._top(object)
+        if len(self._memo) > MAX_VALUES:
+            raise LimitsExceeded(f"The pickle has more than {MAX_VALUES:,} values.")
+
+    def _top(self, kind: type) -> Any:
+        value = self._stack[-1]
+        if value is _MARK or not isinstance(value, kind):
             raise ValueError
-        return entry
+        return value
 
-    def _pop(self) -> list[Any]:
-        entry = self._top()
-        self._stack.pop()
-        return entry
+    def _pop(self) -> Any:
+        self._top(object)
+        return self._stack.pop()
 
-    def _since_mark(self) -> list[list[Any]]:
+    def _since_mark(self) -> list[Any]:
         items = []
-        while (entry := self._stack.pop()) is not None:
-            items.append(entry)
+        while (value := self._stack.pop()) is not _MARK:
+            items.append(value)
         return items[::-1]
 
-    def _append(self, items: list[list[Any]]) -> None:
-        target = self._top()
-        if not isinstance(target[0], list):
-            raise ValueError
-        target[0].extend(value for value, _depth in items)
-        self._deepen(target, items)
-
-    def _set(self, items: list[list[Any]]) -> None:
-        target = self._top()
-        if not isinstance(target[0], dict) or len(items) % 2:
-            raise ValueError
-        for (key, _), (value, _depth) in zip(items[::2], items[1::2], strict=True):
+    def _set(self, items: list[Any]) -> None:
+        target = self._top(dict)
+        for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, str):
                 raise WrongFormat("An object in the pickle has a key that is not a text.")
-            target[0][key] = value
-        self._deepen(target, items)
+            target[key] = value
 
-    def _deepen(self, target: list[Any], items: list[list[Any]]) -> None:
-        target[1] = max(target[1], 1 + max((depth for _value, depth in items), default=0))
-        if target[1] > MAX_DEPTH:
-            raise WrongFormat(f"Lists and objects in the pickle are nested more than {MAX_DEPTH} deep.")
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, list | dict)

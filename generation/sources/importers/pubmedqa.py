@@ -7,12 +7,12 @@ has another sign of a record's split.
 """
 
 from collections.abc import Collection, Iterator
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from generation.sources.importers import tabular
+from pydantic import BeforeValidator, ConfigDict, Field
+
 from generation.sources.importers.base import (
     PARQUET_FILE,
     SNIFF_LIMIT,
@@ -20,16 +20,14 @@ from generation.sources.importers.base import (
     Malformed,
     Refusal,
     Row,
-    checked_id,
     first_byte,
     gettext_noop,
     language_fields,
-    one_line,
-    required_text,
-    text_list,
 )
 from generation.sources.importers.json_files import object_items
+from generation.sources.importers.records import OptionalText, Record, Texts, Verbatim, one_of
 from generation.sources.importers.tables import is_parquet
+from generation.sources.importers.tabular import File, RecordFormat, identity, read_or_refused
 
 name = "pubmedqa"
 label = "PubMedQA"
@@ -41,11 +39,64 @@ citation = (
 restrictions = gettext_noop("abstracts of PubMed: the rights of authors and publishers stand beside the licence")
 containers = (PARQUET_FILE,)
 
-DECISIONS = ("yes", "no", "maybe")
 
-_OBJECT_KEYS = ("QUESTION", "CONTEXTS", "LONG_ANSWER")
-_TABLE_COLUMNS = ("pubid", "question", "context", "long_answer")
-_PREDICTION_KEYS = ("reasoning_required_pred", "reasoning_free_pred")
+DECISIONS = ("yes", "no", "maybe")
+_KEY = "pmid"  # what a record of the object has its key as
+
+
+def _year(year: Any) -> str:
+    if year is None or year == "":
+        return ""
+    if isinstance(year, bool) or not isinstance(year, int | str) or not (str(year).isdecimal() and len(str(year)) == 4):
+        raise Malformed("The year is not valid.")
+    return str(year)
+
+
+def _pubid(pmid: Any) -> str:
+    if isinstance(pmid, bool) or not isinstance(pmid, int | str):
+        raise ValueError("is neither a text nor a whole number")
+    return str(pmid).strip()
+
+
+class Abstract(Record):
+    """The parts of an abstract, and the predictions that only PQA-L has."""
+
+    contexts: Texts = []
+    labels: Texts = []
+    meshes: Texts = []
+    year: Annotated[str, BeforeValidator(_year)] = ""
+    reasoning_required_pred: Any = Field(None, alias="reasoning_required_pred")
+    reasoning_free_pred: Any = Field(None, alias="reasoning_free_pred")
+
+
+class Question(Record):
+    question: Verbatim
+    long_answer: Verbatim
+    final_decision: Annotated[OptionalText, one_of(*DECISIONS, "")] = Field("", alias="final_decision")
+
+
+class HubRow(Question):
+    """A row of the hub, with the abstract's parts in a struct."""
+
+    pubid: Annotated[str, BeforeValidator(_pubid)]
+    context: Abstract
+
+    @classmethod
+    def missing(cls, present: Collection[str]) -> str:
+        missing = super().missing(present)
+        keys = ", ".join(
+            f"'{names[0]}'" for field, names in Entry.names().items() if Entry.model_fields[field].is_required()
+        )
+        return f"{missing} of a row of the hub (or {keys} by PMID)" if missing else ""
+
+
+class Entry(Question, Abstract):
+    """A member of the authors' object."""
+
+    model_config = ConfigDict(alias_generator=str.upper)
+
+    contexts: Texts
+    pmid: str = Field("", alias=_KEY)
 
 
 def sniff(path: Path) -> Layout:
@@ -59,12 +110,7 @@ def sniff(path: Path) -> Layout:
 def _is_object(path: Path) -> bool:
     first = islice(object_items(path), SNIFF_LIMIT)
     # Several objects, one on each line, are one that breaks off.
-    return any(isinstance(value, dict) and value.keys() >= {*_OBJECT_KEYS} for _where, _key, value in first)
-
-
-def _missing(columns: Collection[str]) -> str:
-    missing = tabular.missing_of(_TABLE_COLUMNS)(columns)
-    return f"{missing} of a row of the hub (or {', '.join(map(repr, _OBJECT_KEYS))} by PMID)" if missing else ""
+    return any(isinstance(value, dict) and not Entry.missing(value) for _where, _key, value in first)
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
@@ -76,91 +122,57 @@ def _object_rows(path: Path) -> Iterator[Row | Refusal]:
     for where, key, value in object_items(path):
         is_pmid = key.isascii() and key.isdecimal() and len(key) < 20
         place = f"{where} (PMID {key})" if is_pmid else where
-        yield tabular.read_or_refused(value, place, "", partial(_row, pmid=key))
+        record = {**value, _KEY: key.strip()} if isinstance(value, dict) else value
+        yield read_or_refused(record, place, _entry_row)
 
 
-def _row(record: dict[str, Any], _split: str, *, pmid: str | None = None) -> Row:
-    """Of a question: of the authors' object if a `pmid` is given, else of the hub's table.
+def _entry_row(record: dict[str, Any]) -> Row:
+    entry = Entry.read(record)
+    return _question_row(entry, entry, entry.pmid)
+
+
+def _hub_row(record: HubRow, _file: File) -> Row:
+    return _question_row(record, record.context, record.pubid)
+
+
+def _question_row(question: Question, abstract: Abstract, pmid: str) -> Row:
+    """Of a question.
 
     Row.content: {kind: 'qa', question, contexts: [str], sections: [str], answer, decision: 'yes' |
     'no' | 'maybe' | '', pmid, year: str, mesh: [str], split: 'labelled' | 'artificial' | ''}.
 
     There are as many sections as contexts, or none.
     """
-    # Where the two layouts have what: the object's keys in capitals, the table's parts in a struct.
-    context, case = (record, str.upper) if pmid is not None else (_struct(record), str.lower)
-    question = required_text(record, case("question"))
-    content: dict[str, Any] = {
-        "kind": "qa",
-        "question": question,
-        "contexts": text_list(context, case("contexts")),
-        "sections": text_list(context, case("labels")),
-        "answer": required_text(record, case("long_answer")),
-        "decision": _decision(record),
-        "pmid": _pmid(record) if pmid is None else pmid.strip(),
-        "year": _year(context.get(case("year"))),
-        "mesh": list(dict.fromkeys(name.strip() for name in text_list(context, case("meshes")) if name.strip())),
-        "split": _split_of(record, context),
-    }
-    if not (content["pmid"].isascii() and content["pmid"].isdecimal()):
+    if not (pmid.isascii() and pmid.isdecimal()):
         raise Malformed("Its id is not a PMID.")
-    if not any(text.strip() for text in content["contexts"]):
+    if not any(text.strip() for text in abstract.contexts):
         raise Malformed("It has no context.")
-    if content["sections"] and len(content["sections"]) != len(content["contexts"]):
+    if abstract.labels and len(abstract.labels) != len(abstract.contexts):
         raise Malformed("It does not have as many sections as contexts.")
+    # PQA-L has predictions, PQA-A decisions without them, PQA-U neither.
+    predicted = abstract.reasoning_required_pred or abstract.reasoning_free_pred
+    split = "labelled" if predicted else "artificial" if question.final_decision else ""
+    mesh = list(dict.fromkeys(name.strip() for name in abstract.meshes if name.strip()))
     return Row(
-        external_id=checked_id(content["pmid"]),
-        title=one_line(question),
-        **language_fields("\n".join((question, content["answer"], *content["contexts"]))),
-        content=content,
-        match=question,
-        references={"mesh": tuple(content["mesh"])} if content["mesh"] else {},
-        facets={key: content[key] for key in ("decision", "split") if content[key]},
+        external_id=pmid,
+        title=question.question,
+        **language_fields("\n".join((question.question, question.long_answer, *abstract.contexts))),
+        content={
+            "kind": "qa",
+            "question": question.question,
+            "contexts": abstract.contexts,
+            "sections": abstract.labels,
+            "answer": question.long_answer,
+            "decision": question.final_decision,
+            "pmid": pmid,
+            "year": abstract.year,
+            "mesh": mesh,
+            "split": split,
+        },
+        match=question.question,
+        references={"mesh": tuple(mesh)} if mesh else {},
+        facets={key: value for key, value in (("decision", question.final_decision), ("split", split)) if value},
     )
 
 
-def _struct(record: dict[str, Any]) -> dict[str, Any]:
-    context = record.get("context")
-    if not isinstance(context, dict):
-        raise Malformed("'context' is not an object." if "context" in record else "'context' is missing.")
-    return context
-
-
-def _pmid(record: dict[str, Any]) -> str:
-    pmid = record.get("pubid")
-    if isinstance(pmid, bool) or not isinstance(pmid, int | str):
-        raise Malformed("'pubid' is neither a number nor a text." if "pubid" in record else "'pubid' is missing.")
-    return str(pmid).strip()
-
-
-def _decision(value: dict[str, Any]) -> str:
-    decision = value.get("final_decision")
-    if decision is None or decision == "":
-        return ""
-    if decision not in DECISIONS:
-        raise Malformed("'final_decision' is not one of yes, no, maybe.")
-    return str(decision)
-
-
-def _year(year: Any) -> str:
-    if year is None or year == "":
-        return ""
-    if isinstance(year, bool) or not isinstance(year, int | str) or not (str(year).isdecimal() and len(str(year)) == 4):
-        raise Malformed("The year is not valid.")
-    return str(year)
-
-
-def _split_of(decided: dict[str, Any], predicted: dict[str, Any]) -> str:
-    """The split: PQA-L has predictions, PQA-A decisions without them, PQA-U neither."""
-    if any(predicted.get(key) for key in _PREDICTION_KEYS):
-        return "labelled"
-    return "artificial" if decided.get("final_decision") else ""
-
-
-FORMAT = tabular.RecordFormat(
-    label,
-    _row,
-    _missing,
-    tabular.identity(tabular.JSONL, tabular.PARQUET),
-    wanted={*_TABLE_COLUMNS, "final_decision"}.__contains__,
-)
+FORMAT = RecordFormat(label, HubRow, _hub_row, identity("jsonl", "parquet"))

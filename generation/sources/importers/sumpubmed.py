@@ -23,7 +23,6 @@ from generation.sources.importers.base import (
     WrongFormat,
     first_byte,
     gettext_noop,
-    one_line,
 )
 from generation.sources.importers.bundles import UNREADABLE, archive_members, open_archive
 from review.rules.text_files import decoded
@@ -67,9 +66,9 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """
     match layout.name:
         case "folder":
-            return _folder_rows(path, tabular.split_of(path, layout))
+            return _folder_rows(path, tabular.file_of(path, layout).split)
         case "zip":
-            return _zip_rows(path, tabular.split_of(path, layout))
+            return _zip_rows(path, tabular.file_of(path, layout).split)
     raise WrongFormat(f"There is no layout {layout.name!r} of SumPubMed.")
 
 
@@ -139,10 +138,11 @@ def _zip_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
 def _rows(files: dict[str, dict[int, str]], read: _ReadFile, split: str) -> Iterator[Row | Refusal]:
     for number in sorted(files["text"]):
         document = {part: numbered.get(number) for part, numbered in files.items()}
-        yield tabular.read_or_refused(document, f"document {number}", split, partial(_row, number=number, read=read))
+        row = partial(_row, split=split, number=number, read=read)
+        yield tabular.read_or_refused(document, f"document {number}", row)
 
 
-def _row(record: dict[str, Any], split: str, *, number: int, read: _ReadFile) -> Row:
+def _row(record: dict[str, Any], *, split: str, number: int, read: _ReadFile) -> Row:
     if record["abstract"] is None:
         raise Malformed("It has no abstract.")
     texts = {part: _text(read, file) if file else "" for part, file in record.items()}
@@ -151,7 +151,7 @@ def _row(record: dict[str, Any], split: str, *, number: int, read: _ReadFile) ->
             raise Malformed(f"Its {part} is blank.")
     return Row(
         external_id=str(number),
-        title=one_line(texts["abstract"].removeprefix("BACKGROUND")),
+        title=texts["abstract"].removeprefix("BACKGROUND"),
         language="en",
         content={"kind": "article", "dataset": name, **texts, "split": split},
         facets={"split": split or "unknown"},

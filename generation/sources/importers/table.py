@@ -24,13 +24,13 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     WrongFormat,
-    checked_id,
     first_byte,
     gettext_noop,
     id_text,
     language_fields,
     one_line,
 )
+from generation.sources.importers.records import LETTERED, MAX_OPTIONS, options_of
 from generation.sources.importers.table_mapping import (
     IGNORED_SPEAKERS,
     MAX_COLUMNS,
@@ -55,7 +55,6 @@ containers = (PARQUET_FILE,)
 PREVIEWED = 5  # records
 EXAMPLE = 120  # characters of a value that are shown
 MAX_DEPTH = 3  # of objects in one another whose members are columns
-MAX_OPTIONS = 26
 _KINDS = {tabular.CSV: "CSV", tabular.JSONL: "JSON Lines", tabular.ARRAY: "a JSON array", tabular.PARQUET: "Parquet"}
 _WRAPPERS = frozenset({"data", "fields"})  # objects in which annotation tools put what they show
 _BLANK = frozenset({"", "nan", "null", "none", "n/a", "-"})
@@ -69,7 +68,6 @@ _LANGUAGES = {
 }
 # What stands before what somebody says, on a line of its own or before the words.
 _SPEAKER = re.compile(r"^[ \t]*(?:\*\*)?([^\W\d_][\w.]{0,20}(?:[ _]\w{1,12})?)(?:\*\*)?[ \t]*[:：]", re.MULTILINE)
-_LETTERED = re.compile(r"^\s*\(?([A-Za-z])[.):：、]\s*")
 
 
 def sniff(path: Path) -> Layout:
@@ -104,15 +102,11 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     if missing := [column for column in required if column not in known]:
         raise WrongFormat(f"It has no column {', '.join(map(repr, missing))}. Recognised: {found}.")
     roots = {*mapping.all_columns, *(column.partition(".")[0] for column in mapping.all_columns)}
-    read = partial(_row, mapping=mapping)
-    found_records = tabular.records(path, layout.name, roots.__contains__)
-    # NaN in a column that nobody maps, as pandas writes it for missing numbers, spoils no record.
-    records = (
-        (where, record.without(roots.__contains__) if isinstance(record, HasConstant) else record)
-        for where, record in found_records
-    )
-    split = tabular.split_of(path, layout)
-    return (tabular.read_or_refused(record, where, split, read) for where, record in records)
+    # Nobody has published these questions, so that they may be trained on unless their file says
+    # that it is another split.
+    read = partial(_row, mapping=mapping, split=tabular.file_of(path, layout).split or "train")
+    records = tabular.records(path, layout.name, roots.__contains__)
+    return (tabular.read_or_refused(record, where, read) for where, record in records)
 
 
 def _bodies(mapping: TableMapping) -> list[str]:
@@ -215,10 +209,10 @@ def flattened(record: Mapping[str, Any], prefix: str = "", depth: int = 1) -> di
 # ---------------------------------------------------------------------------------------- a record
 
 
-def _row(record: dict[str, Any], split: str, *, mapping: TableMapping) -> Row:
+def _row(record: dict[str, Any], *, mapping: TableMapping, split: str) -> Row:
     values = {**record, **flattened(record)}
     if mapping.column("question"):
-        content, told = _question(values, mapping, split or "train")
+        content, told = _question(values, mapping, split)
     elif mapping.column("turns"):
         content = {"kind": "dialogue", "turns": _turns(values, mapping.columns["turns"])}
         content |= {"rubrics": [], "tags": [], "ideal_completion": None}
@@ -234,7 +228,7 @@ def _row(record: dict[str, Any], split: str, *, mapping: TableMapping) -> Row:
     language = _language(values, mapping)
     return Row(
         external_id=_id(values, mapping, content),
-        title=one_line(content.get("question") or told),
+        title=content.get("question") or told,
         **({"language": language} if language else language_fields(told)),
         content=content,
         facets={field: content[field] for field in ("specialty", "licence") if field in content},
@@ -242,11 +236,7 @@ def _row(record: dict[str, Any], split: str, *, mapping: TableMapping) -> Row:
 
 
 def _question(values: Mapping[str, Any], mapping: TableMapping, split: str) -> tuple[dict[str, Any], str]:
-    """The content of a question, and all of its text.
-
-    `split`: nobody has published these questions, so that they may be trained on unless their file
-    says that it is another split.
-    """
+    """The content of a question, and all of its text."""
     question = _required(values, mapping.column("question"))
     answer = _required(values, mapping.column("answer"))
     if not mapping.columns.get("options"):
@@ -257,15 +247,9 @@ def _question(values: Mapping[str, Any], mapping: TableMapping, split: str) -> t
         )
     options = _options(values, mapping.columns["options"])
     stem = [text for column in mapping.columns.get("context", ()) for text in _texts(values, column)]
-    return {
-        "kind": "mcq",
-        "dataset": name,
-        "question": "\n".join((*stem, question)),
-        "options": options,
-        "answer": _letter(answer, options),
-        "split": split,
-        **dict.fromkeys(("explanation", "subject", "topic", "step", "choice"), ""),
-    }, "\n".join((question, *options.values()))
+    told = "\n".join((*stem, question))
+    content = tabular.choice_content(name, told, options, _letter(answer, options), choice="", split=split)
+    return content, "\n".join((question, *options.values()))
 
 
 def _text(values: Mapping[str, Any], column: str) -> str:
@@ -308,7 +292,7 @@ def _id(values: Mapping[str, Any], mapping: TableMapping, content: Mapping[str, 
     """The record's id; of its content where the table has none, so that it stays the same."""
     text = _text(values, column) if (column := mapping.column("id")) else ""
     if text.casefold() not in _BLANK:
-        return checked_id("_".join(text.split()))
+        return "_".join(text.split())
     told = json.dumps({key: content[key] for key in sorted(content) if key not in ("specialty", "licence")})
     return hashlib.sha256(told.encode()).hexdigest()[:24]
 
@@ -406,24 +390,10 @@ def _options(values: Mapping[str, Any], columns: Sequence[str]) -> dict[str, str
     if isinstance(texts, str):
         sign = next((sign for sign in ("\n", "|", ";") if sign in texts), "\n")
         texts = [text.strip() for text in texts.split(sign) if text.strip()]
-    if isinstance(texts, dict):
-        options = {str(key).strip().upper(): text for key, text in texts.items()}
-    else:
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise Malformed(f"'{columns[0]}' is not a list of options.")
-        letters = [chr(ord("A") + place) for place in range(len(texts))]
-        marks = [_LETTERED.match(text) for text in texts]
-        # Strip letters only if every option has its own: 'E. coli' is an option, too.
-        if all(mark and mark[1].upper() == letter for mark, letter in zip(marks, letters, strict=True)):
-            texts = [text[mark.end() :] for text, mark in zip(texts, marks, strict=True) if mark]
-        options = dict(zip(letters, texts, strict=True))
-    if not 2 <= len(options) <= MAX_OPTIONS:
-        raise Malformed(f"It does not have 2 to {MAX_OPTIONS} options.")
-    if not all(re.fullmatch("[A-Z]", letter) for letter in options):
-        raise Malformed("The name of an option is not a letter.")
-    if not all(isinstance(text, str) and text.strip() for text in options.values()):
-        raise Malformed("An option has no text.")
-    return {letter: text.strip() for letter, text in sorted(options.items())}
+    try:
+        return options_of(texts)
+    except ValueError:
+        raise Malformed(f"'{columns[0]}' is not a list of options.") from None
 
 
 def _letter(answer: str, options: Mapping[str, str]) -> str:
@@ -432,7 +402,7 @@ def _letter(answer: str, options: Mapping[str, str]) -> str:
     matches = [letter for letter, text in options.items() if " ".join(text.casefold().split()) == folded]
     if len(matches) == 1:
         return matches[0]
-    mark = re.fullmatch(r"\(?([A-Za-z])[.):]?", answer) or _LETTERED.match(answer)
+    mark = re.fullmatch(r"\(?([A-Za-z])[.):]?", answer) or LETTERED.match(answer)
     if not matches and mark and mark[1].upper() in options:
         return mark[1].upper()
     raise Malformed("The answer is none of the options: neither the letter nor the text of one.")

@@ -4,25 +4,14 @@ Three layouts: the original file (`test_` in `phrase_type` marks the test split)
 `trainset.json` and `testset.json`, and Parquet with the images inside, without organ and ids.
 """
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import (
-    PARQUET_FILE,
-    ZIP_ARCHIVE,
-    Malformed,
-    Row,
-    gettext_noop,
-    required_text,
-)
-from generation.sources.importers.bundles import inline_picture
-from generation.sources.importers.visual_questions import (
-    PictureFormat,
-    Place,
-    answer_text,
-    embedded_image,
-    shard_prefix,
-)
+from generation.sources.importers.base import PARQUET_FILE, ZIP_ARCHIVE, Malformed, Row, gettext_noop
+from generation.sources.importers.records import AnyText, ChoosingRecord, Text, column
+from generation.sources.importers.visual_questions import Answer, Image, PictureFormat, Place
 
 name = "vqa-rad"
 label = "VQA-RAD"
@@ -34,36 +23,9 @@ citation = (
 restrictions = gettext_noop("train and test share images")
 containers = (ZIP_ARCHIVE, PARQUET_FILE)
 
-FOLDERS = ("VQA_RAD Image Folder", "images")
+
+_FOLDERS = ("VQA_RAD Image Folder", "images")
 _SYSTEMS = {"HEAD": "head", "CHEST": "chest", "ABD": "abdomen"}
-
-
-def _row(record: dict[str, Any], place: Place) -> Row:
-    return _row_with_named_image(record, place) if "image_name" in record else _row_with_embedded_image(record, place)
-
-
-def _row_with_named_image(record: dict[str, Any], place: Place) -> Row:
-    split, folder = place.split, place.file.folder
-    phrase = str(record.get("phrase_type") or "").strip().lower()
-    if not split:
-        split = "test" if phrase.startswith("test_") else "train"
-    number = record.get("qid", record.get("id"))
-    if not isinstance(number, int | str) or isinstance(number, bool):
-        raise Malformed("'qid' is missing.")
-    folders = (folder, *(f"{folder}/{image_folder}".lstrip("/") for image_folder in FOLDERS))
-    organ = str(record.get("image_organ") or "").strip().upper()
-    return visual_questions.row(
-        place.where,
-        dataset=name,
-        external_id=f"{split}-{number}",
-        question=required_text(record, "question"),
-        answer=answer_text(record),
-        pictures=[place.bundle.picture(required_text(record, "image_name").strip(), *folders)],
-        split=split,
-        body_system=_SYSTEMS.get(organ, ""),
-        private={"kinds": _kinds(record.get("question_type"))},
-        phrase=phrase.removeprefix("test_"),
-    )
 
 
 def _kinds(value: Any) -> list[str]:
@@ -71,28 +33,44 @@ def _kinds(value: Any) -> list[str]:
     return sorted({kind.strip().upper() for kind in str(value or "").split(",") if kind.strip()})
 
 
-def _row_with_embedded_image(record: dict[str, Any], place: Place) -> Row:
-    split, number = place.split, f"{shard_prefix(place.file.name)}{place.number}"
-    image = embedded_image(record.get("image"))
+class Question(ChoosingRecord):
+    question: Text
+    answer: Answer
+    image: Image = column("image_name", "image")
+    qid: AnyText = column("qid", "id", default="")
+    phrase_type: AnyText = ""
+    image_organ: AnyText = ""
+    question_type: Annotated[list[str], BeforeValidator(_kinds)] = []
+
+
+def _row(record: Question, place: Place) -> Row:
+    """Row.content: as in `visual_questions.row`.
+
+    With phrase: 'freeform' | 'para' | 'frame' | '' and body_system: 'head' | 'chest' | 'abdomen' |
+    ''.
+
+    Row.private: {kinds: what the question asks for}, without an image inside.
+    """
+    split, row_id, phrase = place.split, place.row_id, record.phrase_type.lower()
+    is_named = isinstance(record.image, str)
+    if is_named:
+        if not record.qid:
+            raise Malformed("'qid' is missing.")
+        split = split or ("test" if phrase.startswith("test_") else "train")
+        row_id = f"{split}-{record.qid}"
+    folder = place.file.folder
     return visual_questions.row(
-        place.where,
         dataset=name,
-        external_id=f"{split or 'row'}-{number}",
-        question=required_text(record, "question"),
-        answer=answer_text(record),
-        pictures=[inline_picture(*(image or ("", None)))],
+        external_id=row_id,
+        question=record.question,
+        answer=record.answer,
+        pictures=[place.picture(record.image, folder, *(f"{folder}/{inner}".lstrip("/") for inner in _FOLDERS))],
         split=split,
-        phrase="",
+        body_system=_SYSTEMS.get(record.image_organ.upper(), ""),
+        private={"kinds": record.question_type} if is_named else {},
+        phrase=phrase.removeprefix("test_"),
     )
 
 
-# Row.content: as in `visual_questions.row`, with phrase: 'freeform' | 'para' | 'frame' | '' and
-# body_system: 'head' | 'chest' | 'abdomen' | ''. Row.private: {kinds: what the question asks for}.
-FORMAT = PictureFormat(
-    label,
-    _row,
-    (("question", "answer", "image_name"), ("question", "answer", "image")),
-    columns=("image", "question", "answer"),
-    layouts=("json", "parquet"),
-)
+FORMAT = PictureFormat(label, Question, _row, ("json", "parquet"))
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -91,9 +91,9 @@ def test_wrong_records_are_refused_with_place_and_reason_and_the_rest_kept(tmp_p
     assert [type(entry).__name__ for entry in entries] == ["Row", *["Refusal"] * 6, "Row"]
     assert [(entry.where, entry.reason) for entry in entries if isinstance(entry, Refusal)] == [
         ("record 2", "'all_tested_scenarios' is not a list."),
-        ("record 3", "The risk is not one of low, medium, high, critical."),
-        ("record 4", "It lacks mistake_title or mistake_name."),
-        ("record 5", "'same_mistake_happened' of tested scenario 1 is neither true nor false."),
+        ("record 3", "'mistake_risk' is not one of low, medium, high, critical."),
+        ("record 4", "'mistake_title' is missing."),
+        ("record 5", "Tested scenario 1: 'same_mistake_happened' is neither true nor false."),
         ("record 6", "'all_tested_scenarios' is empty, and there is no other scenario."),
         ("record 7", "The record is not a JSON object."),
     ]
@@ -101,7 +101,9 @@ def test_wrong_records_are_refused_with_place_and_reason_and_the_rest_kept(tmp_p
 
 def test_a_file_of_another_format_is_refused_with_its_columns(tmp_path: Path) -> None:
     other = write_json(tmp_path / "other.json", {"question": "Is it?", "truth": "No."})
-    with pytest.raises(WrongFormat, match="lack mistake_title or mistake_name; found: question, truth"):
+    with pytest.raises(
+        WrongFormat, match=r"lack 'mistake_title' \(or 'mistake_name' or 'title'\); found: question, truth"
+    ):
         medmistake.sniff(other)
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps([replicated_mistake(), replicated_mistake(mistake_title="B")])[:-40])
@@ -177,7 +179,7 @@ def test_the_five_files_of_medpi_become_conversations_with_patient_and_scores(tm
     assert (layout.name, medpi.sniff(folder / "scores.csv")) == ("message-a-line", layout)
     *refusals, second, first = medpi.rows(folder, layout)
     assert [(refusal.where, refusal.reason) for refusal in refusals if isinstance(refusal, Refusal)] == [
-        ("scores.csv, line 3", "The score is not a number.")
+        ("scores.csv, line 3", "'score' is not a number.")
     ]
     assert isinstance(first, Row)
     assert isinstance(second, Row)
@@ -217,10 +219,12 @@ def test_missing_files_and_columns_are_named(tmp_path: Path) -> None:
     with pytest.raises(WrongFormat, match=r"has no conversations_messages.jsonl; found: scores.csv"):
         medpi.sniff(tmp_path)
     folder = medpi_folder(tmp_path, **{"scores.csv": table({"conv": "c1", "dim": "d1"})})
-    with pytest.raises(WrongFormat, match=r"scores.csv has no column 'conversation_id' and .* found: conv, dim"):
+    with pytest.raises(
+        WrongFormat, match=r"scores.csv has no column 'conversation_id' .*, 'dimension_id' .* found: conv, dim"
+    ):
         medpi.sniff(folder)
     folder = medpi_folder(tmp_path, [{"conversation_id": "c1", "who": "patient", "said": "Hello."}])
-    with pytest.raises(WrongFormat, match=r"no column 'role' and 'content'; found: conversation_id, who, said"):
+    with pytest.raises(WrongFormat, match=r"no column 'role' .*, 'content' .*; found: conversation_id, who, said"):
         medpi.sniff(folder)
     other = tmp_path / "other.txt"
     other.write_text("Hello.")

@@ -168,7 +168,7 @@ def test_a_key_that_is_no_pmid_is_refused(read_rows, key):
         ({"pubid": -1}, "not a PMID"),
         ({"context": None}, "'context' is not an object"),
         ({"context": "a text"}, "'context' is not an object"),
-        ({"context": {"contexts": [1]}}, "'contexts' is not a list of texts"),
+        ({"context": {"contexts": [1]}}, "'context.contexts' is not a list of texts"),
         ({"context": {}}, "no context"),
         ({"question": ""}, "'question' is blank"),
         ({"long_answer": None}, "'long_answer' is not a text"),

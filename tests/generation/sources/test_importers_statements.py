@@ -164,8 +164,8 @@ def test_a_question_of_medqa_is_read(read_file):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"options": ["a", "b"]}, "'options' is not an object"),
-        ({"options": {"A": "x"}}, "at least two options"),
+        ({"options": "a, b"}, "'options' is neither a list nor an object"),
+        ({"options": {"A": "x"}}, "2 to 26 options"),
         ({"options": {"A": "x", "B": " "}}, "An option has no text"),
         ({"options": {"AA": "x", "B": "Madeupin"}}, "not a letter"),
         ({"answer_idx": "E"}, "'answer_idx' is not one of the options"),
