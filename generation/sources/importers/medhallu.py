@@ -36,9 +36,8 @@ CATEGORIES = {
 }
 _FILLER_WORDS = frozenset({"of", "the", "and"})
 _MAX_LITERAL = 1024 * 1024  # characters of a list written as text; published ones have thousands
-_TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+\"""")
-# ['a', "b"], or numpy's ['a' 'b'].
-_LIST = re.compile(r"""\s*+\[\s*+(?:(?:'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+\")\s*+,?+\s*+)*+\]\s*+""")
+# A text in a list that is written as text: ['a', "b"], or numpy's ['a' 'b'].
+_ENTRY = re.compile(r"""\s*+('(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+\")\s*+,?+""")
 
 
 def _category(name: str) -> str:
@@ -59,10 +58,17 @@ def _parsed_list(cell: Any) -> Any:
         return cell
     if len(cell) > _MAX_LITERAL:
         raise ValueError(f"is longer than {_MAX_LITERAL:,} characters")
-    try:
-        return [ast.literal_eval(text) for text in _TEXT.findall(cell)] if _LIST.fullmatch(cell) else cell
-    except (ValueError, SyntaxError, MemoryError):
+    cell = cell.strip()
+    texts, at = [], 1
+    while entry := _ENTRY.match(cell, at):
+        texts.append(entry[1])
+        at = entry.end()
+    if cell[:1] != "[" or cell[at:].strip() != "]":
         return cell  # which is no list
+    try:
+        return [ast.literal_eval(text) for text in texts]
+    except (ValueError, SyntaxError, MemoryError):
+        return cell
 
 
 def _has_text(texts: list[str]) -> list[str]:
