@@ -57,6 +57,8 @@ TEMPLATES = (
     _("The patient says nothing in %(field)s."),
     _("The conversation does not end with the user."),
     _("The role of turn %(number)s is neither a patient (user) nor a doctor (assistant)."),
+    _("%(where)s has no text."),
+    _("%(where)s is not an object."),
     _("Turn %(number)s"),
     _("Rubric %(number)s"),
     _("Message %(number)s"),
@@ -104,9 +106,6 @@ TEMPLATES = (
     _("It is a JSON object of records: save it as an array of them, or one on each line."),
     _("It is not a table: nothing separates columns, and it is not JSON."),
     _("It is not a Parquet file that can be read: it is damaged or not complete."),
-    # parts of records
-    _("%(where)s has no text."),
-    _("%(where)s is not an object."),
     # records that are known
     _("It differs from the record with its id in: %(fields)s. It is now revision %(number)s."),
     _("It differs from the record with its id in: %(fields)s. That one stays, unless you import with 'update'."),

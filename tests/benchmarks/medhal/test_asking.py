@@ -157,15 +157,18 @@ def test_downstream_data_sets_are_imported_as_statements(tmp_path: Path) -> None
             "labels": [annotation, {**annotation, "label": "incorrect_fact"}],
         },
         {"text": "He had a fever.", "summary": "You slept.", "labels": [{**annotation, "label": "new kind"}]},
+        {"text": "He had a fever.", "summary": "You slept."},
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    good, marked, refused = read("mimic-di", path)
+    good, marked, refused, without = read("mimic-di", path)
     assert isinstance(good, Row)
     assert isinstance(marked, Row)
     assert isinstance(refused, Refusal)
     assert (good.content["label"], marked.content["label"]) == ("factual", "non-factual")
     assert marked.content["explanation"] == "unsupported medication: a drug; incorrect fact: a drug"
-    assert "eleven kinds" in refused.reason
+    assert "Marked place 1: 'label' is not one of condition_unsupported" in refused.reason
+    assert isinstance(without, Refusal)
+    assert without.reason == "'labels' is missing."
     assert refused.where == "line 3"
     assert {good.content["task"], good.content["source"]} == {"mimic-di"}
 

@@ -205,6 +205,11 @@ def test_bom_crlf_blank_lines_and_a_missing_last_newline_are_accepted(read_rows)
     assert [(type(row), row.where) for row in result] == [(Row, "line 2"), (Row, "line 4")]
 
 
+def test_nan_in_a_column_that_is_not_read_spoils_no_record(read_rows):
+    [row] = read_rows(healthbench, jsonl(conversation(added_later=float("nan"))))
+    assert row.external_id == "made-up-1"
+
+
 @pytest.mark.parametrize("more", [{}, {"prompt_id": "made-up-1", "completion_id": "made-up-2"}])
 def test_a_file_of_meta_eval_rows_is_refused_by_name(refusal_reason, more):
     row = {"prompt": [turn()], "completion": "Hi.", "rubric": "Is kind.", "binary_labels": [True], **more}

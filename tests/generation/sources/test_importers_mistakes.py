@@ -164,6 +164,7 @@ def medpi_folder(tmp_path: Path, messages: Any = MESSAGES, **files: str) -> Path
         "scores.csv": table(
             {"conversation_id": "c2", "dimension_id": "d1", "score": "1", "rationale": "Turn 2: an interaction."},
             {"conversation_id": "c2", "dimension_id": "d1", "score": "many", "rationale": ""},
+            {"conversation_id": "c2", "dimension_id": "d1", "score": "nan", "rationale": ""},
         ),
         **files,
     }  # fmt: skip
@@ -179,7 +180,8 @@ def test_the_five_files_of_medpi_become_conversations_with_patient_and_scores(tm
     assert (layout.name, medpi.sniff(folder / "scores.csv")) == ("message-a-line", layout)
     *refusals, second, first = medpi.rows(folder, layout)
     assert [(refusal.where, refusal.reason) for refusal in refusals if isinstance(refusal, Refusal)] == [
-        ("scores.csv, line 3", "'score' is not a number.")
+        ("scores.csv, line 3", "'score' is not a number."),
+        ("scores.csv, line 4", "'score' is not a whole number from 0 to 5."),
     ]
     assert isinstance(first, Row)
     assert isinstance(second, Row)

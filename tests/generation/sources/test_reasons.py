@@ -13,6 +13,8 @@ REASONS = {
     "a.csv: line 3: 'x' is not one of a, b.": "a.csv: 第 3 行: “x”不是以下值之一：a, b。",
     "Image a: b.png: It is missing.": "图像 a: b.png: 缺失。",
     "The array breaks off here: the file ends before it does.": "数组在此处中断：文件提前结束。",
+    "Turn 2: 'content' is blank.": "第 2 轮: “content”为空。",
+    "Turn 2 has no text.": "第 2 轮没有文本。",
     "Something that nobody knows: 100%.": "Something that nobody knows: 100%.",
     "": "",
 }
