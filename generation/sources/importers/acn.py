@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from generation.sources.importers.base import Malformed, Row, gettext_noop
-from generation.sources.importers.records import Id, OptionalText, Record
+from generation.sources.importers.records import FileRecord, Id, OptionalText
 from generation.sources.importers.tabular import File, RecordFormat
 from review.rules import json_nesting
 
@@ -38,14 +38,14 @@ def _summary(value: Any) -> Mapping[str, Any]:
     return summary
 
 
-class Note(Record):
+class _Note(FileRecord):
     idx: Id
     full_note: OptionalText = ""
     note: Any = None
     summary: Annotated[Any, BeforeValidator(_summary)]
 
 
-def _row(record: Note, file: File) -> Row:
+def _row(record: _Note, file: File) -> Row:
     """Row.content: {kind: 'note', dataset: 'acn', text, extractions, split}.
 
     extractions: [{category, concept, value, reference}], where `reference` is the name of the list
@@ -114,5 +114,5 @@ def _text(value: Any) -> str:
     return "" if text.casefold().strip(".") in _NO_VALUE else text
 
 
-FORMAT = RecordFormat(label, Note, _row)
+FORMAT = RecordFormat(label, _Note, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

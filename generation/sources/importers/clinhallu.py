@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ValidationInfo
 
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import ZIP_ARCHIVE, Malformed, Row, gettext_noop
-from generation.sources.importers.records import AnyText, Options, Record, Text, Texts, Verbatim, one_of
+from generation.sources.importers.records import AnyText, FileRecord, Options, Text, Texts, Verbatim, one_of
 from generation.sources.importers.visual_questions import Answer, PictureFormat, Place
 
 name = "clinhallu"
@@ -39,25 +39,25 @@ def _of_valid(trace: Any, info: ValidationInfo) -> Any:
     return trace
 
 
-class Stage(Record):
+class _Stage(FileRecord):
     text: Verbatim
 
 
-class Reasoning(Stage):
+class _Reasoning(_Stage):
     answer: Verbatim
 
 
-class Trace(Record):
-    visual_recognition: Stage
-    knowledge_recall: Stage
-    reasoning: Reasoning
+class _Trace(FileRecord):
+    visual_recognition: _Stage
+    knowledge_recall: _Stage
+    reasoning: _Reasoning
 
 
-class Meta(Record):
+class _Meta(FileRecord):
     model: AnyText = ""
 
 
-class Question(Record):
+class _Question(FileRecord):
     question: Text
     answer: Answer
     images: Texts
@@ -70,15 +70,15 @@ class Question(Record):
     split: AnyText = ""
     body_system: AnyText = ""
     cot_valid: Any = None
-    gold_cot: Annotated[Trace | None, BeforeValidator(_of_valid)] = None
-    gold_cot_meta: Annotated[Meta, BeforeValidator(lambda value: value if isinstance(value, dict) else {})] = Meta()
+    gold_cot: Annotated[_Trace | None, BeforeValidator(_of_valid)] = None
+    gold_cot_meta: Annotated[_Meta, BeforeValidator(lambda value: value if isinstance(value, dict) else {})] = _Meta()
 
 
 def _is_data_file(file_name: str) -> bool:
     return file_name.rpartition("/")[2].lower() in _FILES
 
 
-def _row(record: Question, place: Place) -> Row:
+def _row(record: _Question, place: Place) -> Row:
     """Row.content: as in `visual_questions.row`.
 
     A row with a trace has kind 'vqa-trace', trace {visual, knowledge, reasoning, answer}, and by:
@@ -111,7 +111,7 @@ def _row(record: Question, place: Place) -> Row:
     )
 
 
-def _dataset(record: Question, file_name: str) -> str:
+def _dataset(record: _Question, file_name: str) -> str:
     """The data set, by the record's `source`, its file's path, or the prefix of its id."""
     for hint in (record.source, file_name):
         letters = "".join(character for character in hint.casefold() if character.isalpha() or character == "/")
@@ -123,7 +123,7 @@ def _dataset(record: Question, file_name: str) -> str:
     raise Malformed("It does not say which data set it is from ('source').")
 
 
-def _answer(record: Question) -> tuple[str, str]:
+def _answer(record: _Question) -> tuple[str, str]:
     """Letter and text of the answer; 'C. Lung cancer' gives the text without the letter."""
     if not record.options:
         return "", record.answer
@@ -134,5 +134,5 @@ def _answer(record: Question) -> tuple[str, str]:
     raise Malformed("Its answer is not one of its options.")
 
 
-FORMAT = PictureFormat(label, Question, _row, is_data=_is_data_file)
+FORMAT = PictureFormat(label, _Question, _row, is_data=_is_data_file)
 sniff, rows = FORMAT.sniff, FORMAT.rows

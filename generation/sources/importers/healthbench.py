@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from generation.sources.importers.base import Malformed, Row, gettext_noop, language_fields
-from generation.sources.importers.records import Id, Record, Texts, Verbatim
+from generation.sources.importers.records import FileRecord, Id, Texts, Verbatim
 from generation.sources.importers.tabular import File, RecordFormat
 
 name = "healthbench"
@@ -48,27 +48,27 @@ def _ideal(data: Any) -> str | None:
     return completion
 
 
-class Turn(Record):
+class _Turn(FileRecord):
     role: Literal["user", "assistant"]
     content: Verbatim
 
 
-class Rubric(Record):
+class _Rubric(FileRecord):
     criterion: Verbatim
     points: Annotated[Any, AfterValidator(_points)]
     tags: Texts = []
 
 
-class Conversation(Record):
+class _Conversation(FileRecord):
     prompt_id: Id
-    prompt: list[Turn] = Field(title="turn", min_length=1)
-    rubrics: list[Rubric] = Field(title="rubric")
+    prompt: list[_Turn] = Field(title="turn", min_length=1)
+    rubrics: list[_Rubric] = Field(title="rubric")
     example_tags: Texts = []
     ideal_completions_data: Annotated[str | None, BeforeValidator(_ideal)] = None
     canary: Any = None
 
 
-def _row(record: Conversation, _file: File) -> Row:
+def _row(record: _Conversation, _file: File) -> Row:
     """Row.content: {kind: 'dialogue', turns, rubrics, tags: [str], ideal_completion: str | None}.
 
     turns: [{role, content}]; rubrics: [{criterion, points, tags}]. Row.private: {canary} if there
@@ -92,5 +92,5 @@ def _row(record: Conversation, _file: File) -> Row:
     )
 
 
-FORMAT = RecordFormat(label, Conversation, _row, other=_other)
+FORMAT = RecordFormat(label, _Conversation, _row, other=_other)
 sniff, rows = FORMAT.sniff, FORMAT.rows

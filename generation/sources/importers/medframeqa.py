@@ -6,7 +6,7 @@ beside `images/`.
 
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import PARQUET_FILE, ZIP_ARCHIVE, Row, gettext_noop
-from generation.sources.importers.records import AnyText, Id, Options, Record, Text, Texts
+from generation.sources.importers.records import AnyText, FileRecord, Id, Options, Text, Texts
 from generation.sources.importers.visual_questions import Image, PictureFormat, Place, correct_option
 
 name = "medframeqa"
@@ -20,7 +20,7 @@ restrictions = gettext_noop("frames come from public videos; name the data set w
 containers = (ZIP_ARCHIVE, PARQUET_FILE)
 
 
-class Question(Record):
+class _Question(FileRecord):
     question_id: Id
     question: Text
     options: Options
@@ -38,7 +38,7 @@ class Question(Record):
     image_5: Image = None
 
 
-def _row(record: Question, place: Place) -> Row:
+def _row(record: _Question, place: Place) -> Row:
     """Row.content: as in `visual_questions.row`, with organ and modality.
 
     Row.private: {reasoning_chain, video_id}.
@@ -63,5 +63,5 @@ def _row(record: Question, place: Place) -> Row:
     )
 
 
-FORMAT = PictureFormat(label, Question, _row, ("jsonl", "parquet"))
+FORMAT = PictureFormat(label, _Question, _row, ("jsonl", "parquet"))
 sniff, rows = FORMAT.sniff, FORMAT.rows

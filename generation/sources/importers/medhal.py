@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from generation.sources.importers.base import PARQUET_FILE, Row, digest_of, gettext_noop
-from generation.sources.importers.records import OptionalText, Record, Text, YesOrNo, one_of, yes_or_no
+from generation.sources.importers.records import FileRecord, OptionalText, Text, YesOrNo, one_of, yes_or_no
 from generation.sources.importers.tabular import File, RecordFormat, identity, statement_content
 
 name = "medhal"
@@ -36,7 +36,7 @@ TASKS = {
 }
 
 
-class Statement(Record):
+class _Statement(FileRecord):
     statement: Text
     label: YesOrNo
     source: Annotated[Text, one_of(*sorted(TASKS))]
@@ -48,7 +48,7 @@ class Statement(Record):
     split: OptionalText = ""
 
 
-def _row(record: Statement, file: File) -> Row:
+def _row(record: _Statement, file: File) -> Row:
     """Row.content: as in `statement_content`, with task: 'qa' | 'ie' | 'nli' | 'summarization'."""
     source = "acn" if record.source == "acm" else record.source
     content = statement_content(
@@ -72,5 +72,5 @@ def _row(record: Statement, file: File) -> Row:
     )
 
 
-FORMAT = RecordFormat(label, Statement, _row, identity("jsonl", "csv", "parquet"))
+FORMAT = RecordFormat(label, _Statement, _row, identity("jsonl", "csv", "parquet"))
 sniff, rows = FORMAT.sniff, FORMAT.rows

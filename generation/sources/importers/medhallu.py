@@ -77,7 +77,7 @@ def _has_text(texts: list[str]) -> list[str]:
     return texts
 
 
-class Pair(FoldedRecord):
+class _Pair(FoldedRecord):
     question: Verbatim = Field(alias="Question")
     knowledge: Annotated[Texts, BeforeValidator(_parsed_list), AfterValidator(_has_text)] = Field(alias="Knowledge")
     answer: Verbatim = Field(alias="Ground Truth")
@@ -86,7 +86,7 @@ class Pair(FoldedRecord):
     category: Annotated[Verbatim, AfterValidator(_category)] = Field(alias="Category of Hallucination")
 
 
-def _row(record: Pair, _file: File) -> Row:
+def _row(record: _Pair, _file: File) -> Row:
     """Of a question with its two answers.
 
     Row.content: {kind: 'qa-pair', question, knowledge: [str], answer, hallucinated, difficulty:
@@ -104,5 +104,5 @@ def _row(record: Pair, _file: File) -> Row:
     )
 
 
-FORMAT = RecordFormat(label, Pair, _row, identity("jsonl", "csv", "parquet"))
+FORMAT = RecordFormat(label, _Pair, _row, identity("jsonl", "csv", "parquet"))
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from generation.sources.importers.base import Layout, Malformed, Row, WrongFormat, digest_of, gettext_noop, json_lines
-from generation.sources.importers.records import OptionalText, Record, Text
+from generation.sources.importers.records import FileRecord, OptionalText, Text
 from generation.sources.importers.tabular import JSONL, File, RecordFormat, choice_content
 
 name = "medmcqa"
@@ -31,7 +31,7 @@ def _number(cop: Any) -> int | None:
     return cop if isinstance(cop, int) and not isinstance(cop, bool) else None
 
 
-class Question(Record):
+class _Question(FileRecord):
     question: Text
     opa: Text
     opb: Text
@@ -58,7 +58,7 @@ def sniff(path: Path) -> Layout:
     )
 
 
-def _row(record: Question, file: File) -> Row:
+def _row(record: _Question, file: File) -> Row:
     """Row.content: as in `choice_content`, with choice: 'single' | 'multi' | ''."""
     options = dict(zip("ABCD", (record.opa, record.opb, record.opc, record.opd), strict=True))
     more = {"explanation": record.exp, "subject": record.subject_name, "topic": record.topic_name}
@@ -82,5 +82,5 @@ def _answer(cop: int | None, first: int) -> str:
     return "ABCD"[cop - first]
 
 
-FORMAT = RecordFormat(label, Question, _row, {"jsonl-from-0": JSONL, "jsonl-from-1": JSONL})
+FORMAT = RecordFormat(label, _Question, _row, {"jsonl-from-0": JSONL, "jsonl-from-1": JSONL})
 rows = FORMAT.rows

@@ -52,7 +52,7 @@ def _tags(tags: Any) -> list[str]:
     return [tag.strip() for tag in tags if tag.strip()][:MAX_TAGS]
 
 
-class Tested(FoldedRecord):
+class _Tested(FoldedRecord):
     """A scenario, and a model's answer to it if the file has one."""
 
     scenario: Text = column(*_SCENARIO)
@@ -73,12 +73,12 @@ class Tested(FoldedRecord):
         }
 
 
-class Mistake(FoldedRecord):
+class _Mistake(FoldedRecord):
     scenario: Stripped = column(*_SCENARIO, default="")
     rationale: Stripped = column("rationale", "explanation", "judge_rationale", default="")
     tested: Annotated[
         list[
-            Annotated[Tested, BeforeValidator(lambda given: {"scenario": given} if isinstance(given, str) else given)]
+            Annotated[_Tested, BeforeValidator(lambda given: {"scenario": given} if isinstance(given, str) else given)]
         ],
         BeforeValidator(listed),
     ] = column("all_tested_scenarios", "tested_scenarios", default=[], title="tested scenario")
@@ -112,7 +112,7 @@ class Mistake(FoldedRecord):
         """The record; its own scenario is the last of those that were tested."""
         mistake = super().read(record)
         if mistake.scenario:
-            mistake.tested.append(Tested.read(record))
+            mistake.tested.append(_Tested.read(record))
         return mistake
 
 
@@ -120,11 +120,11 @@ def sniff(path: Path) -> Layout:
     """Raises WrongFormat, naming the columns, unless an early record is complete."""
     FORMAT.sniff(path)
     first = (record for _where, record in islice(tabular.records(path, ARRAY), SNIFF_LIMIT))
-    complete = next(record for record in first if isinstance(record, dict) and not Mistake.missing(record))
-    return Layout("all" if Mistake.has("tested", complete) else "validated")
+    complete = next(record for record in first if isinstance(record, dict) and not _Mistake.missing(record))
+    return Layout("all" if _Mistake.has("tested", complete) else "validated")
 
 
-def _row(record: Mistake, file: File) -> Row:
+def _row(record: _Mistake, file: File) -> Row:
     """Row.content: {kind: 'mistake-scenario', scenario, must, mistake, doctor, targets: [str],
     replicated, conversation: [{role, text}], attempts: [...], validated}.
 
@@ -170,7 +170,7 @@ def _row(record: Mistake, file: File) -> Row:
     )
 
 
-def _attempts(record: Mistake) -> list[dict[str, Any]]:
+def _attempts(record: _Mistake) -> list[dict[str, Any]]:
     """The distinct scenarios, the record's own among them, with the results of all models."""
     results_by_text: dict[str, list[dict[str, Any]]] = {}
     for tested in record.tested:
@@ -193,5 +193,5 @@ def _attempts(record: Mistake) -> list[dict[str, Any]]:
     ]
 
 
-FORMAT = RecordFormat(label, Mistake, _row, {"all": ARRAY, "validated": ARRAY})
+FORMAT = RecordFormat(label, _Mistake, _row, {"all": ARRAY, "validated": ARRAY})
 rows = FORMAT.rows

@@ -4,7 +4,7 @@ One patient a line, with the persona and the goals of a visit to a doctor.
 """
 
 from generation.sources.importers.base import Malformed, Row, gettext_noop, language_fields
-from generation.sources.importers.records import Id, Record, Stripped, Texts, Verbatim
+from generation.sources.importers.records import FileRecord, Id, Stripped, Texts, Verbatim
 from generation.sources.importers.tabular import File, RecordFormat
 
 name = "medmistake-cases"
@@ -16,7 +16,7 @@ citation = (
 restrictions = gettext_noop("none known; cases must not describe real patients")
 
 
-class Case(Record):
+class _Case(FileRecord):
     id: Id
     persona: Verbatim
     condition: Verbatim
@@ -26,7 +26,7 @@ class Case(Record):
     specialty: Stripped = ""
 
 
-def _row(record: Case, _file: File) -> Row:
+def _row(record: _Case, _file: File) -> Row:
     """Row.content: {kind: 'case', persona, condition, goals: [str], encounter_reason,
     encounter_objective, specialty: str ('' for any)}.
     """
@@ -42,5 +42,5 @@ def _row(record: Case, _file: File) -> Row:
     )
 
 
-FORMAT = RecordFormat(label, Case, _row)
+FORMAT = RecordFormat(label, _Case, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

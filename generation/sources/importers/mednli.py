@@ -7,7 +7,7 @@ wherever they are in the file.
 from typing import Annotated
 
 from generation.sources.importers.base import Row, digest_of, gettext_noop
-from generation.sources.importers.records import OptionalText, Record, Text, one_of
+from generation.sources.importers.records import FileRecord, OptionalText, Text, one_of
 from generation.sources.importers.tabular import File, RecordFormat
 
 name = "mednli"
@@ -26,7 +26,7 @@ withheld = True
 ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS = ("entailment", "neutral", "contradiction")
 
 
-class Pair(Record):
+class Pair(FileRecord):
     sentence1: Text
     sentence2: Text
     gold_label: Annotated[Text, one_of(*LABELS)]

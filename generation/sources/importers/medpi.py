@@ -83,7 +83,7 @@ _CONVERSATION = ("conversation_id", "conv_id")
 _TEXT = ("content", "text", "message")
 
 
-class Kept(FoldedRecord):
+class _Kept(FoldedRecord):
     """A record that is kept until its conversation is complete."""
 
     def entries(self, columns: Mapping[str, Any]) -> Iterator[tuple[str, float, dict[str, Any]]]:
@@ -92,11 +92,11 @@ class Kept(FoldedRecord):
         yield data["key"], 0, {**data, "columns": columns}
 
 
-class Patient(Kept):
+class _Patient(_Kept):
     key: Key = column("patient_id", "id")
 
 
-class Conversation(Kept):
+class _Conversation(_Kept):
     key: Key = column(*_CONVERSATION, "id")
     patient: OptionalText = column("patient_id", default="")
     doctor: OptionalText = column("doctor_model", "model", "model_name", "ai_doctor", "doctor", default="")
@@ -105,13 +105,13 @@ class Conversation(Kept):
     specialty: OptionalText = ""
 
 
-class Dimension(Kept):
+class _Dimension(_Kept):
     key: Key = column("dimension_id", "dimension", "dimension_name", "id")
     name: OptionalText = column("name", "dimension", "dimension_name", default="")
     category: OptionalText = column("category", "group", default="")
 
 
-class Score(Kept):
+class _Score(_Kept):
     key: Key = column(*_CONVERSATION)
     dimension: Key = column("dimension_id", "dimension", "dimension_name")
     score: Annotated[int, BeforeValidator(_score)] = column("score", "value", "rating")
@@ -126,7 +126,7 @@ class Said(FoldedRecord):
     text: str = column(*_TEXT)
 
 
-class Message(Said):
+class _Message(Said):
     text: str = column(*_TEXT, default="")
     position: Annotated[float | None, BeforeValidator(_position)] = column(
         "turn", "index", "position", "message_index", "order", "turn_number", default=None
@@ -144,7 +144,7 @@ class Message(Said):
             yield key, position, {"role": self.role, "text": self.text}
 
 
-class MessageLine(Message, Kept):
+class _MessageLine(_Message, _Kept):
     key: Key = column(*_CONVERSATION)
     text: str = column(*_TEXT)
 
@@ -152,24 +152,24 @@ class MessageLine(Message, Kept):
         return self.entry(self.key, 1)
 
 
-class ConversationLine(Kept):
+class _ConversationLine(_Kept):
     key: Key = column(*_CONVERSATION, "id")
-    messages: list[Message] = column("messages", "turns", "conversation", title="message")
+    messages: list[_Message] = column("messages", "turns", "conversation", title="message")
 
     def entries(self, columns: Mapping[str, Any]) -> Iterator[tuple[str, float, dict[str, Any]]]:
         return (entry for place, message in enumerate(self.messages, 1) for entry in message.entry(self.key, place))
 
 
-TABLES: Mapping[str, type[Kept]] = {
-    "patients.csv": Patient,
-    "conversations.csv": Conversation,
-    "dimensions.csv": Dimension,
-    "scores.csv": Score,
+TABLES: Mapping[str, type[_Kept]] = {
+    "patients.csv": _Patient,
+    "conversations.csv": _Conversation,
+    "dimensions.csv": _Dimension,
+    "scores.csv": _Score,
 }
 FILES = (MESSAGES, *TABLES)
-_LINES: Mapping[str, type[Kept]] = {
-    "message-a-line": MessageLine,
-    "conversation-a-line": ConversationLine,
+_LINES: Mapping[str, type[_Kept]] = {
+    "message-a-line": _MessageLine,
+    "conversation-a-line": _ConversationLine,
 }
 
 
@@ -190,7 +190,7 @@ def sniff(path: Path) -> Layout:
             for layout, model in _LINES.items():
                 if not model.missing(value):
                     return Layout(layout)
-            problem = f"{MESSAGES} has no column {MessageLine.missing(value)}; found: {', '.join(value)[:300]}."
+            problem = f"{MESSAGES} has no column {_MessageLine.missing(value)}; found: {', '.join(value)[:300]}."
     raise WrongFormat(problem)
 
 
@@ -221,7 +221,7 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     return _rows(path, _LINES[layout.name])
 
 
-def _rows(path: Path, model_of_line: type[Kept]) -> Iterator[Row | Refusal]:
+def _rows(path: Path, model_of_line: type[_Kept]) -> Iterator[Row | Refusal]:
     folder = _folder(path)
     with tempfile.NamedTemporaryFile(suffix=".sqlite") as file, closing(sqlite3.connect(file.name)) as store:
         store.executescript(_CREATE_SQL)
@@ -237,7 +237,7 @@ def _rows(path: Path, model_of_line: type[Kept]) -> Iterator[Row | Refusal]:
             yield read_or_refused({}, f"conversation {key[:60]}", partial(_row, store=store, key=key))
 
 
-def _kept(store: sqlite3.Connection, file: str, where: str, record: Any, model: type[Kept]) -> Iterator[Refusal]:
+def _kept(store: sqlite3.Connection, file: str, where: str, record: Any, model: type[_Kept]) -> Iterator[Refusal]:
     """Keep a record until its conversation is complete; a refusal if it is none."""
     try:
         if isinstance(record, Malformed):

@@ -1,7 +1,7 @@
 """MedQA (USMLE): one question a line with four or five options (`questions/US`, `4_options`)."""
 
 from generation.sources.importers.base import Malformed, Row, digest_of, gettext_noop
-from generation.sources.importers.records import OptionalText, Options, Record, Text
+from generation.sources.importers.records import FileRecord, OptionalText, Options, Text
 from generation.sources.importers.tabular import File, RecordFormat, choice_content
 
 name = "medqa"
@@ -14,7 +14,7 @@ citation = (
 restrictions = gettext_noop("questions of preparation for the USMLE")
 
 
-class Question(Record):
+class _Question(FileRecord):
     question: Text
     answer: Text
     options: Options
@@ -22,7 +22,7 @@ class Question(Record):
     meta_info: OptionalText = ""
 
 
-def _row(record: Question, file: File) -> Row:
+def _row(record: _Question, file: File) -> Row:
     """Row.content: as in `choice_content`, with step: 'step1' | 'step2&3' | ''."""
     options = record.options
     return Row(
@@ -36,7 +36,7 @@ def _row(record: Question, file: File) -> Row:
     )
 
 
-def _answer(record: Question) -> str:
+def _answer(record: _Question) -> str:
     """The letter of the correct option: `answer_idx`, else of the option that equals the answer."""
     if record.answer_idx is None:
         matches = [letter for letter, text in record.options.items() if text == record.answer]
@@ -50,5 +50,5 @@ def _answer(record: Question) -> str:
     return record.answer_idx
 
 
-FORMAT = RecordFormat(label, Question, _row)
+FORMAT = RecordFormat(label, _Question, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import PARQUET_FILE, ZIP_ARCHIVE, Malformed, Row, gettext_noop
-from generation.sources.importers.records import AnyText, Id, Options, Record, Text, Texts
+from generation.sources.importers.records import AnyText, FileRecord, Id, Options, Text, Texts
 from generation.sources.importers.visual_questions import PictureFormat, Place, correct_option
 
 name = "medxpertqa"
@@ -26,7 +26,7 @@ containers = (ZIP_ARCHIVE, PARQUET_FILE)
 _CHOICES = re.compile(r"Answer Choices:\s*\(A\)")
 
 
-class Question(Record):
+class _Question(FileRecord):
     id: Id
     question: Text
     options: Options
@@ -37,7 +37,7 @@ class Question(Record):
     question_type: AnyText = ""
 
 
-def _row(record: Question, place: Place) -> Row:
+def _row(record: _Question, place: Place) -> Row:
     """Row.content: as in `visual_questions.row`, with medical_task and asks: 'Reasoning' |
     'Understanding'.
     """
@@ -62,5 +62,5 @@ def _row(record: Question, place: Place) -> Row:
     )
 
 
-FORMAT = PictureFormat(label, Question, _row)
+FORMAT = PictureFormat(label, _Question, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from generation.sources.importers import mednli
 from generation.sources.importers.base import Row, digest_of
-from generation.sources.importers.records import Record, Text, one_of
+from generation.sources.importers.records import FileRecord, Text, one_of
 from generation.sources.importers.tabular import File, RecordFormat, statement_content
 
 name = "mimic-di"
@@ -41,7 +41,7 @@ KINDS = {
 }
 
 
-class Mark(Record):
+class _Mark(FileRecord):
     label: Annotated[str, one_of(*KINDS)]
     text: Any = None
 
@@ -49,13 +49,13 @@ class Mark(Record):
         return f"{KINDS[self.label]}: {' '.join(self.text.split()) if isinstance(self.text, str) else '?'}"
 
 
-class Summary(Record):
+class _Summary(FileRecord):
     text: Text
     summary: Text
-    labels: list[Mark] = Field(title="marked place", max_length=1000)
+    labels: list[_Mark] = Field(title="marked place", max_length=1000)
 
 
-def _row(record: Summary, file: File) -> Row:
+def _row(record: _Summary, file: File) -> Row:
     """Row.content: as in `statement_content`, with kinds: the kinds of marked places."""
     content = statement_content(
         record.summary,
@@ -74,5 +74,5 @@ def _row(record: Summary, file: File) -> Row:
     )
 
 
-FORMAT = RecordFormat(label, Summary, _row)
+FORMAT = RecordFormat(label, _Summary, _row)
 sniff, rows = FORMAT.sniff, FORMAT.rows

@@ -32,7 +32,7 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.bundles import Bundle, DataFile, open_bundle
 from generation.sources.importers.pickles import load_plain
-from generation.sources.importers.records import Record, Text
+from generation.sources.importers.records import FileRecord, Text
 from generation.sources.importers.tabular import read_or_refused
 from generation.sources.importers.visual_questions import (
     Answer,
@@ -59,7 +59,7 @@ LEFT_OUT = "left out"
 _PICKLE = "pickle"
 
 
-class Question(Record):
+class _Question(FileRecord):
     image: Image
     question: Text
     answer: Answer
@@ -86,7 +86,7 @@ def _is_pickle(file: DataFile) -> bool:
 def _files(bundle: Bundle) -> list[tuple[DataFile, str]]:
     pickled = [file for file in bundle.data if _is_pickle(file)]
     if not pickled:
-        return matching_files(bundle, label, Question)
+        return matching_files(bundle, label, _Question)
     # Beside the questions there are vocabularies and labels, some of which are not plain values.
     question_files = [file for file in pickled if file.name.lower().endswith("_qa.pkl")] or pickled
     files = [(file, _PICKLE) for file in question_files if _has_questions(load_plain(file.path))]
@@ -97,7 +97,7 @@ def _files(bundle: Bundle) -> list[tuple[DataFile, str]]:
 
 def _has_questions(value: Any) -> bool:
     return isinstance(value, list) and any(
-        isinstance(question, dict) and not Question.missing(question) for question in value[:50]
+        isinstance(question, dict) and not _Question.missing(question) for question in value[:50]
     )
 
 
@@ -133,7 +133,7 @@ def _records(
 ) -> Iterator[tuple[Place, str, dict[str, Any] | Malformed]]:
     """(place, position, record) of every record."""
     for file, kind in files:
-        found = _pickled_records(file) if kind == _PICKLE else records_of(file, kind, Question)
+        found = _pickled_records(file) if kind == _PICKLE else records_of(file, kind, _Question)
         for number, (where, record) in enumerate(found):
             yield Place(number, file, bundle), where, record
 
@@ -146,7 +146,7 @@ def _pickled_records(file: DataFile) -> Iterator[tuple[str, dict[str, Any] | Mal
 
 
 def _row(given: dict[str, Any], *, place: Place) -> Row:
-    record, split, folder = Question.read(given), place.split, place.file.folder
+    record, split, folder = _Question.read(given), place.split, place.file.folder
     root = str(Path(folder).parent.parent) if _is_pickle(place.file) else folder
     root = "" if root == "." else f"{root}/"
     return visual_questions.row(
@@ -177,7 +177,7 @@ def _question_database() -> Iterator[sqlite3.Connection]:
 def _key(given: dict[str, Any]) -> tuple[bytes, bytes] | None:
     """Digests of (question and image) and answer; None for a record that is refused anyway."""
     try:
-        record = Question.read(given)
+        record = _Question.read(given)
     except Malformed:
         return None
     image = record.image if isinstance(record.image, str) else (record.image or ("", b""))[1]

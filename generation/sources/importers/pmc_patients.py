@@ -54,7 +54,7 @@ def _age(value: Any) -> list[list[Any]]:
     return age
 
 
-class Patient(ChoosingRecord):
+class _Patient(ChoosingRecord):
     patient: Verbatim
     uid: Id = column("patient_uid", "patient_id")
     title: OptionalText = ""
@@ -63,7 +63,7 @@ class Patient(ChoosingRecord):
     pmid: Annotated[OptionalText, AfterValidator(id_text)] = column("PMID", default="")
 
 
-def _row(record: Patient, _file: File) -> Row:
+def _row(record: _Patient, _file: File) -> Row:
     """Of a report.
 
     Row.content: {kind: 'report', text: str, title: str, age: [[number, unit]], gender: 'M' | 'F' |
@@ -74,5 +74,5 @@ def _row(record: Patient, _file: File) -> Row:
     return Row(record.uid, record.title or text, **language_fields(text), content=content)
 
 
-FORMAT = RecordFormat(label, Patient, _row, {"json-v2": ARRAY, "csv-v1": CSV})
+FORMAT = RecordFormat(label, _Patient, _row, {"json-v2": ARRAY, "csv-v1": CSV})
 sniff, rows = FORMAT.sniff, FORMAT.rows

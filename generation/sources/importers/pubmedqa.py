@@ -25,7 +25,7 @@ from generation.sources.importers.base import (
     language_fields,
 )
 from generation.sources.importers.json_files import object_items
-from generation.sources.importers.records import OptionalText, Record, Texts, Verbatim, one_of
+from generation.sources.importers.records import FileRecord, OptionalText, Texts, Verbatim, one_of
 from generation.sources.importers.tables import is_parquet
 from generation.sources.importers.tabular import File, RecordFormat, identity, read_or_refused
 
@@ -58,7 +58,7 @@ def _pubid(pmid: Any) -> str:
     return str(pmid).strip()
 
 
-class Abstract(Record):
+class _Abstract(FileRecord):
     """The parts of an abstract, and the predictions that only PQA-L has."""
 
     contexts: Texts = []
@@ -69,28 +69,28 @@ class Abstract(Record):
     reasoning_free_pred: Any = Field(None, alias="reasoning_free_pred")
 
 
-class Question(Record):
+class _Question(FileRecord):
     question: Verbatim
     long_answer: Verbatim
     final_decision: Annotated[OptionalText, one_of(*DECISIONS, "")] = Field("", alias="final_decision")
 
 
-class HubRow(Question):
+class _HubRow(_Question):
     """A row of the hub, with the abstract's parts in a struct."""
 
     pubid: Annotated[str, BeforeValidator(_pubid)]
-    context: Abstract
+    context: _Abstract
 
     @classmethod
     def missing(cls, present: Collection[str]) -> str:
         missing = super().missing(present)
         keys = ", ".join(
-            f"'{names[0]}'" for field, names in Entry.names().items() if Entry.model_fields[field].is_required()
+            f"'{names[0]}'" for field, names in _Entry.names().items() if _Entry.model_fields[field].is_required()
         )
         return f"{missing} of a row of the hub (or {keys} by PMID)" if missing else ""
 
 
-class Entry(Question, Abstract):
+class _Entry(_Question, _Abstract):
     """A member of the authors' object."""
 
     model_config = ConfigDict(alias_generator=str.upper)
@@ -110,7 +110,7 @@ def sniff(path: Path) -> Layout:
 def _is_object(path: Path) -> bool:
     first = islice(object_items(path), SNIFF_LIMIT)
     # Several objects, one on each line, are one that breaks off.
-    return any(isinstance(value, dict) and not Entry.missing(value) for _where, _key, value in first)
+    return any(isinstance(value, dict) and not _Entry.missing(value) for _where, _key, value in first)
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
@@ -127,15 +127,15 @@ def _object_rows(path: Path) -> Iterator[Row | Refusal]:
 
 
 def _entry_row(record: dict[str, Any]) -> Row:
-    entry = Entry.read(record)
+    entry = _Entry.read(record)
     return _question_row(entry, entry, entry.pmid)
 
 
-def _hub_row(record: HubRow, _file: File) -> Row:
+def _hub_row(record: _HubRow, _file: File) -> Row:
     return _question_row(record, record.context, record.pubid)
 
 
-def _question_row(question: Question, abstract: Abstract, pmid: str) -> Row:
+def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
     """Of a question.
 
     Row.content: {kind: 'qa', question, contexts: [str], sections: [str], answer, decision: 'yes' |
@@ -175,4 +175,4 @@ def _question_row(question: Question, abstract: Abstract, pmid: str) -> Row:
     )
 
 
-FORMAT = RecordFormat(label, HubRow, _hub_row, identity("jsonl", "parquet"))
+FORMAT = RecordFormat(label, _HubRow, _hub_row, identity("jsonl", "parquet"))

@@ -128,7 +128,7 @@ def letters(column: str) -> str:
     return "".join(character for character in column.casefold() if character.isalnum())
 
 
-class Record(BaseModel):
+class FileRecord(BaseModel):
     """A record: each field is a column under its name or alias. Other columns are not read.
 
     A field may have several names (`AliasChoices`); the first that has a value is read.
@@ -189,7 +189,7 @@ class Record(BaseModel):
             raise Malformed(_reason(error, cls)) from None
 
 
-class ChoosingRecord(Record):
+class ChoosingRecord(FileRecord):
     """A record in which a field may have several columns; null is as if there were none."""
 
     @model_validator(mode="before")
@@ -232,7 +232,7 @@ _WORDS = {
 }
 
 
-def _reason(error: ValidationError, model: type[Record]) -> str:
+def _reason(error: ValidationError, model: type[FileRecord]) -> str:
     """What is wrong with a record, in a sentence which quotes nothing of it.
 
     'Turn 2: 'content' is blank.' is of an entry of a list, which the title of its field names.

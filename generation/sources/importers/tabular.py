@@ -25,7 +25,7 @@ from generation.sources.importers.base import (
     storable_json,
 )
 from generation.sources.importers.json_files import array_items
-from generation.sources.importers.records import Record
+from generation.sources.importers.records import FileRecord
 from generation.sources.importers.tables import check_csv, csv_records, is_parquet, parquet_columns, parquet_records
 
 JSONL, ARRAY, CSV, PARQUET = "jsonl", "json", "csv", "parquet"
@@ -35,7 +35,7 @@ _KINDS = {
     CSV: "CSV",
     PARQUET: "Parquet",
 }
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=FileRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class RecordFormat(Generic[R]):
 def recognised_kind(
     path: Path,
     label: str,
-    model: type[Record],
+    model: type[FileRecord],
     kinds: Collection[str],
     other: Callable[[dict[str, Any]], str] = lambda _record: "",
 ) -> str:

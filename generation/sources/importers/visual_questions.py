@@ -21,10 +21,10 @@ from generation.sources.importers.base import (
     language_fields,
 )
 from generation.sources.importers.bundles import Bundle, DataFile, inline_picture, open_bundle
-from generation.sources.importers.records import Record, Text
+from generation.sources.importers.records import FileRecord, Text
 from generation.sources.importers.tabular import ARRAY, JSONL, PARQUET, read_or_refused, recognised_kind, records
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=FileRecord)
 KIND = "vqa"
 MAX_IMAGES = 20
 _SPLIT = re.compile(r"(?:^|[^a-z])(train|validation|valid|val|test|dev)(?![a-z])|(train|test)set", re.IGNORECASE)
@@ -142,7 +142,7 @@ def row(
     )
 
 
-def matching_files(bundle: Bundle, label: str, model: type[Record]) -> list[tuple[DataFile, str]]:
+def matching_files(bundle: Bundle, label: str, model: type[FileRecord]) -> list[tuple[DataFile, str]]:
     """The data files that have records of a model, each with its kind. Raises WrongFormat."""
     problem = f"The {bundle.kind} contains no file of questions."
     files = []
@@ -156,7 +156,7 @@ def matching_files(bundle: Bundle, label: str, model: type[Record]) -> list[tupl
     return files
 
 
-def records_of(file: DataFile, kind: str, model: type[Record]) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
+def records_of(file: DataFile, kind: str, model: type[FileRecord]) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
     """(position, record) for each record of a file. Raises WrongFormat."""
     for where, value in records(file.path, kind, model.wants):
         is_record = isinstance(value, Malformed | dict)

@@ -33,7 +33,7 @@ def _kinds(value: Any) -> list[str]:
     return sorted({kind.strip().upper() for kind in str(value or "").split(",") if kind.strip()})
 
 
-class Question(ChoosingRecord):
+class _Question(ChoosingRecord):
     question: Text
     answer: Answer
     image: Image = column("image_name", "image")
@@ -43,7 +43,7 @@ class Question(ChoosingRecord):
     question_type: Annotated[list[str], BeforeValidator(_kinds)] = []
 
 
-def _row(record: Question, place: Place) -> Row:
+def _row(record: _Question, place: Place) -> Row:
     """Row.content: as in `visual_questions.row`.
 
     With phrase: 'freeform' | 'para' | 'frame' | '' and body_system: 'head' | 'chest' | 'abdomen' |
@@ -72,5 +72,5 @@ def _row(record: Question, place: Place) -> Row:
     )
 
 
-FORMAT = PictureFormat(label, Question, _row, ("json", "parquet"))
+FORMAT = PictureFormat(label, _Question, _row, ("json", "parquet"))
 sniff, rows = FORMAT.sniff, FORMAT.rows
