@@ -84,7 +84,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         for role, endpoint, prompt, requests in requests_by_endpoint
     ]
     drafts = sum(counts.values()) * len(prompts) * max(1, len(players))
-    shared = queries.shared_models(benchmark, bound)
+    shared = queries.shared_models(benchmark, settings.endpoints_in(bound))
     working = [*bound.values(), *(player for player in players if player not in bound.values())]
     return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(working), one_model=shared)
 

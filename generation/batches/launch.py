@@ -138,6 +138,11 @@ class BatchSettings(LaunchSettings):
             return ()
         return tuple({endpoint.pk: endpoint for endpoint in (first, *self.further_endpoints)}.values())
 
+    def endpoints_in(self, bound: Mapping[str, Endpoint]) -> dict[str, tuple[Endpoint, ...]]:
+        """All endpoints of each role. Raises as `players_in` does."""
+        several = {registry.recipe(self.benchmark).multiple_role: self.players_in(bound)}
+        return {name: several.get(name) or (endpoint,) for name, endpoint in bound.items()}
+
     @property
     def prompt_sets(self) -> tuple[str, ...]:
         """The full name of each batch's prompt set.
@@ -258,12 +263,13 @@ def _new_batch(
     comparison: Comparison | None = None,
     arm: str = "",
 ) -> Batch:
-    benchmark, recipe = setting.benchmark, registry.recipe(setting.benchmark)
+    benchmark = setting.benchmark
     prompts = registry.resolve_prompt_set(benchmark, setting.prompts, setting.preset)
     prompt_set = prompts_queries.stored_set(benchmark, prompts)
     preset = registry.preset(benchmark, setting.preset)
     settings = registry.resolve_settings(benchmark, setting.preset, setting.changes)
     check_independence(setting, roles)
+    endpoints = setting.endpoints_in(roles)
     known = registry.check_names(benchmark)
     checks = known if setting.checks is None else setting.checks
     if unknown := [name for name in checks if name not in known]:
@@ -277,9 +283,7 @@ def _new_batch(
         preset=preset.name if preset else "",
         settings=settings,
         changed=[name for name in settings if preset and settings[name] != preset.values[name]],
-        endpoint_settings={
-            str(each.pk): each.launch_settings for each in (*roles.values(), *setting.players_in(roles))
-        },
+        endpoint_settings={str(each.pk): each.launch_settings for players in endpoints.values() for each in players},
         draw=drawn_records.summary,
         **setting.of_job,
         comparison=comparison,
@@ -288,16 +292,14 @@ def _new_batch(
         created_at=timezone.now(),
     )
     BatchRole.objects.bulk_create(
-        BatchRole(batch=batch, role=name, endpoint=each)
-        for name, endpoint in roles.items()
-        for each in (setting.players_in(roles) if name == recipe.multiple_role else (endpoint,))
+        BatchRole(batch=batch, role=name, endpoint=each) for name, players in endpoints.items() for each in players
     )
     return batch
 
 
 def check_independence(settings: BatchSettings, roles: Mapping[str, Endpoint]) -> None:
     """Raise SharedModel if a model plays roles that the recipe keeps apart, unless allowed."""
-    if not settings.one_model and (shared := queries.shared_models(settings.benchmark, roles)):
+    if not settings.one_model and (shared := queries.shared_models(settings.benchmark, settings.endpoints_in(roles))):
         raise errors.SharedModel("; ".join(f"{role} and {other}: {model}" for role, other, model in shared))
 
 

@@ -80,29 +80,29 @@ def _endpoint_of_role(role: str, roles: Mapping[str, Endpoint], defaults: Mappin
     return None
 
 
-def shared_models(benchmark: str, roles: Mapping[str, Endpoint]) -> list[tuple[str, str, str]]:
+def shared_models(benchmark: str, players: Mapping[str, Sequence[Endpoint]]) -> list[tuple[str, str, str]]:
     """(role, role to be kept apart from, model) for each model that plays both.
 
-    Two versions of a model count as the same model.
+    `players`: all endpoints of each role. Two versions of a model count as the same model.
     """
     shared = []
     for role in registry.recipe(benchmark).roles:
         for other_role in role.independent_of:
-            one, other = roles.get(role.name), roles.get(other_role)
-            if one and other and canonical_model_name(one.model) == canonical_model_name(other.model):
-                shared.append((role.name, other_role, one.model))
+            others = {canonical_model_name(endpoint.model) for endpoint in players.get(other_role, ())}
+            shared += [
+                (role.name, other_role, endpoint.model)
+                for endpoint in players.get(role.name, ())
+                if canonical_model_name(endpoint.model) in others
+            ]
     return shared
 
 
 def shared_roles(batch: Batch) -> list[tuple[str, str, str]]:
     """The same for a batch."""
-    return shared_models(batch.benchmark, bound_roles(batch))
-
-
-def bound_roles(batch: Batch) -> dict[str, Endpoint]:
-    """The endpoint of each role of a batch, in the recipe's order."""
-    rows = BatchRole.objects.filter(batch=batch).select_related("endpoint").order_by("pk")
-    return {row.role: row.endpoint for row in rows}
+    players: dict[str, list[Endpoint]] = {}
+    for row in BatchRole.objects.filter(batch=batch).select_related("endpoint").order_by("pk"):
+        players.setdefault(row.role, []).append(row.endpoint)
+    return shared_models(batch.benchmark, players)
 
 
 def endpoints_by_role(batch: Batch) -> dict[str, str]:

@@ -215,6 +215,7 @@ RECIPE = Recipe(
             default="judge",
             optional=True,
             kinds=_GENERATED_KINDS,
+            independent_of=("generator",),
         ),
     ),
     steps=(

@@ -65,9 +65,27 @@ _CASES = frozenset({CASE})
 ROLES: tuple[ModelRole, ...] = (
     ModelRole("patient", _("Patient: plays the person of the case"), kinds=_CASES),
     ModelRole("doctor", _("Doctor: the models tested for mistakes"), kinds=_CASES, multiple=True),
-    ModelRole("judge_1", _("Judge 1: scores the doctor on all dimensions"), kinds=GENERATED),
-    ModelRole("judge_2", _("Judge 2: scores the doctor on all dimensions"), default="judge_1", kinds=GENERATED),
-    ModelRole("extractor", _("Extractor: turns low scores into mistakes"), default="judge_1", kinds=GENERATED),
+    # Both judges may be one model, as in the paper (Gemini 2.5 Flash).
+    ModelRole(
+        "judge_1",
+        _("Judge 1: scores the doctor on all dimensions"),
+        kinds=GENERATED,
+        independent_of=("doctor",),
+    ),
+    ModelRole(
+        "judge_2",
+        _("Judge 2: scores the doctor on all dimensions"),
+        default="judge_1",
+        kinds=GENERATED,
+        independent_of=("doctor",),
+    ),
+    ModelRole(
+        "extractor",
+        _("Extractor: turns low scores into mistakes"),
+        default="judge_1",
+        kinds=GENERATED,
+        independent_of=("doctor",),
+    ),
 )
 
 

@@ -77,7 +77,7 @@ CHECKERS = {
     "mhb": ("checker", "examiner"),
     "medhal": ("filter",),
     "medhallu": ("voter_1", "voter_2", "voter_3", "critic", "entailment"),
-    "clinhallu": ("judge",),
+    "clinhallu": ("judge", "reporter"),
     "medmistake": ("checker",),
 }
 
@@ -85,16 +85,24 @@ CHECKERS = {
 @pytest.mark.parametrize(("benchmark", "role"), [(name, role) for name, roles in CHECKERS.items() for role in roles])
 def test_no_benchmark_lets_a_model_check_its_own_work(benchmark: str, role: str) -> None:
     writer, *_others = registry.recipe(benchmark).roles
-    endpoints = {writer.name: Endpoint(model="m"), role: Endpoint(model="m")}
+    endpoints = {writer.name: [Endpoint(model="m")], role: [Endpoint(model="m")]}
     assert queries.shared_models(benchmark, endpoints) == [(role, writer.name, "m")]
     (declared,) = (each for each in registry.recipe(benchmark).roles if each.name == role)
     assert declared.default != writer.name, "or leaving it out would be refused"
 
 
+def test_no_doctor_of_a_launch_judges_its_own_conversations() -> None:
+    doctors = [Endpoint(model="first"), Endpoint(model="org/further-2025-08-07")]
+    for role in ("judge_1", "judge_2", "extractor"):
+        assert queries.shared_models("medmistake", {"doctor": doctors, role: [Endpoint(model="further")]})
+    judges = {role: [Endpoint(model="flash")] for role in ("judge_1", "judge_2", "extractor")}
+    assert not queries.shared_models("medmistake", {"doctor": doctors, **judges}), "as in the paper"
+
+
 def test_three_voters_are_three_models() -> None:
-    same = {f"voter_{number}": Endpoint(model="m") for number in (1, 2, 3)}
+    same = {f"voter_{number}": [Endpoint(model="m")] for number in (1, 2, 3)}
     assert len(queries.shared_models("medhallu", same)) == 3
-    assert not queries.shared_models("medhallu", {name: Endpoint(model=name) for name in same})
+    assert not queries.shared_models("medhallu", {name: [Endpoint(model=name)] for name in same})
 
 
 def test_a_launch_of_one_voter_in_three_roles_is_refused(db: None) -> None:
