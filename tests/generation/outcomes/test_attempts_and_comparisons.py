@@ -20,6 +20,7 @@ from generation.engine.sweeping import sweep
 from generation.jobs import services as jobs_services
 from generation.models import Batch, Draft, Sample, SampleVersion
 from generation.models.work import Work
+from generation.outcomes import regeneration
 from generation.outcomes import services as outcomes_services
 from generation.recipes.recipe import Dropped, per_draft
 from generation.releases import export
@@ -30,7 +31,7 @@ from review.cases import services as cases_services
 from review.models import Case, User
 from review.rules.questions import AddedRubric, Answers, Form, RubricAnswer
 from tests.conftest import RunConcurrently
-from tests.engine import calls, conversations_file, endpoint, import_file, run_batch
+from tests.engine import Manage, calls, conversations_file, endpoint, import_file, run_batch
 from tests.populations import population
 from tests.review.approve import approval_of, approve_everything, evidence_of
 from tests.review.factories import account, claim_and_submit
@@ -351,6 +352,25 @@ def test_a_discarded_record_is_drawn_again_with_another_trap(
     assert REASON in call.sent["messages"][-1]["content"], "the generator is shown why the first one was rejected"
     decide(sample, ana, bo, unchanged)
     assert sample.status == Sample.Status.APPROVED
+
+
+def test_the_command_retries_a_failed_version_and_draws_a_discarded_record_again(
+    batch: Batch, sample: Sample, ana: User, bo: User, models: str, manage: Manage
+) -> None:
+    assert "has failed" in manage.refusal("next_version", "retry", sample.pk)
+    decide(sample, ana, bo, reject)
+    generator = endpoint(models)
+    type(generator).objects.update(model="sim-generator+refusal")
+    batches_services.work_on_batch(batch.pk)
+    type(generator).objects.update(model="sim-generator")
+    assert manage.json("next_version", "retry", sample.pk)["version"] == 2
+    batches_services.work_on_batch(batch.pk)
+    decide(sample, ana, bo, reject_as_disputed)
+    assert sample.status == Sample.Status.DISCARDED
+    trap = regeneration.other_traps(sample)[-1].code
+    assert "--trap goes with" in manage.refusal("next_version", "retry", sample.key, "--trap", trap)
+    again = manage.json("next_version", "draw-again", sample.key, "--trap", trap)
+    assert (again["version"], again["preferred"]) == (3, [trap])
 
 
 def test_physicians_can_review_the_second_version(batch: Batch, sample: Sample, physicians: list[User]) -> None:
