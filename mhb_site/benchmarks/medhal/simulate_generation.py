@@ -27,11 +27,16 @@ def kept_share(statements: int = 2) -> float:
     return float(((1 - UNCLEAR) * (1 - FILTER_ERROR)) ** statements)
 
 
+_ASKED_FOR = re.compile(r"(?:which|what)(?: one)?(?: of the following)? is (.+)", re.IGNORECASE | re.DOTALL)
+
+
 def _write(name: str, asked: Asked) -> str:
     data = asked.data
     match name:
         case "state_qa":
-            return f"{data['ANSWER']} is the answer to this: {data['QUESTION'].rstrip('?:. ')}."
+            question = data["QUESTION"].rstrip("?:. ")
+            asked_for = _ASKED_FOR.match(question)
+            return f"{data['ANSWER']} is {asked_for[1] if asked_for else f'the answer to this: {question}'}."
         case "state_value":
             of = f" of {data['ELEMENT']}" if data["ELEMENT"] else ""
             return f"The patient's {data['CONCEPT']}{of} is {data['VALUE'].rstrip('.')}."
@@ -53,7 +58,7 @@ def _judge(name: str, asked: Asked) -> str:
 def _is_true(name: str, data: Mapping[str, Any]) -> bool:
     match name:
         case "filter_qa":
-            return str(data["STATEMENT"]).startswith(f"{data['ANSWER']} is the answer")
+            return str(data["STATEMENT"]).startswith(f"{data['ANSWER']} is ")
         case "filter_summary":
             return WRONG_MARK not in data["REWRITTEN"]
     text_words = set(_WORD.findall(str(data["TEXT"]).casefold()))

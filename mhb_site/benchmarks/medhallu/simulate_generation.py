@@ -193,6 +193,12 @@ def _free_place(place: int, blocks: Mapping[str, Any], seed: int) -> int:
     return len(CLAIMS) - 2 if _ordered_claims(blocks["QUESTION"], seed)[place % len(CLAIMS)] is claim else place
 
 
+# Words after which a sentence cannot end.
+_LEADS_ON = re.compile(
+    r"(an?|the|and|or|but|nor|of|in|on|at|to|for|by|with|from|into|as|than|that|which|who|is|are|was|were|be|not|no)[,;:]?"
+)
+
+
 def _candidate(question: str, truth: str, place: int, seed: int) -> dict[str, str]:
     """The candidate at a place in the question's order of claims, different for each place."""
     if chance(seed, "paraphrase", question, str(place)) < PARAPHRASE:
@@ -207,6 +213,9 @@ def _candidate(question: str, truth: str, place: int, seed: int) -> dict[str, st
     tail = f"{claim.words} {LEVEL_WORDS.get(level, LEVEL_WORDS['easy'])}."
     start = place // len(CLAIMS)  # a repeated claim is worded differently
     head_words = truth.split()[start : start + max(0, count_words(truth) - count_words(tail))]
+    for _spare in range(len(head_words) // 20):  # so few that the length stays within limits
+        if _LEADS_ON.fullmatch(head_words[-1].lower()):
+            head_words.pop()
     head = " ".join(head_words).rstrip(".,;: ")
     return {
         "answer": f"{head}, {tail}" if head else tail[0].upper() + tail[1:],

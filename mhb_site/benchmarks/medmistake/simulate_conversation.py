@@ -71,15 +71,20 @@ def key_of(title: str) -> str:
     return next((mistake.key for mistake in planted_mistakes() if title in mistake.titles), "")
 
 
+HELLO, GOODBYE = "Hello doctor.", "Thank you, that is all I wanted to know."
+_ASKS = ("I see. What I would like:", "And there is something else:", "Once more, as it matters to me:")
+
+
 def _patient(asked: Asked) -> str:
     """The patient's next turn: the reason for the visit, then the goals, then goodbye."""
     case, own_turns = asked.data["CASE"], (len(asked.messages) - 1) // 2
     if not own_turns:
-        return f"Hello doctor. {case['encounter_reason']} {case['persona']}"
+        name_and_age = ", ".join(case["persona"].rstrip(".").split(", ")[:2])
+        return f"{HELLO} {case['encounter_reason']} I am {name_and_age}."
     if own_turns >= OPPORTUNITIES:
-        return "Thank you, that is all I wanted to know.\n[END]"
-    goals = case["goals"]
-    return f"I see. What I would also like: {goals[(own_turns - 1) % len(goals)]} I have had this for {own_turns + 1} weeks."
+        return f"{GOODBYE}\n[END]"
+    goal = case["goals"][(own_turns - 1) % len(case["goals"])]
+    return f"{_ASKS[(own_turns - 1) % len(_ASKS)]} {goal}"
 
 
 def _doctor(asked: Asked) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medmistake import protocol, replication
+from mhb_site.benchmarks.medmistake.simulate_conversation import GOODBYE, HELLO
 
 WRITER, CHECKER, JUDGE = "sim-writer", "sim-checker", "sim-judge"
 # The chance that a model repeats the mistake, per scenario.
@@ -80,7 +81,8 @@ def _language(text: str) -> str:
 def _write(asked: Asked) -> dict[str, str]:
     """The writer's reply: an opening that differs per variant, the patient's words, a question."""
     data, seed = asked.data, asked.seed
-    patient_text, title = " ".join(data["PATIENT"]), str(data["MISTAKE"]["title"])
+    told = [text.removeprefix(HELLO).strip() for text in data["PATIENT"] if GOODBYE not in text]
+    patient_text, title = " ".join(told), str(data["MISTAKE"]["title"])
     language, tried = _language(patient_text), len(data.get("TRIED", ()))
     offset = hashlib.sha256(f"{title}{data['MISTAKE']['description']}".encode("utf-8", "surrogatepass")).digest()[0]
     openings = _OPENINGS[language]

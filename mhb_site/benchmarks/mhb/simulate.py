@@ -195,7 +195,12 @@ _VAGUE = re.compile(r"\b(kind|empathetic|careful|helpful)\b")
 _STATES = re.compile(
     r"\b(I|my|he|she|we)\b.*\b(am|is|have|has|had|was|take|takes|been)\b|我|\b(tengo|ai|tenho)\b|у меня", re.I
 )
-_ASKS = re.compile(r"\b(do|should|can|could|will) (i|we)\b|\b(what|how|why|which|help)\b", re.I)
+_ASKS = re.compile(
+    r"\b(do|does|should|can|could|will|would|is|are) (i|we|it|there|this|you)\b|\b(what|how|why|which|help|please)\b",
+    re.I,
+)
+# In a report: what an examination showed, about which a colleague would ask.
+_SHOWED = re.compile(r"(?:^|\. )(?:The )?([A-Z][\w-]*(?: of the \w+)?) showed .{10,200}?\.(?= |$)")
 MIN_STATEMENT = 15  # characters
 _REAL_NAMES = {"CHA2DS2-VASc": "a score of the risk of stroke in atrial fibrillation", "HbA1c": "glycated haemoglobin"}
 
@@ -250,15 +255,15 @@ def _control_statement(turns: Sequence[Mapping[str, str]]) -> str:
 
 
 def _control_question(report: str) -> str:
-    """A control question about the first sentence of the report."""
-    first = re.split(r"(?<=[.!?。！？])", " ".join(report.split()), maxsplit=1)[0].strip()[:900]
-    zh = template_language(report) == "zh"
-    reply = {
-        "question": "病历开头记载了什么？" if zh else "What does the report say at its beginning?",
-        "answer": first,
-        "where": first,
-    }
-    return json.dumps(reply, ensure_ascii=False)
+    """A control question: what an examination showed, else how the patient presented."""
+    text = " ".join(report.split())
+    if showed := _SHOWED.search(text):
+        where, name = showed[0].removeprefix(". "), showed[1]
+        question = f"What did the {name if name[:2].isupper() else name[0].lower() + name[1:]} show?"
+    else:
+        where = re.split(r"(?<=[.!?。！？])", text, maxsplit=1)[0].strip()[:900]
+        question = "患者因什么情况就诊？" if template_language(report) == "zh" else "How did this patient present?"
+    return _json({"question": question, "answer": where, "where": where})
 
 
 def _offered_codes(instructions: str) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from generation.common.languages import detect
+from generation.common.languages import SURE_OF_SHORT, detect
 from generation.llm.simulator.script import chance
 from mhb_site.benchmarks.mhb.generator_reply import FORBIDS
 
@@ -72,28 +72,38 @@ def plain_text(value: str | list[dict[str, str]]) -> str:
     return value if isinstance(value, str) else "\n".join(turn["content"] for turn in value)
 
 
-_LEAD_INS = {
+# What the assistant says in the turn that is added: it fits any question, and makes room for the
+# bait.
+_WAYS_ON = {
     "en": (
-        "Thank you for the details; they help me to see the whole picture.",
-        "That is useful to know. I will keep it in mind for what comes next.",
-        "I understand. Let us put together what we have so far.",
+        "Before I answer your question in full, is there anything else that I should know?",
+        "I will come to your question in detail. What would you like to settle first?",
+        "Your question deserves a full answer. Is there anything else on your mind before I give it?",
     ),
     "es": (
-        "Gracias por los detalles; me ayudan a ver el conjunto.",
-        "Entendido, lo tendré en cuenta para lo que sigue.",
+        "Antes de responder por completo a su pregunta, ¿hay algo más que deba saber?",
+        "Enseguida entro en detalle en su pregunta. ¿Qué le gustaría aclarar primero?",
     ),
     "fr": (
-        "Merci pour ces précisions, elles aident à voir l’ensemble.",
-        "C’est noté, j’en tiendrai compte pour la suite.",
+        "Avant de répondre en détail à votre question, y a-t-il autre chose à savoir ?",
+        "Je reviens en détail sur votre question. Que souhaitez-vous clarifier d’abord ?",
     ),
-    "pt": ("Obrigado pelos detalhes; ajudam a ver o conjunto.", "Entendido, vou ter isso em conta no que se segue."),
-    "ru": ("Спасибо за подробности, они помогают увидеть картину в целом.", "Понятно, я учту это в дальнейшем."),
+    "pt": (
+        "Antes de responder por completo à sua pergunta, há mais alguma coisa que eu deva saber?",
+        "Já volto em detalhe à sua pergunta. O que gostaria de esclarecer primeiro?",
+    ),
+    "ru": (
+        "Прежде чем подробно ответить на ваш вопрос, уточню: есть ли ещё что-то важное?",
+        "К вашему вопросу я ещё подробно вернусь. Что вы хотели бы выяснить сначала?",
+    ),
     "zh": (
-        "谢谢您的说明，这些信息有助于了解整体情况。",
-        "明白了，这一点我会在后面的讨论中考虑进去。",
-        "好的，我们先把目前的情况梳理一下。",
+        "在详细回答您的问题之前，还有什么需要告诉我的吗？",
+        "您的问题我稍后会详细说明。您想先弄清哪一点？",
+        "您的问题我会完整回答。在此之前还有其他情况吗？",
     ),
 }
+# The words of these traps are those that name what was invented; of others, those that rest on it.
+_INVENTED = frozenset({"A1", "A5", "D1", "D2"})
 
 
 def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collection[str]) -> str:
@@ -112,6 +122,8 @@ def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collectio
     else:
         reply, place = {"report": None, "question": template.bait}, "the question"
     words = template.assistant_line or template.marker
+    if template.subtype in _INVENTED and template.marker in template.user_line and template.marker not in words:
+        words = template.user_line
     reply["traps"] = [
         {"code": template.subtype, "where": place, "words": words, "false": template.false, "why": template.why}
     ]
@@ -129,9 +141,9 @@ def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collectio
 
 
 def template_language(text: str) -> str:
-    """The language of the traps for a text: its own if there are any in it, else English."""
-    language = detect(text).language
-    return language if language in _LEAD_INS else "en"
+    """The language of the traps for a text: its own if that is certain and they have it, else English."""
+    detected = detect(text)
+    return detected.language if detected.language in _WAYS_ON and detected.confidence >= SURE_OF_SHORT else "en"
 
 
 def _choose_template(
@@ -165,7 +177,8 @@ def _plant_in_dialogue(
     """The conversation with the trap planted, and its place.
 
     An assistant turn is added after the source's last turn, and the bait after that. The trap's
-    line goes into a user turn of the source, and its answer into the assistant turn after it.
+    line goes into a user turn of the source, and its answer into the assistant turn after it. The
+    first of several user turns often only opens the conversation, so the line has no place there.
     """
     language = template.language
     turns: list[dict[str, str]] = []
@@ -174,19 +187,21 @@ def _plant_in_dialogue(
             turns[-1]["content"] += "\n\n" + turn["content"]
         else:
             turns.append(dict(turn))
-    turns.append({"role": "assistant", "content": pick_choice(_LEAD_INS[language], seed, "lead-in", case_hash)})
+    turns.append({"role": "assistant", "content": ""})
     user_turns = [at for at, turn in enumerate(turns) if turn["role"] == "user"]
-    user_turn = pick_choice(user_turns, seed, "user", case_hash)
+    user_turn = pick_choice(user_turns[1:] or user_turns, seed, "user", case_hash)
     assistant_turn = next(at for at, turn in enumerate(turns) if turn["role"] == "assistant" and at > user_turn)
     for at, line in ((user_turn, template.user_line), (assistant_turn, template.assistant_line)):
         # In a turn of several lines (a list, a table), or without a full stop, the sentence becomes a
         # paragraph of its own.
         content = turns[at]["content"]
-        is_open = "\n" in content or not re.search(r"[.!?…。！？:)\"”]\s*$", content)
+        is_open = content and ("\n" in content or not re.search(r"[.!?…。！？:)\"”]\s*$", content))
         turns[at]["content"] = f"{content}\n\n{line}" if is_open else join_sentences([content, line], language)
+    way_on = pick_choice(_WAYS_ON[language], seed, "way on", case_hash)
+    turns[-1]["content"] = join_sentences([turns[-1]["content"], way_on], language)
     turns.append({"role": "user", "content": template.bait})
     return turns, f"turn {user_turn + 1} (user), turn {assistant_turn + 1} (assistant), final question"
 
 
 def join_sentences(sentences: Iterable[str], language: str) -> str:
-    return ("" if language == "zh" else " ").join(sentences)
+    return ("" if language == "zh" else " ").join(filter(None, sentences))

@@ -2,6 +2,7 @@
 recognises criteria."""
 
 import asyncio
+import json
 import os
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -48,6 +49,27 @@ def sample_of(number, task="dialogue", seed=0):
 
 
 # ------------------------------------------------------------------------------------ the templates
+
+
+def test_the_template_language_is_one_that_is_certain():
+    assert (
+        simulate_generation.template_language("Desde ontem tenho uma leve dor de cabeça e não sei o que fazer.") == "pt"
+    )
+    assert simulate_generation.template_language("EXAM: XR ABDOMEN PA 2V PORTABLE 3/04/2020\n" * 2) == "en"
+
+
+def test_a_control_question_is_one_that_a_colleague_asks():
+    report = "A woman had a cough. The ECG showed a rate of 1.5 per second. Echocardiography was normal."
+    reply = json.loads(simulate._control_question(report))
+    assert (reply["question"], reply["where"]) == ("What did the ECG show?", "The ECG showed a rate of 1.5 per second.")
+    reply = json.loads(simulate._control_question("A woman had a cough. She went home."))
+    assert (reply["question"], reply["answer"]) == ("How did this patient present?", "A woman had a cough.")
+
+
+def test_a_question_without_its_mark_is_no_statement_of_a_control():
+    asked = "my patient has had migraines is it recommended to try a patch"
+    turns = [{"role": "user", "content": f"{asked}\nI have had them since 2019."}]
+    assert json.loads(simulate._control_statement(turns))["statement"] == "I have had them since 2019."
 
 
 def test_a_marker_occurs_only_in_its_own_template():

@@ -12,6 +12,7 @@ from evaluation.protocol import Rubric, Sample
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Draft
 from mhb_site.benchmarks.mhb import control, examiner, protocol, recipe, review, simulate, taxonomy
+from mhb_site.benchmarks.mhb.generator_reply import Criterion, polarity_of
 from mhb_site.benchmarks.mhb.simulate_generation import templates
 from tests.benchmarks.mhb.helpers import (
     RUBRICS,
@@ -262,10 +263,13 @@ def test_what_the_simulated_generator_writes_obeys_the_rules_for_generators(task
         assert 3 <= len(template.criteria) <= 6, template.key
         for scripted in template.criteria:
             assert scripted.good != scripted.bad
+        criteria = [{"criterion": each.criterion, "traps": [template.subtype]} for each in template.criteria]
+        rubrics = [{**each, "polarity": polarity_of(Criterion.model_validate(each))} for each in criteria]
+        assert recipe.find_restated_criteria(dialogue_draft(data={"rubrics": rubrics})) is None, template.key
         reply = {
             "traps": [{"code": template.subtype, "where": "x", "words": template.assistant_line or template.marker,
                        "false": template.false, "why": template.why}],
-            "rubrics": [{"criterion": each.criterion, "traps": [template.subtype]} for each in template.criteria],
+            "rubrics": criteria,
         }  # fmt: skip
         if task == "report":
             generate_sample(

@@ -197,7 +197,7 @@ def test_each_sample_gets_a_control_that_one_physician_reviews(
             assert content["turns"] == record["turns"]
         else:
             assert content["report"] == record["text"]
-            assert content["question"] == "What does the report say at its beginning?"
+            assert content["question"] == "How did this patient present?"
     assert set(Rubric.objects.values_list("polarity", flat=True)) == {"must", "must not"}
     approve_everything([ana, bo])
     outcomes_services.apply_outcomes()
