@@ -169,12 +169,12 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @requires(Can.PRODUCE)
-def batch_funnel(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
-    """The funnel of a batch as a figure (SVG)."""
+def batch_funnel(request: HttpRequest, pk: int) -> HttpResponse:
+    """The funnel of a batch, or of one data set or trap in it, as a figure (SVG)."""
     batch = BATCHES.get(pk)
     report = funnel.funnel(batch.benchmark, [pk])
     simulated = BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists()
-    return funnel.as_figure(report, [_("Batch %(n)s") % {"n": pk}], simulated=simulated)
+    return funnel.as_figure(report, request.GET, [_("Batch %(n)s") % {"n": pk}], simulated=simulated)
 
 
 @require_safe

@@ -15,11 +15,10 @@ from django.utils.translation import gettext
 from generation import errors
 from generation.models import Batch, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion, Source
 from generation.recipes import registry
-from generation.recipes.recipe import Term
 from generation.releases.freezing.card_fields import CARD_FIELDS
 from generation.samples import funnel
 from generation.samples.funnel import FunnelReport
-from generation.samples.queries import terms
+from generation.samples.queries import term_label, terms
 from generation.samples.validity import Validity
 from generation.sources import importers
 from review.rules.state_machine import Ground
@@ -49,17 +48,12 @@ def term_counts(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, i
     zero = {"samples": 0, "rubrics": 0}
     return [
         TermCounts(
-            label=_term_label(term, labels[term.code]),
+            label=term_label(term.code, term.label),
             cluster=f"{term.parent} {labels.get(term.parent, '')}".strip(),
             **by_code.get(term.code, zero),
         )
         for term in [term for term in taxonomy if term.parent] or taxonomy
     ]
-
-
-def _term_label(term: Term, label: str) -> str:
-    """Code and label of a term; the label alone if the code only repeats it."""
-    return label if term.code.replace("-", " ") == term.label.casefold().replace("-", " ") else f"{term.code} {label}"
 
 
 def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:

@@ -128,14 +128,14 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
 
 @require_safe
 @requires(Can.READ_RESULTS)
-def release_funnel(request: HttpRequest, name: str, version: int) -> HttpResponse:  # noqa: ARG001
-    """The funnel of a release as a figure (SVG)."""
+def release_funnel(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    """The funnel of a release, or of one data set or trap in it, as a figure (SVG)."""
     release = _release(name, version)
     report = queries.funnel_of(release)
     if report is None:
         raise Http404
     notes = [_("Release %(release)s, SHA-256 %(sha)s…") % {"release": release, "sha": release.sha256[:12]}]
-    return funnel.as_figure(report, notes, simulated=release.simulated or bool(release.simulated_samples))
+    return funnel.as_figure(report, request.GET, notes, simulated=release.simulated or bool(release.simulated_samples))
 
 
 @require_safe

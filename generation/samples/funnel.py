@@ -5,13 +5,14 @@ what arrived at the next one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, Subquery, Value, When
-from django.db.models.functions import Left
-from django.http import HttpResponse
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce, Left
+from django.http import Http404, HttpResponse
 from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
@@ -19,10 +20,11 @@ from pydantic import TypeAdapter
 
 from generation.models import Draft, Finding, Sample, SampleVersion
 from generation.recipes import registry
+from generation.samples.queries import term_label, terms
 from review.cases import queries as cases_queries
 from review.charts.stages import StageBox, StageChart
 from review.charts.standalone import svg
-from review.labels import with_label
+from review.labels import task_label, with_label
 from review.rules.state_machine import State
 
 MERGED = "Merged"  # stored in place of an error name
@@ -48,6 +50,7 @@ LOSSES: dict[str, Promise] = {
     "stopped": _("stopped by a check, undecided"),
     "discarded": _("stopped by a check, discarded"),
     "awaits-draw": _("awaiting the draw for review"),
+    "other-trap": _("counted under the traps they carry"),
     "in-review": _("in review"),
     "withdrawn": _("withdrawn"),
     "rejected": _("rejected"),
@@ -60,7 +63,9 @@ LOSSES: dict[str, Promise] = {
 GAINS: dict[str, Promise] = {
     "generators": _("drafts by further generators"),
     "split": _("from drafts that were split"),
+    "further": _("further drafts of these records"),
     "controls": _("controls"),
+    "other-plan": _("planned with another trap or none"),
 }
 
 
@@ -124,12 +129,19 @@ class SampleFunnel:
     """The stages of a group of samples: all, a data set's, or those with a trap.
 
     A data set is the task of a sample; what never became one counts under the kind of its record.
-    A sample counts under each trap of its latest version, and a draft has no trap yet.
+    A draft counts under each trap that was planned for it, a sample under each of its latest
+    version. `term`: the name of a trap (a msgid).
     """
 
     group: str
     stages: tuple[Stage, ...]
     versions: tuple[VersionCounts, ...] = ()
+    term: str = ""
+
+    @property
+    def label(self) -> str:
+        """The data set, or code and name of the trap, in the reader's language; empty for all."""
+        return term_label(self.group, self.term) if self.term else task_label(self.group)
 
     @property
     def adds_up(self) -> bool:
@@ -165,10 +177,10 @@ class FunnelReport:
 class _Tally:
     """The counts of one group."""
 
+    records: int = 0
     drafts: int = 0
-    made: int = 0
-    controls: int = 0
     samples: int = 0
+    gained: Counter[str] = field(default_factory=Counter)  # of samples
     before_generated: Counter[tuple[str, str]] = field(default_factory=Counter)
     before_samples: Counter[tuple[str, str]] = field(default_factory=Counter)
     before_decided: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -182,24 +194,21 @@ class _Tally:
         if status == Status.REJECTED:
             self.reasons.setdefault(number, Counter())[why] += n
 
-    def funnel(self, group: str, stages: Sequence[Stage] = (), gained: Mapping[str, int] | None = None) -> SampleFunnel:
-        """`stages`: those before the samples; `gained`: what was added to them since."""
-        samples = Stage("samples", self.samples, _losses(self.before_decided), gained or {})
+    def funnel(self, group: str = "", term: str = "", *, drawn: bool = True, begun: int | None = None) -> SampleFunnel:
+        """The funnel from the records `drawn`, or from the samples on. `begun`: first drafts."""
+        stages: tuple[Stage, ...] = ()
+        if drawn:
+            added = {"further": self.drafts - self.records}
+            if begun is not None:
+                added = {"generators": begun - self.records, "split": self.drafts - begun}
+            added = {name: n for name, n in added.items() if n}
+            drafted = Stage("drafted", self.drafts, _losses(self.before_generated), added)
+            generated = Stage("generated", drafted.remaining, _losses(self.before_samples))
+            stages = (Stage("drawn", self.records), drafted, generated)
+        samples = Stage("samples", self.samples, _losses(self.before_decided), dict(self.gained))
         decided = Stage("decided", samples.remaining, _losses(self.before_approved))
-        return SampleFunnel(
-            group, (*stages, samples, decided, Stage("approved", self.approved)), self._version_counts()
-        )
-
-    def drafts_and_samples(self, group: str, records: int | None = None, begun: int = 0) -> SampleFunnel:
-        """The funnel from the drafts on, or from the `records` drawn. `begun`: first drafts."""
-        added = {"generators": begun - (records or 0), "split": self.drafts - begun} if records is not None else {}
-        drafted = Stage(
-            "drafted", self.drafts, _losses(self.before_generated), {name: n for name, n in added.items() if n}
-        )
-        drawn = () if records is None else (Stage("drawn", records),)
-        generated = Stage("generated", drafted.remaining, _losses(self.before_samples))
-        controls = {"controls": self.controls} if self.controls else {}
-        return self.funnel(group, (*drawn, drafted, generated), controls)
+        stages = (*stages, samples, decided, Stage("approved", self.approved))
+        return SampleFunnel(group, stages, self._version_counts(), term)
 
     def _version_counts(self) -> tuple[VersionCounts, ...]:
         return tuple(
@@ -234,33 +243,69 @@ def _losses(counts: Counter[tuple[str, str]]) -> tuple[Loss, ...]:
 
 
 _OTHERS = gettext_noop("other reasons")
+_NO_TRAP = gettext_noop("No trap planned")
+# The sample of a draft is another row than its later versions, so the plan is that of the first.
+_PLANNED = SampleVersion.objects.filter(sample=OuterRef("sample"), number=1).values("draft__preferred")[:1]
+
+
+class _Groups:
+    """The tallies of everything, of each data set and of each trap.
+
+    `planned`: whether traps were planned for any draft. Without a plan a draft counts under no
+    trap.
+    """
+
+    def __init__(self) -> None:
+        self.whole = _Tally()
+        self.by_task: dict[str, _Tally] = {}
+        self.by_trap: dict[str, _Tally] = {}
+        self.planned = False
+
+    def of_draft(self, task: str, preferred: Sequence[str]) -> list[_Tally]:
+        return [self.whole, *self._groups(task, (preferred or [""]) if self.planned else [])]
+
+    def of_sample(self, task: str, arm: str, traps: Sequence[str]) -> list[_Tally]:
+        return [self.whole, *self._groups(task, traps if arm == Sample.Arm.TRAP else [])]
+
+    def _groups(self, task: str, traps: Iterable[str]) -> list[_Tally]:
+        of_task = self.by_task.setdefault(task, _Tally())
+        return [of_task, *(self.by_trap.setdefault(trap, _Tally()) for trap in dict.fromkeys(traps))]
+
+    def count_samples(self, task: str, arm: str, traps: Sequence[str], preferred: Sequence[str] | None, n: int) -> None:
+        """Count samples by the traps of their latest version, and where these were not planned."""
+        for tally in self.of_sample(task, arm, traps):
+            tally.samples += n
+            if arm == Sample.Arm.CONTROL:
+                tally.gained["controls"] += n
+        if arm != Sample.Arm.TRAP or not self.planned:
+            return
+        carried, planned = set(traps), set(preferred or [""])
+        for trap in carried - planned:
+            self.by_trap[trap].gained["other-plan"] += n
+        for trap in planned - carried:
+            self.by_trap.setdefault(trap, _Tally()).before_samples["other-trap", ""] += n
 
 
 def funnel(benchmark: str, batches: Iterable[int]) -> FunnelReport:
     """The funnel of these batches of a benchmark. A fixed number of queries."""
     pks = list(batches)
-    whole, by_task, by_trap = _Tally(), dict[str, _Tally](), dict[str, _Tally]()
-
-    def groups(task: str, traps: Iterable[str] = ()) -> list[_Tally]:
-        of_task = by_task.setdefault(task, _Tally())
-        return [whole, of_task, *(by_trap.setdefault(trap, _Tally()) for trap in dict.fromkeys(traps))]
-
-    records, begun = _count_drafts(benchmark, pks, groups)
+    groups = _Groups()
+    begun = _count_drafts(benchmark, pks, groups)
     _count_versions(pks, groups)
     _count_rejections(pks, groups)
-    tasks = sorted(by_task) if len(by_task) > 1 else []
+    names = {"": _NO_TRAP, **{term.code: term.label for term in terms(benchmark)}}
     return FunnelReport(
-        whole.drafts_and_samples("", records, begun),
-        tuple(by_task[name].drafts_and_samples(name) for name in tasks),
-        tuple(tally.funnel(name) for name, tally in sorted(by_trap.items())),
+        groups.whole.funnel(begun=begun),
+        tuple(tally.funnel(name) for name, tally in sorted(groups.by_task.items()) if len(groups.by_task) > 1),
+        tuple(
+            tally.funnel(code, names.get(code, code), drawn=groups.planned)
+            for code, tally in sorted(groups.by_trap.items())
+        ),
     )
 
 
-_Groups = Callable[..., list[_Tally]]
-
-
-def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> tuple[int, int]:
-    """Count the first versions' drafts by their end; returns the records drawn and drafts begun.
+def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> int:
+    """Count the first versions' drafts by their end, and their records; returns the drafts begun.
 
     A draft that was split, or that goes on as another one after a barrier, counts as those made of
     it. A control is made beside its sample and is no draft of its own.
@@ -272,9 +317,18 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> tuple[
         Exists(SampleVersion.objects.filter(draft=OuterRef("pk"), sample__arm=Sample.Arm.CONTROL))
     )
     check = Finding.objects.filter(draft=OuterRef("pk"), stops=True).order_by("pk").values("check_name")[:1]
+    task = Coalesce(
+        "version_made__sample__task", KeyTextTransform("kind", "record__content"), Value(""), output_field=CharField()
+    )
+    last = first.filter(~Exists(of_others)).annotate(task=task)
+    records = list(last.values_list("task", "preferred").annotate(n=Count("record", distinct=True)))
+    groups.planned = any(preferred for _task, preferred, _n in records)
+    for task_name, preferred, n in records:
+        for tally in groups.of_draft(task_name, preferred):
+            tally.records += n
+    groups.whole.records = roots["records"]  # one record may have drafts of several tasks
     rows = (
-        first.filter(~Exists(of_others))
-        .annotate(
+        last.annotate(
             end=Case(
                 When(version_made__isnull=False, then=Value("made")),
                 When(gate=Draft.Gate.STOPPED, then=Value("stopped")),
@@ -294,11 +348,11 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> tuple[
                 output_field=CharField(),
             ),
         )
-        .values_list("version_made__sample__task", "record__content__kind", "end", "why")
+        .values_list("task", "preferred", "end", "why")
         .annotate(n=Count("pk"))
     )
-    for task, kind, end, why, n in rows:
-        for tally in groups(task or kind or ""):
+    for task_name, preferred, end, why, n in rows:
+        for tally in groups.of_draft(task_name, preferred):
             tally.drafts += n
             if end in ("stopped", "discarded"):
                 tally.before_samples[end, registry.check_label(benchmark, why or "")] += n
@@ -306,7 +360,7 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> tuple[
                 tally.before_samples[end, ""] += n
             elif end != "made":
                 tally.before_generated[end, "" if end in ("open", "merged") else why or ""] += n
-    return roots["records"], roots["begun"]
+    return int(roots["begun"])
 
 
 def _count_versions(batches: list[int], groups: _Groups) -> None:
@@ -315,18 +369,18 @@ def _count_versions(batches: list[int], groups: _Groups) -> None:
     rows = (
         SampleVersion.objects.filter(sample__batch__in=batches)
         .exclude(status=Status.REJECTED)
-        .annotate(latest=~Exists(later))
+        .annotate(latest=~Exists(later), planned=Subquery(_PLANNED))
         .order_by()
-        .values_list("sample__task", "sample__arm", "traps", "number", "status", "case__state", "latest")
+        .values_list("sample__task", "sample__arm", "traps", "planned", "number", "status", "case__state", "latest")
         .annotate(n=Count("pk"))
     )
-    for task, arm, traps, number, status, state, latest, n in rows:
-        for tally in groups(task, traps if arm == Sample.Arm.TRAP else ()):
+    for task, arm, traps, planned, number, status, state, latest, n in rows:
+        if latest:
+            groups.count_samples(task, arm, traps, planned, n)
+        for tally in groups.of_sample(task, arm, traps):
             tally.add_version(number, status, n)
             if not latest:
                 continue
-            tally.samples += n
-            tally.controls += n * (arm == Sample.Arm.CONTROL)
             if status == Status.APPROVED:
                 tally.approved += n
             elif status == Status.IN_REVIEW:
@@ -345,19 +399,23 @@ def _count_rejections(batches: list[int], groups: _Groups) -> None:
     whys = cases_queries.rejection_labels(versions.values("case"))
     rows = versions.annotate(
         latest=~Exists(later),
+        planned=Subquery(_PLANNED),
         failed=Exists(drafts.filter(status=Draft.Status.FAILED)),
         stopped=Exists(drafts.filter(gate=Draft.Gate.STOPPED)),
     ).values_list(
-        "sample__task", "sample__arm", "sample__status", "traps", "number", "case", "latest", "failed", "stopped"
-    )
-    for task, arm, sample_status, traps, number, case, latest, failed, stopped in rows.iterator(chunk_size=2000):
+        "sample__task", "sample__arm", "traps", "planned", "sample__status", "number", "case", "latest", "failed",
+        "stopped",
+    )  # fmt: skip
+    for task, arm, traps, planned, sample_status, number, case, latest, failed, stopped in rows.iterator(
+        chunk_size=2000
+    ):
         why = whys.get(case, "")
-        for tally in groups(task, traps if arm == Sample.Arm.TRAP else ()):
+        if latest:
+            groups.count_samples(task, arm, traps, planned, 1)
+        for tally in groups.of_sample(task, arm, traps):
             tally.add_version(number, Status.REJECTED, 1, why)
             if not latest:
                 continue
-            tally.samples += 1
-            tally.controls += arm == Sample.Arm.CONTROL
             if sample_status == Sample.Status.REGENERATING:
                 end = "regeneration-failed" if failed else "regeneration-stopped" if stopped else "regenerating"
                 tally.before_approved[end, ""] += 1
@@ -384,11 +442,24 @@ def chart(funnel: SampleFunnel) -> StageChart:
     return StageChart("funnel", gettext("From drawn records to approved samples"), tuple(boxes))
 
 
-def as_figure(report: FunnelReport, notes: Sequence[str], *, simulated: bool) -> HttpResponse:
-    """The whole funnel as an SVG file. `notes`: further lines of text."""
-    warnings = [gettext("Simulated models or reviewers: not evidence")] if simulated else []
-    figure = chart(report.whole)
-    return HttpResponse(svg(figure, figure.title, [*notes, *warnings]), content_type="image/svg+xml")
+def as_figure(report: FunnelReport, asked: Mapping[str, str], notes: Sequence[str], *, simulated: bool) -> HttpResponse:
+    """A funnel as an SVG file: of the `task` or `trap` that is `asked` for, else the whole.
+
+    `notes`: further lines of text.
+    """
+    shown = report.whole
+    for name, groups in (("task", report.by_task), ("trap", report.by_trap)):
+        if name in asked:
+            shown = next((group for group in groups if group.group == asked[name]), None) or _no_group()
+    lines = [*([shown.label] if shown.label else []), *notes]
+    if simulated:
+        lines.append(gettext("Simulated models or reviewers: not evidence"))
+    figure = chart(shown)
+    return HttpResponse(svg(figure, figure.title, lines), content_type="image/svg+xml")
+
+
+def _no_group() -> NoReturn:
+    raise Http404
 
 
 _REPORT = TypeAdapter(FunnelReport)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
+from django.utils.translation import gettext
 
 from generation.models import Batch, Call, Draft, Rubric, Sample, SampleVersion, TaxonomyTerm
 from generation.recipes import registry
@@ -19,6 +20,12 @@ def terms(benchmark: str) -> tuple[Term, ...]:
         *registry.built_in_terms(benchmark),
         *(Term(term.code, term.label, term.parent, term.definition) for term in added),
     )
+
+
+def term_label(code: str, label: str) -> str:
+    """Code and translated label of a term; the label alone if the code repeats it."""
+    repeats = not code or code.replace("-", " ") == label.casefold().replace("-", " ")
+    return gettext(label) if repeats else f"{code} {gettext(label)}"
 
 
 def prefetch_rubrics(version: SampleVersion) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class FunnelSerializer(DataclassSerializer):
     """The stages of a group: everything (empty), a data set's name, or a trap's code."""
 
     mirrors = funnel.SampleFunnel
+    shows = "group label stages versions"
 
 
 class FunnelReportSerializer(DataclassSerializer):

@@ -11,6 +11,7 @@ from django.urls import reverse
 from generation.batches import services as batches_services
 from generation.models import Batch, Draft
 from generation.outcomes import services as outcomes_services
+from generation.recipes.recipe import TrapPlan
 from generation.releases import data_card, queries
 from generation.releases import services as releases_services
 from generation.samples import funnel
@@ -122,6 +123,39 @@ def test_the_page_and_the_api_of_a_batch_show_the_same_funnel(batch: Batch, adel
     assert "rejected: Medical experts genuinely disagree" in page
     answer: Any = client.get(reverse("api:batch-funnel", args=[batch.pk])).json()
     assert {stage["name"]: stage["count"] for stage in answer["whole"]["stages"]}["decided"] == 3
+
+
+def test_the_funnel_of_a_trap_begins_at_the_records_that_it_was_planned_for(
+    tmp_path: Path, models: str, adela: User, client: Client
+) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 6))
+    batch = launch_batch(source, endpoint(models), plan=TrapPlan("own", {"": {"A1": 3, "C2": 3}}))
+    planned = Draft.objects.order_by("pk")
+    failed, stopped = planned.filter(preferred=["A1"])[0], planned.filter(preferred=["C2"])[0]
+    Draft.objects.filter(pk=failed.pk).update(status="failed", error="Unparsable")
+    Draft.objects.filter(pk=stopped.pk).update(status="dropped", gate="stopped", error="Stopped")
+    stopped.findings.create(check_name="leak", stops=True, detail="All of it.", created_at=batch.created_at)
+    batches_services.work_on_batch(batch.pk)
+    elsewhere = Draft.objects.filter(status="done")[0]
+    Draft.objects.filter(pk=elsewhere.pk).update(preferred=["E1"])
+    report = funnel.funnel("mhb", [batch.pk])
+    assert report.adds_up
+    by_code = {group.group: group for group in report.by_trap}
+    assert sum(group.stages[0].count for group in report.by_trap) == report.whole.stages[0].count == 6
+    assert losses(by_code["A1"].stages[1]) == {"failed: Unparsable": 1}
+    assert losses(by_code["C2"].stages[2])["stopped by a check, undecided: The text gives the trap away"] == 1
+    assert losses(by_code["E1"].stages[2]) == {"counted under the traps they carry": 1}
+    assert sum(group.stages[3].gained.get("other-plan", 0) for group in report.by_trap) >= 1
+    assert by_code["A1"].label == "A1 Non-existent Entity"
+    client.force_login(adela)
+    answer: Any = client.get(reverse("api:batch-funnel", args=[batch.pk])).json()
+    assert "C2 Unsafe Recommendation" in {group["label"] for group in answer["by_trap"]}
+    address = reverse("generation:batch-funnel", args=[batch.pk])
+    page = client.get(reverse("generation:batch", args=[batch.pk])).content.decode()
+    assert f'{address}?trap=A1">' in page
+    assert "A1 Non-existent Entity" in page
+    assert "A1 Non-existent Entity" in client.get(address, {"trap": "A1"}).content.decode()
+    assert client.get(address, {"trap": "Z9"}).status_code == 404
 
 
 def test_controls_are_counted_beside_the_samples_they_belong_to(tmp_path: Path, models: str) -> None:
