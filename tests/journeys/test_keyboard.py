@@ -14,7 +14,9 @@ from tests.processes import Site, running_site
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
-PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei", "gita", "hugo", "ivo", "jun", "kai", "lea", "mia", "ned")
+PHYSICIANS = (
+    "ana", "bo", "chen", "dina", "emil", "fei", "gita", "hugo", "ivo", "jun", "kai", "lea", "mia", "ned", "oda", "pia",
+)  # fmt: skip
 OPEN_CASE = """
 from review.cases import services as cases_services
 from generation.recipes.recipe import NewRubric, NewSample
@@ -134,8 +136,11 @@ class Typist:
         self.page.wait_for_timeout(700)
 
     def tab_to(self, name: str, *, until: int = 60) -> None:
-        """Press Tab until the focused element has this name or id, or links to such an address."""
-        identify = "e => [e.id, e.name, e.href?.split('/').at(-2)]"
+        """Press Tab until the focused element has this name or id, links to such an address, or is
+        in the section with such a title."""
+        identify = (
+            "e => [e.id, e.name, e.href?.split('/').at(-2), e.closest('section')?.getAttribute('aria-labelledby')]"
+        )
         for _ in range(until):
             self.press("Tab")
             if name in self.page.evaluate(f"({identify})(document.activeElement)"):
@@ -298,6 +303,42 @@ def test_adjudication_works_by_keyboard_only(
     first.wait_until_submittable()
     with first.page.expect_navigation(url="**/review/"):
         first.press("Alt+Enter")
+    assert desk.sql(f"SELECT state, ground FROM review_case WHERE id = {case}") == [("approved", "adjudicated")]
+    assert not first.page_errors + second.page_errors
+
+
+def test_a_proposal_is_signed_by_keyboard_only(desk: Site, browser: Browser) -> None:
+    """Two adjudicators disagree; one signs the other's proposal, who then signs it too."""
+    result = desk.manage("shell", "-v0", "-c", f"FIRST, SECOND = 'oda', 'pia'\n{DISPUTED}")
+    assert result.returncode == 0, result.stderr
+    first, second = (Typist(browser, desk, name) for name in ("oda", "pia"))
+    for typist, verdict in ((first, "approve"), (second, "reject")):
+        assignment = typist.go("n")
+        typist.answer_first_look()
+        typist.press("1", "1" if verdict == "approve" else "2")
+        if verdict == "reject":
+            typist.press("1", "Enter")
+            typist.type("The bait gives itself away.")
+            assert typist.go("Control+Enter") == assignment, "the votes differ, so both are shown"
+        else:
+            with typist.page.expect_navigation(url="**/review/"):
+                typist.press("Alt+Enter")
+    second.wait_until_submittable()
+    second.tab_to("proposals")
+    expect(second.page.locator("summary:focus")).to_contain_text("Approve")
+    second.press("Enter")
+    second.tab_to("sign", until=3)
+    with second.page.expect_navigation():
+        second.press("Enter")
+
+    first.page.reload()
+    first.go("n")
+    first.wait_until_submittable()
+    expect(first.page.get_by_text("waits for your signature")).to_be_visible()
+    first.tab_to("sign")
+    with first.page.expect_navigation():
+        first.press("Enter")
+    [[case]] = desk.sql(f"SELECT case_id FROM review_assignment WHERE id = {assignment}")
     assert desk.sql(f"SELECT state, ground FROM review_case WHERE id = {case}") == [("approved", "adjudicated")]
     assert not first.page_errors + second.page_errors
 
