@@ -7,6 +7,7 @@ from evaluation.judges import summary
 from evaluation.models import Run
 from evaluation.protocol import EXCLUDED
 from review.charts.text_measure import format_share
+from review.common import text_tables
 
 ALL = "All"
 
@@ -44,19 +45,21 @@ def _kin(preference: Mapping[str, Any]) -> list[str]:
             f"Rate by model family: {rates}. Families also differ in quality, so this alone shows no preference.",
         ]
     if preference["preferences"]:
-        head = ["Judge", "Own family", "Other families", "Difference"]
         lines += [
             "",
             "Judge's rate minus that of judges of other families, on the same criteria; a difference below 0: milder "
             "on its own family.",
         ]
-        lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += [
-        f"| {row['judge']} | {row['own']:+.3f} | {row['others']:+.3f} | "
-        + _difference({"value": row["difference"], "low": row["low"], "high": row["high"], "p_adjusted": None})[0]
-        + " |"
-        for row in preference["preferences"]
-    ]
+        rows = [
+            (
+                row["judge"],
+                f"{row['own']:+.3f}",
+                f"{row['others']:+.3f}",
+                _difference({**row, "value": row["difference"], "p_adjusted": None})[0],
+            )
+            for row in preference["preferences"]
+        ]
+        lines += ["", *text_tables.markdown(["Judge", "Own family", "Other families", "Difference"], rows)]
     return ["", "## Same model family", "", *lines]
 
 
@@ -64,17 +67,20 @@ def _panel(panel: Mapping[str, Any] | None) -> list[str]:
     if panel is None:
         return []
     rows = [
-        f"| {' – '.join(pair['judges'])} | {pair['n']} | {_figure(pair['raw'])} | "
-        + " | ".join(
-            _with_interval({"value": pair[name], "low": pair[f"{name}_low"], "high": pair[f"{name}_high"]})
-            for name in ("kappa", "ac1")
-        )
-        + " |"
+        [
+            " – ".join(pair["judges"]),
+            pair["n"],
+            _figure(pair["raw"]),
+            *(
+                _with_interval({"value": pair[name], "low": pair[f"{name}_low"], "high": pair[f"{name}_high"]})
+                for name in ("kappa", "ac1")
+            ),
+        ]
         for pair in [*panel["pairs"], *panel["repeats"]]
     ]
     if together := panel["several"]:
-        figures = " | ".join(_with_interval(together[name]) for name in ("raw", "fleiss", "ac1"))
-        rows.append(f"| All together (Fleiss' kappa) | {together['n']} | {figures} |")
+        figures = (_with_interval(together[name]) for name in ("raw", "fleiss", "ac1"))
+        rows.append(["All together (Fleiss' kappa)", together["n"], *figures])
     lines = ["", "## Agreement between judges", "", f"Panel: {panel['panel']}, {panel['judgments']} per judge."]
     if panel["undecided"]:
         share = panel["undecided"] / (panel["undecided"] + panel["decided"])
@@ -83,7 +89,7 @@ def _panel(panel: Mapping[str, Any] | None) -> list[str]:
         lines.append(f"{panel['undecided']} criteria ({_figure(share)} of all) had no majority and {counted}.")
         if len(panel["judges"]) == 2:
             lines.append("With two judges these are the ones on which they differ. A third would decide: escalation.")
-    return [*lines, "", "| Judges | Criteria | Raw | Kappa | AC1 |", "|" + "---|" * 5, *rows]
+    return [*lines, "", *text_tables.markdown(["Judges", "Criteria", "Raw", "Kappa", "AC1"], rows)]
 
 
 def _validation(validation: Mapping[str, Any] | None) -> list[str]:
@@ -94,33 +100,30 @@ def _validation(validation: Mapping[str, Any] | None) -> list[str]:
         lines += [f"> **{validation['notice']}**", ""]
     lines += [f"{validation['closed']} of {validation['drawn']} responses decided, seed {validation['seed']}.", ""]
     head = ["Model", "Compared", "Criteria", "Kappa", "AC1", "Balanced F1", "Sensitivity", "Specificity"]
-    lines += ["| " + " | ".join([*head, "Rate", "Corrected"]) + " |", "|" + "---|" * (len(head) + 2)]
-    for model in validation["models"]:
-        for name, label in (("judge", "judge – physicians"), ("physicians", "physician – physician")):
-            quality = model[name]
-            is_judge = name == "judge"
-            cells = [
-                model["endpoint"], label, str(quality["n"]),
-                *(_with_interval(quality[key]) for key in ("kappa", "ac1", "balanced_f1")),
-                *(_with_interval(quality[key]) if is_judge else "–" for key in ("sensitivity", "specificity")),
-                *(_with_interval(model[key]) if is_judge else "–" for key in ("raw", "corrected")),
-            ]  # fmt: skip
-            lines.append("| " + " | ".join(cells) + " |")
+    rows = [
+        (
+            model["endpoint"],
+            label,
+            model[name]["n"],
+            *(_with_interval(model[name][key]) for key in ("kappa", "ac1", "balanced_f1")),
+            *(_with_interval(model[name][key]) if name == "judge" else "–" for key in ("sensitivity", "specificity")),
+            *(_with_interval(model[key]) if name == "judge" else "–" for key in ("raw", "corrected")),
+        )
+        for model in validation["models"]
+        for name, label in (("judge", "judge – physicians"), ("physicians", "physician – physician"))
+    ]
+    lines += text_tables.markdown([*head, "Rate", "Corrected"], rows)
     if by_dataset := [row for row in corrected_rows(validation) if row[1] != ALL]:
-        head = ["Model", "Data set", "Rate", "Corrected"]
-        lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        lines += ["| " + " | ".join(cells) + " |" for cells in by_dataset]
+        lines += ["", *text_tables.markdown(["Model", "Data set", "Rate", "Corrected"], by_dataset)]
     if by_pair := compared_rows(validation):
         head = ["Data set", "Models", "Difference", "p (Holm)", "Corrected", "p (Holm)"]
         lines += ["", "Differences of models, by the judge and corrected for its errors.", ""]
-        lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        lines += ["| " + " | ".join(cells) + " |" for cells in by_pair]
+        lines += text_tables.markdown(head, by_pair)
     if validation["labels"]:
         head = ["Rubric", "Criteria", "Physicians agree", "Kappa", "Judge agrees", "Kappa of the judge"]
-        lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for row in validation["labels"]:
         names = ("physicians_agree", "physicians_kappa", "judge_agrees", "judge_kappa")
-        lines.append("| " + " | ".join([row["label"], str(row["n"]), *(_figure(row[name]) for name in names)]) + " |")
+        labels = [(row["label"], row["n"], *(_figure(row[name]) for name in names)) for row in validation["labels"]]
+        lines += ["", *text_tables.markdown(head, labels)]
     return lines
 
 

@@ -5,6 +5,7 @@ from evaluation.reports.comparison_lines import format_difference, format_interv
 from evaluation.reports.numbers.changes import BROKEN, FIXED, KEPT, STAYED
 from evaluation.reports.queries import Report
 from review.charts.text_measure import format_share
+from review.common import text_tables
 
 
 def changes_as_markdown(report: Report) -> list[str]:
@@ -12,34 +13,24 @@ def changes_as_markdown(report: Report) -> list[str]:
     if not report.numbers.changes:
         return []
     datasets, rates = dict(report.datasets), {rate.name: rate for rate in report.rates}
-    head = [
-        "Comparison",
-        "Data set",
-        "Model",
-        "Metric",
-        "Gain",
-        "95 % interval",
-        "p (Holm)",
-        "Fixed",
-        "Broken",
-        "Samples",
-    ]
-    lines = ["", "## Fixed and broken answers", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for change in report.numbers.changes:
-        rate = rates[change.rate]
-        cells = [
-            str(change.label),
-            str(datasets[change.first]),
+    head = ["Comparison", "Data set", "Model", "Metric", "Gain", "95 % interval", "p (Holm)"]
+    cells = [
+        (
+            change.label,
+            datasets[change.first],
             change.endpoint or "Mean of the models",
-            str(rate.label),
+            rate.label,
             format_difference(change.gain, rate) or "–",
             format_interval(change.low, change.high, rate) or "–",
             format_p(change.p_adjusted) or "–",
             _format_share_of(change.fix_rate, change.moves[FIXED], change.moves[FIXED] + change.moves[STAYED]),
             _format_share_of(change.break_rate, change.moves[BROKEN], change.moves[BROKEN] + change.moves[KEPT]),
-            str(change.clusters),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+            change.clusters,
+        )
+        for change in report.numbers.changes
+        for rate in [rates[change.rate]]
+    ]
+    lines = ["", "## Fixed and broken answers", "", *text_tables.markdown([*head, "Fixed", "Broken", "Samples"], cells)]
     for bottleneck in report.numbers.bottlenecks:
         rate = rates[bottleneck.rate]
         gains = ", ".join(f"{label}: {format_difference(gain, rate)}" for label, gain in bottleneck.gains.items())
@@ -61,16 +52,16 @@ def averages_as_markdown(report: Report) -> list[str]:
     """The unweighted means over models and over data sets."""
     if not report.averages:
         return []
-    datasets, rates = dict(report.datasets), {rate.name: str(rate.label) for rate in report.rates}
-    lines = ["", "## Unweighted means", "", "| Metric | Mean of | Over | Value |", "|" + "---|" * 4]
-    for rate, variant, means in report.averages:
-        over = [(str(datasets[name]), "models", value) for name, value in means.by_dataset.items()]
-        over += [(f"{name} {variant}".strip(), "data sets", value) for name, value in means.by_model.items()]
-        lines += [
-            f"| {rates[rate]} | {name} | {kind} | {format_share(value, percent=False) or '–'} |"
-            for name, kind, value in over
+    datasets, rates = dict(report.datasets), {rate.name: rate.label for rate in report.rates}
+    cells = [
+        (rates[rate], name, kind, format_share(value, percent=False) or "–")
+        for rate, variant, means in report.averages
+        for name, kind, value in [
+            *((datasets[name], "models", value) for name, value in means.by_dataset.items()),
+            *((f"{name} {variant}".strip(), "data sets", value) for name, value in means.by_model.items()),
         ]
-    return lines
+    ]
+    return ["", "## Unweighted means", "", *text_tables.markdown(["Metric", "Mean of", "Over", "Value"], cells)]
 
 
 def rows(report: Report, rate: Rate) -> list[tuple[str, ...]]:

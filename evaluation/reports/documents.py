@@ -1,8 +1,5 @@
 """A report as a document: Markdown for issues and appendices, LaTeX for papers."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
 from django.utils.translation import override
 
 from evaluation.judges import markdown as judges_markdown
@@ -28,6 +25,7 @@ from evaluation.reports.queries import Report
 from evaluation.runs.queries import JUDGE, judges_of, models_asked
 from evaluation.verdicts.plans import SECONDARY
 from review.charts.text_measure import format_share
+from review.common import text_tables
 
 SIMULATED = "Simulated models: not evidence."
 SIMULATED_REVIEWERS = "Simulated reviewers: not evidence."
@@ -47,12 +45,13 @@ def as_markdown(report: Report) -> str:
     if not report.finished:
         lines += ["> Results so far: unfinished items count as not judged.", ""]
     for each in report.left_out:
-        at, reason = f"{each.left_out_at:%Y-%m-%d %H:%M} UTC", _cell(each.left_out_because)
+        at, reason = f"{each.left_out_at:%Y-%m-%d %H:%M} UTC", text_tables.markdown_cell(each.left_out_because)
         reason = f" ({reason})" if reason else ""
         effect = "the other judges decide without it" if each.role == JUDGE else "its numbers are incomplete"
         lines += [f"> `{each.endpoint.name}` was left out of the run at {at}{reason}: {effect}.", ""]
     said = answer(report, report.planned_rate)
-    lines += ["## Answer", "", *said.sentences, "", *(f"- {name}: {_cell(value)}" for name, value in said.facts), ""]
+    facts = (f"- {name}: {text_tables.markdown_cell(value)}" for name, value in said.facts)
+    lines += ["## Answer", "", *said.sentences, "", *facts, ""]
     lines += ["```bibtex", *said.citation.splitlines(), "```", ""]
     lines += [
         f"Run {run.pk}, {_how_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
@@ -93,31 +92,22 @@ def as_markdown(report: Report) -> str:
 
 def _models(report: Report) -> list[str]:
     """The models asked, with their versions, settings and prompts."""
-    lines = [
-        "## Models",
-        "",
-        "| Endpoint | Role | Model | Reported by the server | Settings | Prompts |",
-        "|" + "---|" * 6,
-    ]
-    for model in models_asked(report.run):
-        settings = ", ".join(f"{name}={_cell(value)}" for name, value in model.settings.items())
-        cells = [
+    head = ["Endpoint", "Role", "Model", "Reported by the server", "Settings", "Prompts"]
+    rows = [
+        (
             model.endpoint,
             ", ".join(model.roles),
             model.model,
-            ", ".join(model.reported),
-            settings,
-            ", ".join(model.prompts),
-        ]
-        lines.append("| " + " | ".join(_cell(cell) or "–" for cell in cells) + " |")
+            ", ".join(model.reported) or "–",
+            ", ".join(f"{name}={value}" for name, value in model.settings.items()) or "–",
+            ", ".join(model.prompts) or "–",
+        )
+        for model in models_asked(report.run)
+    ]
+    lines = ["## Models", "", *text_tables.markdown(head, rows)]
     if report.run.prompt_set:
         lines += ["", f"Prompt set: `{report.run.prompts}`, SHA-256 `{report.run.prompts_sha256}`."]
     return lines
-
-
-def _cell(value: Any) -> str:
-    """External text made safe for a table cell."""
-    return " ".join(str(value).replace("|", "\\|").split())
 
 
 def _how_decided(report: Report) -> str:
@@ -135,38 +125,26 @@ def _rule(report: Report, rate: Rate) -> str:
 def _table(report: Report, rows: tuple[RateRow, ...], *, facet: str) -> list[str]:
     rates = report.facet_rates if facet else report.rates
     datasets, several = dict(report.datasets), len(rates) > 1
-    head = [
-        "Model",
-        "Data set",
-        *([facet] if facet else []),
-        *(["Metric"] if several else []),
-        "Rate",
-        "95 % interval",
-        "Numerator / denominator",
-        "Not judged" if report.run.judge else "Excluded",
-        *BOUNDS,
+    head = ["Model", "Data set", *([facet] if facet else []), *(["Metric"] if several else []), "Rate", "95 % interval"]
+    head += ["Numerator / denominator", "Not judged" if report.run.judge else "Excluded", *BOUNDS]
+    cells = [
+        [
+            row.endpoint,
+            datasets.get(row.dataset, row.dataset),
+            *([value_name(row.value, str(row.label))] if facet else []),
+            *([rate.label] if several else []),
+            format_share(measured.value, percent=False) or "–",
+            _interval(measured),
+            f"{measured.numerator} / {measured.denominator}",
+            measured.excluded,
+            *_bounds(measured, percent=False),
+        ]
+        for row in rows
+        if not facet or any(row.verdicts.values())  # otherwise the data set has no such rubric
+        for rate in rates
+        if not (measured := row.rates[rate.name]).is_empty
     ]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for row in rows:
-        if facet and not any(row.verdicts.values()):
-            continue  # the data set has no such rubric
-        for rate in rates:
-            measured = row.rates[rate.name]
-            if measured.is_empty:
-                continue
-            cells = [
-                row.endpoint,
-                datasets.get(row.dataset, row.dataset),
-                *([value_name(row.value, str(row.label))] if facet else []),
-                *([str(rate.label)] if several else []),
-                format_share(measured.value, percent=False) or "–",
-                _interval(measured),
-                f"{measured.numerator} / {measured.denominator}",
-                str(measured.excluded),
-                *_bounds(measured, percent=False),
-            ]
-            lines.append("| " + " | ".join(cells) + " |")
-    return lines
+    return text_tables.markdown(head, cells)
 
 
 def _bounds(measured: MeasuredRate, *, percent: bool) -> tuple[str, str]:
@@ -189,7 +167,7 @@ def _plan(report: Report) -> list[str]:
     plan, lines = report.plan, []
     if plan.frozen:
         rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
-        preset = f"counting rules '{_cell(plan.preset)}'; " if plan.preset else ""
+        preset = f"counting rules '{text_tables.markdown_cell(plan.preset)}'; " if plan.preset else ""
         dataset = f"primary data set {dict(report.datasets).get(plan.dataset, plan.dataset)}; " if plan.dataset else ""
         lines += [
             f"Analysis plan, frozen at launch: {preset}primary metric {_label(report, plan.metric)}; {dataset}"
@@ -210,15 +188,17 @@ def _label(report: Report, name: str) -> str:
 
 
 def _paper_table(report: Report) -> list[str]:
-    """Models by data sets, as papers print them: the primary metric with its interval."""
+    return [f"## {report.planned_rate.label}", "", *text_tables.markdown(*_models_by_data_sets(report))]
+
+
+def _models_by_data_sets(report: Report) -> tuple[list[object], list[list[str]]]:
+    """Head and rows as papers print them: the primary metric with its interval."""
     rate = report.planned_rate
     cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
-    lines = [f"## {rate.label}", "", "| Model | " + " | ".join(str(label) for _name, label in report.datasets) + " |"]
-    lines.append("|" + "---|" * (1 + len(report.datasets)))
-    for endpoint in report.endpoints:
-        shares = [_share_with_interval(cells[endpoint, name], rate) for name, _label in report.datasets]
-        lines.append("| " + " | ".join([endpoint, *shares]) + " |")
-    return lines
+    return ["Model", *(label for _name, label in report.datasets)], [
+        [endpoint, *(_share_with_interval(cells[endpoint, name], rate) for name, _label in report.datasets)]
+        for endpoint in report.endpoints
+    ]
 
 
 def _share_with_interval(measured: MeasuredRate, rate: Rate) -> str:
@@ -232,25 +212,20 @@ def _share_with_interval(measured: MeasuredRate, rate: Rate) -> str:
 
 def _endings(report: Report) -> list[str]:
     datasets, outcomes = dict(report.datasets), dict(Response.Outcome.choices)
-    lines = [
-        "",
-        "## How responses ended",
-        "",
-        "| Model | Data set | Outcome | Responses | Rubrics | With a verdict | Rule |",
-    ]
-    lines.append("|" + "---|" * 7)
-    for ending in report.numbers.endings:
-        kind = str(KIND_LABELS.get(ending.kind) or outcomes[Response.Outcome(ending.kind)])
-        responses = "–" if ending.responses is None else str(ending.responses)
-        cells = [
+    head = ["Model", "Data set", "Outcome", "Responses", "Rubrics", "With a verdict", "Rule"]
+    rows = [
+        (
             ending.endpoint,
-            str(datasets[ending.dataset]),
-            kind,
-            responses,
-            str(ending.criteria),
-            str(ending.counted),
-        ]
-        lines.append("| " + " | ".join([*cells, rule_label(ending.rule, report.protocol)]) + " |")
+            datasets[ending.dataset],
+            KIND_LABELS.get(ending.kind) or outcomes[Response.Outcome(ending.kind)],
+            "–" if ending.responses is None else ending.responses,
+            ending.criteria,
+            ending.counted,
+            rule_label(ending.rule, report.protocol),
+        )
+        for ending in report.numbers.endings
+    ]
+    lines = ["", "## How responses ended", "", *text_tables.markdown(head, rows)]
     notes = [
         f"- {odd.endpoint}: {odd.responses} responses ended in an unknown way ({odd.ending}) and are left out."
         if odd.ending
@@ -271,32 +246,23 @@ def _comparisons(report: Report) -> list[str]:
     if not report.numbers.comparisons:
         return []
     datasets, rates = dict(report.datasets), {rate.name: rate for rate in report.rates}
-    head = [
-        "Data set",
-        "Metric",
-        "Models",
-        "Difference",
-        "95 % interval",
-        "Odds ratio",
-        "p",
-        "p (Holm)",
-        "Records" if report.numbers.shared_records else "Samples",
-        "Plan",
-    ]
-    lines = ["", "## Comparisons of models", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for comparison in report.numbers.comparisons:
-        cells = [
-            str(datasets[comparison.dataset]),
-            str(rates[comparison.rate].label),
+    head = ["Data set", "Metric", "Models", "Difference", "95 % interval", "Odds ratio", "p", "p (Holm)"]
+    head += ["Records" if report.numbers.shared_records else "Samples", "Plan"]
+    rows = [
+        (
+            datasets[comparison.dataset],
+            rates[comparison.rate].label,
             f"{comparison.first} – {comparison.second}",
             *_difference(comparison, rates[comparison.rate]),
             "–" if comparison.odds_ratio is None else f"{comparison.odds_ratio:.2f}",
             format_p(comparison.p) or "–",
             format_p(comparison.p_adjusted) or "–",
-            str(comparison.clusters),
+            comparison.clusters,
             comparison.role,
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+        )
+        for comparison in report.numbers.comparisons
+    ]
+    lines = ["", "## Comparisons of models", "", *text_tables.markdown(head, rows)]
     if report.run.judge:
         lines += ["", "By the judge's verdicts alone, as ranks are; corrected differences need physicians' verdicts."]
     return lines
@@ -312,9 +278,7 @@ def _held_out(report: Report) -> list[str]:
     rows = held_out_cells(report, rate)
     if not rows:
         return []
-    lines = ["", f"## {rate.label}: public and held-out samples", ""]
-    lines += ["| " + " | ".join(HELD_OUT_COLUMNS) + " |", "|" + "---|" * len(HELD_OUT_COLUMNS)]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
+    lines = ["", f"## {rate.label}: public and held-out samples", "", *text_tables.markdown(HELD_OUT_COLUMNS, rows)]
     return [*lines, "", "A model that does better on public samples may have seen them. Exploratory."]
 
 
@@ -322,127 +286,68 @@ def _contrasts(report: Report) -> list[str]:
     labels = {rate.name: str(rate.label) for rate in report.rates}
     if not report.contrasts:
         return []
-    lines = ["", "## Effects of the variants", "", "| Comparison | Model | Metric | Variant | Baseline | Difference |"]
-    lines.append("|" + "---|" * 6)
-    for contrast in report.contrasts:
-        first, second = (format_share(value, percent=False) or "–" for value in contrast.values)
-        difference = "–" if contrast.difference is None else f"{contrast.difference:+.3f}"
-        lines.append(
-            f"| {contrast.label} | {contrast.endpoint} | {labels[contrast.rate]} | {first} | {second} | {difference} |"
+    head = ["Comparison", "Model", "Metric", "Variant", "Baseline", "Difference"]
+    rows = [
+        (
+            contrast.label,
+            contrast.endpoint,
+            labels[contrast.rate],
+            *(format_share(value, percent=False) or "–" for value in contrast.values),
+            "–" if contrast.difference is None else f"{contrast.difference:+.3f}",
         )
-    return lines
-
-
-_ESCAPES = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-            "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "–": "--"}  # fmt: skip
-
-
-def _tex(text: Any) -> str:
-    return "".join(_ESCAPES.get(character, character) for character in str(text))
+        for contrast in report.contrasts
+    ]
+    return ["", "## Effects of the variants", "", *text_tables.markdown(head, rows)]
 
 
 @override("en")
 def as_latex(report: Report) -> str:
     """The report as LaTeX tables with booktabs: primary metric, comparisons, changes and scores."""
-    run, rate = report.run, report.planned_rate
-    cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
+    run, rate, datasets = report.run, report.planned_rate, dict(report.datasets)
     cluster = "source record" if report.numbers.shared_records else "sample"
-    notes = [f"95\\% intervals with the {cluster} as cluster. Release {_tex(run.release)}, run {run.pk}."]
+    notes = [f"{rate.label}. 95 % intervals with the {cluster} as cluster. Release {run.release}, run {run.pk}."]
     if report.simulated:
-        notes.append(_tex(SIMULATED))
+        notes.append(SIMULATED)
     if run.release.simulated_samples:
-        notes.append(_tex(SIMULATED_REVIEWERS))
+        notes.append(SIMULATED_REVIEWERS)
     if not report.finished:
         notes.append("Results so far.")
     if not report.is_planned(rate):
         notes.append("Exploratory.")
     if undecided := sum(ending.criteria for ending in report.numbers.endings if ending.kind == UNDECIDED):
         rule = rule_label(report.plan.outcomes[UNDECIDED], report.protocol)
-        notes.append(_tex(f"{undecided} criteria without a majority of the judges: {rule}."))
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        f"% release SHA-256 {run.release.sha256}",
-        *_latex_head(f"{_tex(rate.label)}. {' '.join(notes)}", "l" * (1 + len(report.datasets))),
-        " & ".join(["Model", *(_tex(label) for _name, label in report.datasets)]) + r" \\",
-        r"\midrule",
+        notes.append(f"{undecided} criteria without a majority of the judges: {rule}.")
+    lines = ["% needs \\usepackage{booktabs}", f"% release SHA-256 {run.release.sha256}"]
+    lines += text_tables.latex(" ".join(notes), *_models_by_data_sets(report))
+    bounded = [
+        (row.endpoint, datasets[row.dataset], measured.excluded, *_bounds(measured, percent=rate.percent))
+        for row in report.overall
+        if (measured := row.rates[rate.name]).excluded and measured.bounds
     ]
-    for endpoint in report.endpoints:
-        texts = [_tex(_share_with_interval(cells[endpoint, name], rate)) for name, _label in report.datasets]
-        lines.append(" & ".join([_tex(endpoint), *texts]) + r" \\")
-    lines += _LATEX_END
-    bounded = [row for row in report.overall if row.rates[rate.name].excluded and row.rates[rate.name].bounds]
     if bounded:
-        labels = dict(report.datasets)
-        caption = (
-            f"{_tex(rate.label)} with all exclusions counted for the model (best case), and against it (worst case)."
+        caption = f"{rate.label} with all exclusions counted for the model (best case), and against it (worst case)."
+        lines += text_tables.latex(caption, ["Model", "Data set", "Excluded", *BOUNDS], bounded)
+    compared = [
+        (
+            f"{datasets[comparison.dataset]}{f' ({SECONDARY})' if comparison.role == SECONDARY else ''}",
+            f"{comparison.first} – {comparison.second}",
+            *_difference(comparison, rate),
+            format_p(comparison.p_adjusted) or "–",
         )
-        lines += [
-            "",
-            *_latex_head(caption, "lllll"),
-            " & ".join(["Model", "Data set", "Excluded", *BOUNDS]) + r" \\",
-            r"\midrule",
-        ]
-        for row in bounded:
-            measured = row.rates[rate.name]
-            texts = [
-                row.endpoint,
-                labels[row.dataset],
-                str(measured.excluded),
-                *_bounds(measured, percent=rate.percent),
-            ]
-            lines.append(" & ".join(map(_tex, texts)) + r" \\")
-        lines += _LATEX_END
-    comparisons = [comparison for comparison in report.numbers.comparisons if comparison.rate == rate.name]
-    if comparisons:
-        datasets = dict(report.datasets)
-        lines += [
-            "",
-            *_latex_head(
-                f"Differences of models in {_tex(rate.label)}, paired by {cluster}; p adjusted by Holm.", "lllll"
-            ),
-            r"Data set & Models & Difference & 95\% interval & $p$ \\",
-            r"\midrule",
-        ]
-        for comparison in comparisons:
-            secondary = f" ({SECONDARY})" if comparison.role == SECONDARY else ""
-            texts = [
-                f"{datasets[comparison.dataset]}{secondary}",
-                f"{comparison.first} – {comparison.second}",
-                *_difference(comparison, rate),
-            ]
-            p = format_p(comparison.p_adjusted) or "–"
-            lines.append(
-                " & ".join([*map(_tex, texts), f"${p}$" if comparison.p_adjusted is not None else "--"]) + r" \\"
-            )
-        lines += _LATEX_END
+        for comparison in report.numbers.comparisons
+        if comparison.rate == rate.name
+    ]
+    if compared:
+        caption = f"Differences of models in {rate.label}, paired by {cluster}; p adjusted by Holm."
+        lines += text_tables.latex(caption, ["Data set", "Models", "Difference", "95 % interval", "p"], compared)
     if gaps := held_out_cells(report, rate):
-        caption = f"{_tex(rate.label)} on public and on held-out samples. Exploratory."
-        lines += [
-            "",
-            *_latex_head(caption, "l" * len(HELD_OUT_COLUMNS)),
-            " & ".join(map(_tex, HELD_OUT_COLUMNS)) + r" \\",
-            r"\midrule",
-            *(" & ".join(map(_tex, row)) + r" \\" for row in gaps),
-            *_LATEX_END,
-        ]
-    changes = [comparison for comparison in report.numbers.changes if comparison.rate == rate.name]
-    if changes:
-        caption = f"Gains in {_tex(rate.label)}, paired by {cluster}, with Fix and Break rates."
-        lines += [
-            "",
-            *_latex_head(caption, "llllll"),
-            r"Comparison & Data set & Model & Gain & Fix & Break \\",
-            r"\midrule",
-        ]
-        lines += [" & ".join(map(_tex, row)) + r" \\" for row in change_tables.rows(report, rate)]
-        lines += _LATEX_END
-    if scored := score_lines.latex_lines(report):
-        lines += ["", *_latex_head("Means of scores.", "l" * len(scored[0]))]
-        lines += [
-            " & ".join(map(_tex, line)) + r" \\" + ("\n\\midrule" if not position else "")
-            for position, line in enumerate(scored)
-        ]
-        lines += _LATEX_END
+        caption = f"{rate.label} on public and on held-out samples. Exploratory."
+        lines += text_tables.latex(caption, HELD_OUT_COLUMNS, gaps)
+    if changes := change_tables.rows(report, rate):
+        caption = f"Gains in {rate.label}, paired by {cluster}, with Fix and Break rates."
+        lines += text_tables.latex(caption, ["Comparison", "Data set", "Model", "Gain", "Fix", "Break"], changes)
+    if report.numbers.scores:
+        lines += text_tables.latex("Means of scores.", *score_lines.means(report))
     return "\n".join(lines + _corrected_as_latex(run)) + "\n"
 
 
@@ -455,35 +360,8 @@ def _corrected_as_latex(run: Run) -> list[str]:
     caption = "Rates by the judge, and corrected by the verdicts of physicians on a share of the responses."
     if validation["simulated_physicians"]:
         caption += f" {validation['notice']}"
-    head = [*_latex_head(_tex(caption), "llll"), r"Model & Data set & Rate & Corrected \\", r"\midrule"]
-    lines = ["", *head, *(" & ".join(map(_tex, row)) + r" \\" for row in rows), *_LATEX_END]
+    lines = text_tables.latex(caption, ["Model", "Data set", "Rate", "Corrected"], rows)
     if compared := judges_markdown.compared_rows(validation):
         caption = "Differences of models by the judge, and corrected for its errors; p adjusted by Holm."
-        lines += [
-            "",
-            *_latex_head(caption, "llllll"),
-            r"Data set & Models & Difference & $p$ & Corrected & $p$ \\",
-            r"\midrule",
-            *(" & ".join(map(_tex, row)) + r" \\" for row in compared),
-            *_LATEX_END,
-        ]
+        lines += text_tables.latex(caption, ["Data set", "Models", "Difference", "p", "Corrected", "p"], compared)
     return lines
-
-
-_LATEX_END = [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-
-
-def _latex_head(caption: str, columns: str) -> list[str]:
-    return [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{caption}}}",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-    ]
-
-
-def latex_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a LaTeX table with booktabs, from plain text."""
-    lines = [*_latex_head(_tex(caption), "l" * len(head)), " & ".join(map(_tex, head)) + r" \\", r"\midrule"]
-    return [*lines, *(" & ".join(map(_tex, row)) + r" \\" for row in rows), *_LATEX_END]

@@ -8,11 +8,11 @@ from django.utils.translation import gettext, override
 
 from evaluation import registry
 from evaluation.published import FilledTable, PaperColumn, filled
-from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS, latex_table
+from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS
 from evaluation.reports.numbers.counting import COMBINED, RateRow
 from evaluation.reports.queries import Report, shares_of_samples
 from review.charts.bars import Bar, BarChart, bars
-from review.common import csv_text
+from review.common import csv_text, text_tables
 
 PUBLISHED, OWN = "paper", "this run"
 
@@ -145,7 +145,6 @@ def as_markdown(report: Report) -> str:
     """Each table of the paper in Markdown."""
     lines = [f"# {report.run.release}: in the layout of the paper", "", *_notices(report)]
     for each in paper_tables(report):
-        head, numbers = _head(each), len(each.table.columns)
         lines += [
             "",
             f"## {each.table.name}. {each.table.title}",
@@ -153,11 +152,7 @@ def as_markdown(report: Report) -> str:
             f"{each.table.place}. {each.table.note}".strip(),
             "",
         ]
-        lines += [
-            "| " + " | ".join(head) + " |",
-            "|" + "---|" * (len(head) - numbers) + "---:|" * numbers,
-        ]
-        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in _cells(each)]
+        lines += text_tables.markdown(_head(each), _cells(each), numbers=len(each.table.columns))
     return "\n".join(lines) + "\n"
 
 
@@ -213,7 +208,7 @@ def as_latex(report: Report) -> str:
     for each in paper_tables(report):
         notices = " ".join(notice.strip(">* ") for notice in _notices(report))
         caption = f"{each.table.name}. {each.table.title}. {each.table.place}. {notices}".strip()
-        lines += ["", *latex_table(caption, _head(each), _cells(each))]
+        lines += text_tables.latex(caption, _head(each), _cells(each))
     return "\n".join(lines) + "\n"
 
 

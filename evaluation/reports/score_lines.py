@@ -10,6 +10,7 @@ from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
 from evaluation.reports.numbers.values import SCORE
 from evaluation.reports.queries import Report
 from review.charts.boxes import Box, BoxChart, boxes
+from review.common import text_tables
 from review.rules.shown_values import shown
 
 SCORES = "scores"  # name of the CSV table
@@ -129,25 +130,28 @@ def as_markdown(report: Report) -> list[str]:
         return []
     lines = ["", "## Scores", "", *(f"{label}: {rule}" for label, rule in figures.rules)]
     for table in figures.tables:
-        head = ["Model", "Data set", *([table.label] if table.label else []), "Score", "Mean", "95 % interval"]
-        head += ["Quartiles", "N", "Without"]
-        lines += ["", *([f"### {table.label}", ""] if table.label else [])]
-        lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        for line in table.lines:
-            cells = [line.endpoint, line.dataset, *([line.value] if table.label else []), line.score, line.mean or "–"]
-            cells += ["too few" if line.too_few else line.interval or "–", line.quartiles or "–"]
-            lines.append("| " + " | ".join([*cells, str(line.n), str(line.without)]) + " |")
+        facet = [table.label] if table.label else []
+        head = ["Model", "Data set", *facet, "Score", "Mean", "95 % interval", "Quartiles", "N", "Without"]
+        rows = [
+            (
+                *(line.endpoint, line.dataset, *([line.value] if facet else []), line.score, line.mean or "–"),
+                *("too few" if line.too_few else line.interval or "–", line.quartiles or "–", line.n, line.without),
+            )
+            for line in table.lines
+        ]
+        lines += ["", *([f"### {table.label}", ""] if facet else []), *text_tables.markdown(head, rows)]
     return lines
 
 
-def latex_lines(report: Report) -> list[list[str]]:
-    """Head and lines of a LaTeX table: models by data set, with the mean of each score and N."""
-    if not report.numbers.scores:
-        return []
+def means(report: Report) -> tuple[list[object], list[list[object]]]:
+    """Head and rows of a table: models by data set, with the mean of each score and N."""
     labels, rules = dict(report.datasets), report.protocol.scores
-    lines = [["Model", "Data set", *(str(rule.label) for rule in rules), "N"]]
-    for row in report.numbers.scores:
-        means = [_figure(row.scores[rule.name].mean) or "–" for rule in rules]
-        n = max(score.n for score in row.scores.values())
-        lines.append([row.endpoint, gettext(labels[row.dataset]), *means, str(n)])
-    return lines
+    return ["Model", "Data set", *(rule.label for rule in rules), "N"], [
+        [
+            row.endpoint,
+            gettext(labels[row.dataset]),
+            *(_figure(row.scores[rule.name].mean) or "–" for rule in rules),
+            max(score.n for score in row.scores.values()),
+        ]
+        for row in report.numbers.scores
+    ]

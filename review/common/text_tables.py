@@ -1,0 +1,46 @@
+"""Tables as lines of Markdown and of LaTeX; cells are plain text, and are escaped here."""
+
+from collections.abc import Iterable, Sequence
+
+_TEX_ESCAPES = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
+                "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "–": "--", "<": "$<$", ">": "$>$"}  # fmt: skip
+
+
+def markdown(head: Sequence[object], rows: Iterable[Iterable[object]], *, numbers: int = 0) -> list[str]:
+    """The lines of a Markdown table; the last `numbers` columns are aligned right."""
+    rule = "|" + "---|" * (len(head) - numbers) + "---:|" * numbers
+    return [_markdown_line(head), rule, *map(_markdown_line, rows)]
+
+
+def _markdown_line(cells: Iterable[object]) -> str:
+    return "| " + " | ".join(map(markdown_cell, cells)) + " |"
+
+
+def markdown_cell(value: object) -> str:
+    """A value on one line, which ends no cell of a table."""
+    return " ".join(str(value).replace("|", "\\|").split())
+
+
+def latex(caption: str, head: Sequence[object], rows: Iterable[Iterable[object]]) -> list[str]:
+    """The lines of a LaTeX table with booktabs, after an empty line."""
+    lines = [_latex_line(head), r"\midrule", *map(_latex_line, rows)]
+    return [
+        "",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_tex(caption)}}}",
+        rf"\begin{{tabular}}{{{'l' * len(head)}}}",
+        r"\toprule",
+        *lines,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+
+
+def _latex_line(cells: Iterable[object]) -> str:
+    return " & ".join(map(_tex, cells)) + r" \\"
+
+
+def _tex(value: object) -> str:
+    return "".join(_TEX_ESCAPES.get(character, character) for character in str(value))
