@@ -27,11 +27,10 @@ from evaluation.statistics.correction import (
     CheckedVerdicts,
     corrected_difference,
     corrected_rate,
-    externally_corrected_rate,
 )
 from evaluation.statistics.intervals import f_interval, mean_interval, rate_interval
 from evaluation.statistics.planning import correlation_of_models, power_of_difference
-from evaluation.statistics.validation import balanced_f1, judge_quality
+from evaluation.statistics.validation import balanced_f1
 from review.quality.agreement import ac1, alpha, kappa, several_raters, table_interval
 from review.rules.wilson_interval import wilson
 
@@ -225,21 +224,6 @@ def corrected(
             return interval.low, interval.high
 
         yield Cell("corrected rate", f"{p:g}, {share:.0%} checked, Se = Sp = {se}, ICC {icc}", c, p, study)
-
-
-def externally_corrected(
-    rate: tuple[float, ...] = (0.1, 0.3, 0.6), clusters: tuple[int, ...] = (100, 300)
-) -> Iterator[Cell]:
-    for icc, p, c in product(ICC, rate, clusters):
-
-        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
-            sample, _, verdict = judged_criteria(random, p, icc, c, 0.9, 0.95)
-            quality = judge_quality(*judged_criteria(random, 0.4, icc, 100, 0.9, 0.95))
-            raw = rate_interval(*cluster_totals(sample, verdict, np.ones(len(sample))))
-            interval = externally_corrected_rate(raw, quality.sensitivity, quality.specificity)
-            return interval.low, interval.high
-
-        yield Cell("rate corrected from elsewhere", f"{p:g}, ICC {icc}", c, p, study)
 
 
 # The counts of two raters' answers (failed, passed) to the criteria of each sample: each errs by
@@ -495,7 +479,6 @@ def families() -> list[Iterator[Cell]]:
         held_out(),
         corrected(),
         corrected_differences(),
-        externally_corrected(),
         independent(),
     ]
 

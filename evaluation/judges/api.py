@@ -38,10 +38,7 @@ class IntervalSerializer(DataclassSerializer):
 
 
 class CorrectedSerializer(DataclassSerializer):
-    """The rate corrected by physicians' verdicts.
-
-    `clipped`: the estimate was outside 0 to 1. `why`: why there is none.
-    """
+    """The rate corrected by physicians' verdicts. `why`: why there is none."""
 
     mirrors = CorrectedRate
 

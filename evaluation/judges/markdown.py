@@ -165,7 +165,6 @@ def _figure(value: float | None) -> str:
 
 def _with_interval(figure: Mapping[str, Any]) -> str:
     value = _figure(figure["value"])
-    clipped = " (clipped)" if figure.get("clipped") else ""
     if figure["value"] is None or figure["low"] is None:
-        return value + clipped
-    return f"{value} ({_figure(figure['low'])}–{_figure(figure['high'])}){clipped}"
+        return value
+    return f"{value} ({_figure(figure['low'])}–{_figure(figure['high'])})"

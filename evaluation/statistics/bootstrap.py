@@ -68,9 +68,3 @@ def cluster_bootstrap(
         return None, draws
     patterns, counts = np.unique(rows, axis=0, return_counts=True)
     return bootstrap_patterns(patterns, counts, statistic, draws=draws, seed=seed)
-
-
-def collapse_rows(rows: NDArray[Any], frequencies: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The distinct rows, and the number of clusters with each; rows of frequency 0 left out."""
-    patterns, index = np.unique(rows[frequencies > 0], axis=0, return_inverse=True)
-    return patterns, np.bincount(index.ravel(), frequencies[frequencies > 0], len(patterns)).astype(np.int64)

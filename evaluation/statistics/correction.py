@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from evaluation.statistics.clusters import cr2_variance, satterthwaite_df
 from evaluation.statistics.comparisons import PairedDifference
 from evaluation.statistics.distributions import t_p_value, t_quantile
-from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF, RateInterval
-from review.rules.wilson_interval import Z95, wilson
+from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
+from review.rules.wilson_interval import wilson
 
 # Weight of each pseudo-cluster (one failed and one passed for each of the judge's verdicts): chosen
 # by simulation (docs/statistics.md).
@@ -25,21 +25,18 @@ class UncorrectedReason(StrEnum):
 
     # There is no rate, or the validation sample lacks failed (or passed) criteria.
     NOTHING = "nothing"
-    NO_BETTER_THAN_CHANCE = "no-better-than-chance"  # sensitivity + specificity <= 1
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectedRate:
     """The rate that physicians would have found, with its 95 % interval.
 
-    `clipped`: the estimate lay outside 0 to 1 and was set to the nearer end. `why`: the reason for
-    a missing value.
+    `why`: the reason for a missing value.
     """
 
     value: float | None
     low: float | None = None
     high: float | None = None
-    clipped: bool = False
     why: UncorrectedReason | None = None
 
 
@@ -205,44 +202,3 @@ def _linearised(verdicts: CheckedVerdicts, names: NDArray[Any], cluster: NDArray
         residuals / total - centre * shares,
         pseudo_variance,
     )
-
-
-def externally_corrected_rate(raw: RateInterval, sensitivity: RateInterval, specificity: RateInterval) -> CorrectedRate:
-    """A rate corrected with sensitivity and specificity from other data (external validation).
-
-    The other data may be another run or a published study. The correction assumes that the judge
-    errs equally often in both, which need not hold for another model's answers. Where physicians
-    checked this run, use `corrected_rate`: it does not need the assumption, and is narrower.
-
-    pi = (q + Sp - 1) / (Se + Sp - 1) (Rogan & Gladen 1978, Am. J. Epidemiol. 107). Interval: Lang &
-    Reiczigel (2014), Prev. Vet. Med. 113: with q' = (n q + z^2/2) / (n + z^2),
-    Se' = (n Se + 1) / (n + 2), Sp' likewise, each with its own n, J = Se' + Sp' - 1,
-    pi' = (q' + Sp' - 1) / J, a = Se' (1 - Se') / (n + 2), b = Sp' (1 - Sp') / (n + 2),
-        pi' + 2 z^2 (pi' a - (1 - pi') b)
-            +- z sqrt(q' (1 - q') / (n + z^2) + pi'^2 a + (1 - pi')^2 b) / J.
-    Every n is the effective one of `rate_interval`, which accounts for clusters and weights. There
-    is no interval where one of the three rates has none.
-    """
-    if raw.value is None or sensitivity.value is None or specificity.value is None:
-        return CorrectedRate(None, why=UncorrectedReason.NOTHING)
-    gain = sensitivity.value + specificity.value - 1
-    if gain <= 0:
-        return CorrectedRate(None, why=UncorrectedReason.NO_BETTER_THAN_CHANCE)
-    estimate = (raw.value + specificity.value - 1) / gain
-    value = min(1.0, max(0.0, estimate))
-    clipped = abs(value - estimate) > 1e-12
-    sizes = raw.effective_n, sensitivity.effective_n, specificity.effective_n
-    if sizes[0] is None or sizes[1] is None or sizes[2] is None:
-        return CorrectedRate(value, clipped=clipped)
-    q = (sizes[0] * raw.value + Z95**2 / 2) / (sizes[0] + Z95**2)
-    se = (sizes[1] * sensitivity.value + 1) / (sizes[1] + 2)
-    sp = (sizes[2] * specificity.value + 1) / (sizes[2] + 2)
-    gain = se + sp - 1
-    if gain <= 0:
-        return CorrectedRate(value, clipped=clipped)
-    centre = (q + sp - 1) / gain
-    a, b = se * (1 - se) / (sizes[1] + 2), sp * (1 - sp) / (sizes[2] + 2)
-    half = Z95 * sqrt(q * (1 - q) / (sizes[0] + Z95**2) + centre**2 * a + (1 - centre) ** 2 * b) / gain
-    centre += 2 * Z95**2 * (centre * a - (1 - centre) * b)
-    low, high = min(1.0, max(0.0, centre - half)), min(1.0, max(0.0, centre + half))
-    return CorrectedRate(value, low, high, clipped)

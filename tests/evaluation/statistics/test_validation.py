@@ -7,14 +7,9 @@ from hypothesis import strategies as st
 
 from bench import coverage
 from evaluation.statistics.clusters import cluster_totals
-from evaluation.statistics.correction import UncorrectedReason, corrected_rate, externally_corrected_rate
-from evaluation.statistics.intervals import Method, RateInterval, rate_interval
+from evaluation.statistics.correction import UncorrectedReason, corrected_rate
+from evaluation.statistics.intervals import Method, rate_interval
 from evaluation.statistics.validation import judge_quality
-
-
-def share(value: float, n: float) -> RateInterval:
-    """A measured share of `n` criteria; its ends are not used."""
-    return RateInterval(value, 0, 1, Method.WILSON, round(n), round(n), n)
 
 
 def test_the_quality_of_a_judge_is_as_computed_by_hand() -> None:
@@ -109,7 +104,6 @@ def test_a_corrected_rate_is_in_range(rows: list[tuple[int, bool, float, float]]
         assert corrected.why is UncorrectedReason.NOTHING
         return
     assert 0 <= corrected.value <= 1
-    assert not corrected.clipped
     if corrected.low is not None and corrected.high is not None:
         assert 0 <= corrected.low <= corrected.value + 1e-9
         assert corrected.value - 1e-9 <= corrected.high <= 1
@@ -122,40 +116,3 @@ def test_there_is_no_interval_with_few_verdicts_of_physicians() -> None:
     assert corrected.value == pytest.approx(0.4)
     assert corrected.low is None
     assert corrected_rate(sample, judge, np.where(judge, 1.0, np.nan)).why is UncorrectedReason.NOTHING
-
-
-def test_the_external_correction_follows_lang_and_reiczigel() -> None:
-    """The formula written out for q = .2 of 400, Se = .9 of 50 and Sp = .95 of 100."""
-    corrected = externally_corrected_rate(share(0.2, 400), share(0.9, 50), share(0.95, 100))
-    z2 = 1.959963984540054**2
-    q, se, sp = (80 + z2 / 2) / (400 + z2), 46 / 52, 96 / 102
-    pi = (q + sp - 1) / (se + sp - 1)
-    a, b = se * (1 - se) / 52, sp * (1 - sp) / 102
-    half = (z2 * (q * (1 - q) / (400 + z2) + pi**2 * a + (1 - pi) ** 2 * b)) ** 0.5 / (se + sp - 1)
-    middle = pi + 2 * z2 * (pi * a - (1 - pi) * b)
-    assert corrected.value == pytest.approx(0.15 / 0.85)
-    assert (corrected.low, corrected.high) == pytest.approx((middle - half, middle + half))
-
-
-@given(*[st.floats(0, 1)] * 3, *[st.floats(5, 5000)] * 3)
-def test_an_external_correction_is_clipped_and_says_so(
-    q: float, se: float, sp: float, n: float, n_se: float, n_sp: float
-) -> None:
-    corrected = externally_corrected_rate(share(q, n), share(se, n_se), share(sp, n_sp))
-    if se + sp - 1 <= 0:
-        assert (corrected.value, corrected.why) == (None, UncorrectedReason.NO_BETTER_THAN_CHANCE)
-        return
-    estimate = (q + sp - 1) / (se + sp - 1)
-    assert corrected.value == pytest.approx(min(1, max(0, estimate)))
-    assert corrected.clipped == (not -1e-12 <= estimate <= 1 + 1e-12)
-    if corrected.low is not None and corrected.high is not None:
-        assert 0 <= corrected.low <= corrected.high <= 1
-
-
-def test_an_external_correction_needs_a_measured_judge() -> None:
-    nothing = RateInterval(None, None, None, Method.UNDEFINED, 0, 0)
-    assert externally_corrected_rate(share(0.2, 400), nothing, share(0.9, 50)).why is UncorrectedReason.NOTHING
-    few = RateInterval(0.9, None, None, Method.TOO_FEW, 5, 20)
-    corrected = externally_corrected_rate(share(0.2, 400), few, share(0.95, 100))
-    assert corrected.value == pytest.approx(0.15 / 0.85)
-    assert corrected.low is None
