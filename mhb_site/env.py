@@ -5,12 +5,12 @@ import re
 import secrets
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import SplitResult, quote, urlsplit
 from zoneinfo import available_timezones
 
 import dj_database_url
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from generation.llm.http.access import Access, parse_host, parse_keys
@@ -73,7 +73,91 @@ def _quoted(password: str) -> str:
     return quote(password, safe="%" if is_encoded else "")
 
 
-CommaList = Annotated[list[str], NoDecode]
+def _origin(value: str) -> str:
+    origin = value.rstrip("/")
+    if value and not re.fullmatch(r"https?://[^/?#@\s]+", origin, re.IGNORECASE):
+        raise ValueError(f"{value!r} must be https:// or http:// and a host, without a path (https://mhb.example.org)")
+    return origin
+
+
+def _time_zone(value: str) -> str:
+    if value not in available_timezones():
+        raise ValueError(f"{value!r} is not a time zone (Europe/Berlin)")
+    return value
+
+
+def _keys(value: list[str]) -> list[str]:
+    parse_keys(value)
+    return value
+
+
+def _address(entry: str) -> str:
+    if not parse_host(entry).rpartition("]")[2].rpartition(":")[1]:
+        raise ValueError(f"{entry!r} has no port (write HOST:PORT)")
+    return parse_host(entry)
+
+
+def _database_url(value: str) -> str:
+    if value and not value.startswith(("postgres://", "postgresql://")):
+        raise ValueError("must begin with postgresql:// (leave it empty to use the embedded SQLite database)")
+    return with_quoted_password(value) if value else value
+
+
+def _host_without_scheme(value: str) -> str:
+    """A host also if it was written as an address."""
+    return re.sub(r"(?<=[^:]):\d+$", "", re.sub(r"^https?://|/.*$", "", value, flags=re.IGNORECASE))
+
+
+def _sub_path(value: str) -> str:
+    path = value.strip("/")
+    if not re.fullmatch(r"[\w.~-]*(/[\w.~-]+)*", path, re.ASCII):
+        raise ValueError("must be a path like /mhb, without a host")
+    return path and f"/{path}"
+
+
+def _site_url(value: str) -> str:
+    if value and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname):
+        raise ValueError("must begin with https:// or http:// and name a host")
+    return value.rstrip("/")
+
+
+def _email_url(value: str) -> str:
+    if value:
+        value = with_quoted_password(value)
+        parts = urlsplit(value)
+        if parts.scheme not in MAIL_PORTS or not parts.hostname or (parts.port or 1) < 1:
+            raise ValueError("must begin with smtp://, smtp+tls:// or smtps:// and name a host")
+    return value
+
+
+def _redis_url(value: str) -> str:
+    if value and not value.startswith(("redis://", "rediss://", "unix://")):
+        raise ValueError("must begin with redis:// (leave it empty to use the embedded file broker)")
+    return value if not value or value.startswith("unix://") else with_quoted_password(value)
+
+
+def _sso_file(value: str) -> str:
+    read_providers(value)
+    return value
+
+
+def _trusted_proxies(value: str) -> str:
+    try:
+        read_proxies(value)
+    except ValueError:
+        raise ValueError(
+            "must be the number of proxies in front (1), or their addresses or networks, comma-separated "
+            "(10.0.0.2, 192.168.0.0/24)"
+        ) from None
+    return value
+
+
+Origin = Annotated[str, AfterValidator(_origin)]
+Host = Annotated[str, AfterValidator(parse_host)]
+Address = Annotated[str, AfterValidator(_address)]
+AllowedHost = Annotated[str, AfterValidator(_host_without_scheme)]
+T = TypeVar("T")
+CommaList = Annotated[list[T], NoDecode, BeforeValidator(_comma_list)]
 
 
 class Env(BaseSettings):
@@ -86,12 +170,12 @@ class Env(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="MHB_", extra="ignore")
 
     data_dir: Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())] = ROOT / "var"
-    database_url: str = ""
+    database_url: Annotated[str, AfterValidator(_database_url)] = ""
     database_password: str = ""  # beside the address, with any characters
-    redis_url: str = ""
+    redis_url: Annotated[str, AfterValidator(_redis_url)] = ""
     # S3-compatible storage of images and uploads; empty: they lie under `data_dir`.
     s3_bucket: str = ""
-    s3_endpoint: str = ""  # https://...; empty: Amazon's
+    s3_endpoint: Origin = ""  # https://...; empty: Amazon's
     s3_region: str = ""
     s3_access_key: str = ""  # empty: as boto3 finds them, such as the role of the machine
     s3_secret_key: str = ""
@@ -99,17 +183,19 @@ class Env(BaseSettings):
     secret_key: str = ""
     debug: bool = False
     commit: str = ""  # of the sources, where git does not know it
-    allowed_hosts: CommaList = ["localhost", "127.0.0.1", "[::1]"]
-    trusted_origins: CommaList = []
+    allowed_hosts: CommaList[AllowedHost] = ["localhost", "127.0.0.1", "[::1]"]
+    trusted_origins: CommaList[Origin] = []
     https: bool | None = None  # required in production
-    trusted_proxies: str = ""  # number of proxies in front, or their addresses
-    database_pool: int = 16
+    trusted_proxies: Annotated[str, AfterValidator(_trusted_proxies)] = (
+        ""  # number of proxies in front, or their addresses
+    )
+    database_pool: Annotated[int, Field(ge=1)] = 16
     database_pooler: bool = False  # the URL leads to a pooler that lends connections by transaction
     statement_seconds: int = 60  # limit of a statement in the web processes; 0: none
-    time_zone: str = "UTC"  # of pages, for people whose browser names none
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"  # of pages, for people whose browser names none
     # Touched at every beat of worker and sweeper, for the health checks of containers.
     alive_file: Path | None = None
-    lease_seconds: int = 60  # until work is taken from a worker that does not renew its lease
+    lease_seconds: Annotated[int, Field(ge=5)] = 60  # until work is taken from a worker that does not renew its lease
     # Per job; default: 1 embedded, 2 in production.
     lanes: Annotated[int, Field(ge=1, le=64)] | None = None
     # After which a lane ends and another one is started.
@@ -124,16 +210,17 @@ class Env(BaseSettings):
     reader_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     # Of the endpoints' prices; empty: not shown.
     currency: Annotated[str, Field(max_length=12)] = "USD"
-    review_lease_minutes: int = 15
+    review_lease_minutes: Annotated[int, Field(ge=1)] = 15
     # Cases that a physician may return or decline.
     releases_per_hour: Annotated[int, Field(ge=1)] = 10
     # Validity of an invitation link.
     invitation_hours: Annotated[int, Field(ge=1, le=24 * 90)] = 24 * 7
     # The path under which a proxy shows the site: /mhb
-    sub_path: str = ""
-    site_url: str = ""  # base of links on the command line; empty: the first trusted origin
+    sub_path: Annotated[str, AfterValidator(_sub_path)] = ""
+    # Base of links on the command line; empty: the first trusted origin.
+    site_url: Annotated[str, AfterValidator(_site_url)] = ""
     # smtp://, smtp+tls:// (STARTTLS) or smtps://user:password@host:port; empty: no e-mail is sent
-    email_url: str = ""
+    email_url: Annotated[str, AfterValidator(_email_url)] = ""
     email_from: str = ""  # the sender of invitations
     # Of claims, if calibration items are active.
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05
@@ -145,133 +232,15 @@ class Env(BaseSettings):
     # How long sign-ins, and texts of calls in jobs that are over, are kept; 0: for good.
     keep_sign_ins_days: Annotated[int, Field(ge=0)] = 365
     keep_call_texts_days: Annotated[int, Field(ge=0)] = 0
-    second_factor_roles: CommaList = []  # roles that must have a second factor
+    second_factor_roles: CommaList[UserRole] = []  # roles that must have a second factor
     sso_session_hours: Annotated[int, Field(ge=1, le=336)] = 12  # of a sign-in through a provider
-    sso_file: str = ""  # JSON with providers of identities (docs/operations.md); empty: passwords only
+    # JSON with providers of identities (docs/operations.md); empty: passwords only.
+    sso_file: Annotated[str, AfterValidator(_sso_file)] = ""
     port: Annotated[int, Field(ge=1, le=65535)] = 8000  # of the web process
-    endpoint_keys: CommaList = []  # NAME or NAME=HOST: variables that endpoints may use for keys
-    endpoint_hosts: CommaList = []  # allowed hosts of endpoints; empty: all that `Access` allows
-    own_addresses: CommaList = []  # HOST:PORT of our own services besides database and broker
-
-    _split_lists = field_validator(
-        *("allowed_hosts", "trusted_origins", "endpoint_keys", "endpoint_hosts", "own_addresses"),
-        "second_factor_roles",
-        mode="before",
-    )(_comma_list)
-
-    @field_validator("s3_endpoint")
-    @classmethod
-    def _check_s3_endpoint(cls, value: str) -> str:
-        if value and not re.fullmatch(r"https?://[^/?#@\s]+/?", value):
-            raise ValueError("must begin with https:// or http:// and name a host")
-        return value
-
-    @field_validator("time_zone")
-    @classmethod
-    def _check_time_zone(cls, value: str) -> str:
-        if value not in available_timezones():
-            raise ValueError(f"{value!r} is not a time zone (Europe/Berlin)")
-        return value
-
-    @field_validator("endpoint_keys")
-    @classmethod
-    def _check_keys(cls, value: list[str]) -> list[str]:
-        parse_keys(value)
-        return value
-
-    @field_validator("endpoint_hosts")
-    @classmethod
-    def _check_hosts(cls, value: list[str]) -> list[str]:
-        return [parse_host(entry) for entry in value]
-
-    @field_validator("own_addresses")
-    @classmethod
-    def _check_own_addresses(cls, value: list[str]) -> list[str]:
-        if without_port := [entry for entry in value if not parse_host(entry).rpartition("]")[2].rpartition(":")[1]]:
-            raise ValueError(f"{without_port[0]!r} has no port (write HOST:PORT)")
-        return [parse_host(entry) for entry in value]
-
-    @field_validator("database_url")
-    @classmethod
-    def _check_database_url(cls, value: str) -> str:
-        if value and not value.startswith(("postgres://", "postgresql://")):
-            raise ValueError("must begin with postgresql:// (leave it empty to use the embedded SQLite database)")
-        return with_quoted_password(value) if value else value
-
-    @field_validator("trusted_origins")
-    @classmethod
-    def _check_origins(cls, value: list[str]) -> list[str]:
-        origins = [origin.rstrip("/") for origin in value]
-        for origin in origins:
-            if not re.fullmatch(r"https?://[^/?#@\s]+", origin, re.IGNORECASE):
-                raise ValueError(
-                    f"{origin!r} must be https:// or http:// and a host, without a path (https://mhb.example.org)"
-                )
-        return origins
-
-    @field_validator("allowed_hosts")
-    @classmethod
-    def _check_allowed_hosts(cls, value: list[str]) -> list[str]:
-        """Hosts only, also if they were written as addresses."""
-        hosts = [re.sub(r"^https?://|/.*$", "", host, flags=re.IGNORECASE) for host in value]
-        return [re.sub(r"(?<=[^:]):\d+$", "", host) for host in hosts]
-
-    @field_validator("sub_path")
-    @classmethod
-    def _check_sub_path(cls, value: str) -> str:
-        path = value.strip("/")
-        if not re.fullmatch(r"[\w.~-]*(/[\w.~-]+)*", path, re.ASCII):
-            raise ValueError("must be a path like /mhb, without a host")
-        return path and f"/{path}"
-
-    @field_validator("site_url")
-    @classmethod
-    def _check_site_url(cls, value: str) -> str:
-        if value and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname):
-            raise ValueError("must begin with https:// or http:// and name a host")
-        return value.rstrip("/")
-
-    @field_validator("email_url")
-    @classmethod
-    def _check_email_url(cls, value: str) -> str:
-        if value:
-            value = with_quoted_password(value)
-            parts = urlsplit(value)
-            if parts.scheme not in MAIL_PORTS or not parts.hostname or (parts.port or 1) < 1:
-                raise ValueError("must begin with smtp://, smtp+tls:// or smtps:// and name a host")
-        return value
-
-    @field_validator("redis_url")
-    @classmethod
-    def _check_redis_url(cls, value: str) -> str:
-        if value and not value.startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError("must begin with redis:// (leave it empty to use the embedded file broker)")
-        return value if not value or value.startswith("unix://") else with_quoted_password(value)
-
-    @field_validator("second_factor_roles")
-    @classmethod
-    def _check_second_factor_roles(cls, value: list[str]) -> list[str]:
-        if unknown := [role for role in value if role not in list(UserRole)]:
-            raise ValueError(f"{unknown[0]!r} is not a role (roles: {', '.join(UserRole)})")
-        return value
-
-    @field_validator("sso_file")
-    @classmethod
-    def _check_sso_file(cls, value: str) -> str:
-        read_providers(value)
-        return value
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _check_trusted_proxies(cls, value: str) -> str:
-        try:
-            read_proxies(value)
-        except ValueError:
-            raise ValueError(
-                "must be the number of proxies in front (1), or their addresses or networks, comma-separated "
-                "(10.0.0.2, 192.168.0.0/24)"
-            ) from None
-        return value
+    # NAME or NAME=HOST: variables that endpoints may use for keys.
+    endpoint_keys: Annotated[CommaList[str], AfterValidator(_keys)] = []
+    endpoint_hosts: CommaList[Host] = []  # allowed hosts of endpoints; empty: all that `Access` allows
+    own_addresses: CommaList[Address] = []  # HOST:PORT of our own services besides database and broker
 
     @model_validator(mode="after")
     def _add_password(self) -> "Env":
@@ -296,12 +265,6 @@ class Env(BaseSettings):
             )
         if self.email_url and "@" not in self.email_from:
             raise ValueError("MHB_EMAIL_FROM must be set to the sender's address when MHB_EMAIL_URL is set")
-        if self.lease_seconds < 5:
-            raise ValueError("MHB_LEASE_SECONDS must be 5 or more")
-        if self.review_lease_minutes < 1:
-            raise ValueError("MHB_REVIEW_LEASE_MINUTES must be 1 or more")
-        if self.database_pool < 1:
-            raise ValueError("MHB_DATABASE_POOL must be 1 or more")
         return self
 
     @model_validator(mode="after")
@@ -435,6 +398,6 @@ def read_environment() -> Env:
     except ValidationError as error:
         lines = []
         for mistake in error.errors():
-            name = "MHB_" + "_".join(map(str, mistake["loc"])).upper() + ": " if mistake["loc"] else ""
+            name = f"MHB_{mistake['loc'][0]}: ".upper() if mistake["loc"] else ""
             lines.append(f"Wrong setting. {name}{mistake['msg'].removeprefix('Value error, ')}.")
         raise WrongEnvironment("\n".join(lines)) from None
