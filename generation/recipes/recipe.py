@@ -54,6 +54,19 @@ class Term:
     definition: str = ""
 
 
+class UnknownTerm(LookupError):
+    """This code is not in the taxonomy."""
+
+    permanent = True
+
+
+def check_codes(codes: Iterable[str], known: Collection[str]) -> None:
+    """Raise UnknownTerm for a code that is none of the known ones."""
+    for code in codes:
+        if code not in known:
+            raise UnknownTerm(f"{UnknownTerm.__doc__} {code!r}; known: {', '.join(known)}.")
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A sample in the making.

@@ -48,6 +48,12 @@ class CaseSpec:
     simulated: bool = False
     form_version: int = 0
 
+    @classmethod
+    def of(cls, sample: Any, benchmark: str, lineage: str, version: int, **shown: Any) -> "CaseSpec":
+        """The case of a sample, which has its title, task, language and specialty."""
+        taken = {name: getattr(sample, name) for name in ("title", "task", "language", "specialty")}
+        return cls(benchmark=benchmark, lineage=lineage, version=version, **taken, **shown)
+
     def in_language(self, language: str) -> "CaseSpec":
         """The case with the wordings that an admin has entered for `language`."""
         wordings = self.form.wordings.get(language)

@@ -25,18 +25,8 @@ def policy(sample: NewSample) -> Policy:
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
-    return CaseSpec(
-        benchmark="clinhallu",
-        lineage=lineage,
-        version=version,
-        title=sample.title,
-        task=sample.task,
-        blocks=tuple(blocks(sample.content)),
-        form=FORM,
-        policy=policy(sample),
-        language=sample.language,
-        specialty=sample.specialty,
-    )
+    shown = tuple(blocks(sample.content))
+    return CaseSpec.of(sample, "clinhallu", lineage, version, blocks=shown, form=FORM, policy=policy(sample))
 
 
 def blocks(content: Any) -> Sequence[Block]:

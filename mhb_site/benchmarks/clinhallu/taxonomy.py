@@ -1,11 +1,11 @@
 """ClinHallu's three stages of reasoning, in our own words, and the facets of a sample."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Term
+from generation.recipes.recipe import Term, check_codes
 
 TERMS: tuple[Term, ...] = (
     Term(
@@ -44,27 +44,15 @@ FACET_FIELDS = (
 )
 
 
-class UnknownStage(LookupError):
-    """This stage is not in the taxonomy."""
-
-    permanent = True
-
-    def __init__(self, code: str, known: Iterable[str]) -> None:
-        super().__init__(f"{(self.__doc__ or '').strip()} {code!r}; known: {', '.join(known)}.")
-
-
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
     """The question type, body system, split and number of images of a sample.
 
     Its data set is not a facet: it is the sample's task.
 
     Raises:
-        UnknownStage: a code is not in `terms`.
+        UnknownTerm: a code is not in `terms`.
     """
-    known = {term.code for term in terms}
-    for code in traps:
-        if code not in known:
-            raise UnknownStage(code, known)
+    check_codes(traps, [term.code for term in terms])
     # Reports show these names as they are: each data set has its own body systems, so there are no
     # labels.
     fields = {"question_type": "question_type", "body system": "body_system", "split": "split"}

@@ -14,15 +14,5 @@ SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one conversation, as models see it."""
     turns = tuple(Turn(SPEAKERS[turn["role"]], turn["content"]) for turn in sample.content["turns"])
-    return CaseSpec(
-        benchmark="healthbench",
-        lineage=lineage,
-        version=version,
-        title=sample.title,
-        task=sample.task,
-        blocks=(Dialogue(_("Conversation"), turns),),
-        form=Form(()),
-        policy=Policy(primary=False, secondary=False),
-        language=sample.language,
-        specialty=sample.specialty,
-    )
+    shown, policy = (Dialogue(_("Conversation"), turns),), Policy(primary=False, secondary=False)
+    return CaseSpec.of(sample, "healthbench", lineage, version, blocks=shown, form=Form(()), policy=policy)

@@ -21,19 +21,10 @@ MAX_CONTEXT = 60_000  # characters of a context; longer than anyone can read, it
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one statement. `content` is as `recipe.sample` documents it."""
     is_sampled = sample.made.get("review") == SAMPLED_FOR_REVIEW
-    return CaseSpec(
-        benchmark="medhal",
-        lineage=lineage,
-        version=version,
-        title=sample.title,
-        task=sample.task,
-        # A case that nobody reviews has no context: a million copies of contexts would be stored.
-        blocks=tuple(_blocks(sample.content, with_context=is_sampled)),
-        form=FORM,
-        policy=Policy(primary=is_sampled, secondary=is_sampled and sample.made.get("reviewers") != "one"),
-        language=sample.language,
-        specialty=sample.specialty,
-    )
+    policy = Policy(primary=is_sampled, secondary=is_sampled and sample.made.get("reviewers") != "one")
+    # A case that nobody reviews has no context: a million copies of contexts would be stored.
+    shown = tuple(_blocks(sample.content, with_context=is_sampled))
+    return CaseSpec.of(sample, "medhal", lineage, version, blocks=shown, form=FORM, policy=policy)
 
 
 def _blocks(content: Mapping[str, Any], *, with_context: bool) -> Sequence[Block]:

@@ -28,18 +28,8 @@ def policy(sample: NewSample) -> Policy:
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
-    return CaseSpec(
-        benchmark="medhallu",
-        lineage=lineage,
-        version=version,
-        title=sample.title,
-        task=sample.task,
-        blocks=tuple(_blocks(sample.content)),
-        form=PUBLISHED_FORM if sample.made.get("origin") == "published" else FORM,
-        policy=policy(sample),
-        language=sample.language,
-        specialty=sample.specialty,
-    )
+    shown, form = tuple(_blocks(sample.content)), PUBLISHED_FORM if sample.made.get("origin") == "published" else FORM
+    return CaseSpec.of(sample, "medhallu", lineage, version, blocks=shown, form=form, policy=policy(sample))
 
 
 def _blocks(content: Any) -> Sequence[Block]:

@@ -1,11 +1,11 @@
 """MedHallu's four categories of hallucination (Table 2), in our words, and a sample's facets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Term
+from generation.recipes.recipe import Term, check_codes
 
 TERMS: tuple[Term, ...] = (
     Term(
@@ -44,15 +44,6 @@ DIFFICULTIES = ("easy", "medium", "hard")
 FACET_FIELDS = ("difficulty", "branches")  # the fields of a sample's content that `facets` reads
 
 
-class UnknownCategory(LookupError):
-    """This category is not in the taxonomy."""
-
-    permanent = True
-
-    def __init__(self, code: str, known: Iterable[str]) -> None:
-        super().__init__(f"{(self.__doc__ or '').strip()} {code!r}; known: {', '.join(known)}.")
-
-
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
     """The difficulty, category and MeSH branches under which a sample is counted.
 
@@ -60,12 +51,10 @@ def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mappin
     whose headings lie evenly in several branches counts under each.
 
     Raises:
-        UnknownCategory: a code is not in `terms`.
+        UnknownTerm: a code is not in `terms`.
     """
     known = {term.code: term for term in terms}
-    for code in traps:
-        if code not in known:
-            raise UnknownCategory(code, known)
+    check_codes(traps, known)
     return {
         "difficulty": [level for level in DIFFICULTIES if level == content.get("difficulty")],
         "category": [code for code in known if code in traps],

@@ -41,22 +41,13 @@ def policy(sample: NewSample) -> Policy:
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `replication.sample` documents it."""
-    return CaseSpec(
-        benchmark="medmistake",
-        lineage=lineage,
-        version=version,
-        title=sample.title,
-        task=sample.task,
-        blocks=tuple(_blocks(sample.content)),
-        # Rubrics without traps: the risk question is about the mistake, not its category.
-        form=replace(
-            PUBLISHED_FORM if sample.made.get("origin") == "published" else FORM,
-            rubrics=tuple(RubricText(rubric.key, rubric.criterion) for rubric in sample.rubrics),
-        ),
-        policy=policy(sample),
-        language=sample.language,
-        specialty=sample.specialty,
+    # Rubrics without traps: the risk question is about the mistake, not its category.
+    form = replace(
+        PUBLISHED_FORM if sample.made.get("origin") == "published" else FORM,
+        rubrics=tuple(RubricText(rubric.key, rubric.criterion) for rubric in sample.rubrics),
     )
+    shown = tuple(_blocks(sample.content))
+    return CaseSpec.of(sample, "medmistake", lineage, version, blocks=shown, form=form, policy=policy(sample))
 
 
 def turn_mark(turn: Mapping[str, Any], *, is_mistake: bool) -> str:

@@ -56,34 +56,15 @@ POLICY = Policy(reveal_first_look=True, settle_wording=True, signed_wording=True
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
     if sample.content.get("control"):
-        return _control_case(sample, lineage, version)
-    return CaseSpec(
-        benchmark="mhb",
-        lineage=lineage,
-        version=version,
-        title=sample.title,
-        task=sample.task,
+        form = replace(CONTROL_FORM, rubrics=_rubrics(sample))
+        shown = _model_view(sample)
+        return CaseSpec.of(sample, "mhb", lineage, version, blocks=shown, form=form, policy=CONTROL_POLICY)
+    return CaseSpec.of(
+        *(sample, "mhb", lineage, version),
         blocks=(*_stimulus(sample), _traps(sample)),
         form=replace(FORM, rubrics=_rubrics(sample), terms=_terms(sample.content["traps"], sample.task)),
         policy=POLICY,
-        language=sample.language,
-        specialty=sample.specialty,
         first_look=_model_view(sample),
-    )
-
-
-def _control_case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
-    return CaseSpec(
-        benchmark="mhb",
-        lineage=lineage,
-        version=version,
-        title=sample.title,
-        task=sample.task,
-        blocks=_model_view(sample),
-        form=replace(CONTROL_FORM, rubrics=_rubrics(sample)),
-        policy=CONTROL_POLICY,
-        language=sample.language,
-        specialty=sample.specialty,
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Term
+from generation.recipes.recipe import Term, check_codes
 
 TERMS: tuple[Term, ...] = (
     Term("A", _("Factual Discrepancy"), definition=_("Content that is demonstrably false.")),
@@ -116,15 +116,6 @@ FACET_FIELDS = ()  # the fields of a sample's content that `facets` reads
 MULTIMODAL = "B3"  # only for records with an image
 
 
-class UnknownTrap(LookupError):
-    """This trap type is not in the taxonomy."""
-
-    permanent = True
-
-    def __init__(self, code: str, known: Iterable[str]) -> None:
-        super().__init__(f"{(self.__doc__ or '').strip()} {code!r}; known: {', '.join(known)}.")
-
-
 def subtypes(terms: Iterable[Term]) -> dict[str, Term]:
     """The terms that a trap can have, by code: those with a parent.
 
@@ -145,11 +136,9 @@ def facets(
     is the sample's task.
 
     Raises:
-        UnknownTrap: a code is not a subtype in `terms`.
+        UnknownTerm: a code is not a subtype in `terms`.
     """
     known = subtypes(terms)
-    for code in traps:
-        if code not in known:
-            raise UnknownTrap(code, known)
+    check_codes(traps, known)
     chosen = [term for code, term in known.items() if code in traps]
     return {"cluster": list(dict.fromkeys(term.parent for term in chosen)), "subtype": [term.code for term in chosen]}

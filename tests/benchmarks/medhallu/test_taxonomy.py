@@ -2,10 +2,10 @@
 
 import pytest
 
-from generation.recipes.recipe import Term
+from generation.recipes.recipe import Term, UnknownTerm
 from mhb_site.benchmarks.medhallu import candidates, protocol
 from mhb_site.benchmarks.medhallu.mesh import CHECK_TAGS, branches
-from mhb_site.benchmarks.medhallu.taxonomy import TERMS, UnknownCategory, facets
+from mhb_site.benchmarks.medhallu.taxonomy import TERMS, facets
 
 pytestmark = pytest.mark.plain
 CONTENT = {"difficulty": "hard", "branches": ["C", "E"]}
@@ -30,7 +30,7 @@ def test_missing_content_gives_no_facet_values():
 
 def test_a_category_added_by_an_admin_is_accepted_and_an_unknown_one_refused():
     assert facets("detection", ["NEG"], (*TERMS, Term("NEG", "Negation")), CONTENT)["category"] == ["NEG"]
-    with pytest.raises(UnknownCategory, match="'NEG'; known: MQ, II, MP, MF"):
+    with pytest.raises(UnknownTerm, match="'NEG'; known: MQ, II, MP, MF"):
         facets("detection", ["NEG"], TERMS, CONTENT)
 
 

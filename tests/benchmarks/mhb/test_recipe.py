@@ -10,7 +10,7 @@ from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.recipes import registry
-from generation.recipes.recipe import Draft, Record, Term
+from generation.recipes.recipe import Draft, Record, Term, UnknownTerm
 from mhb_site.benchmarks.mhb import generator_reply, recipe, taxonomy
 from tests.benchmarks.mhb.helpers import (
     RUBRICS,
@@ -327,7 +327,7 @@ def test_facets_are_the_distinct_clusters_and_subtypes_of_a_rubric():
 
 @pytest.mark.parametrize("code", ["X1", "A"])
 def test_a_code_outside_the_taxonomy_has_no_facet(code):
-    with pytest.raises(taxonomy.UnknownTrap, match=f"not in the taxonomy. '{code}'; known: A1, A2"):
+    with pytest.raises(UnknownTerm, match=f"not in the taxonomy. '{code}'; known: A1, A2"):
         taxonomy.facets("report", [code], taxonomy.TERMS, {})
 
 
