@@ -22,6 +22,7 @@ from generation.models import LAUNCH_SETTINGS, Endpoint, Release
 from generation.prompts import queries as prompts_queries
 
 # For runs without a frozen plan.
+REPEATED = ("answers", "judgments", "judge_temperature", "judging", "seed", "datasets", "transport", "sampling")
 DEFAULT_PLAN: Mapping[str, Any] = {"preset": "", "metric": "", "comparisons": [], "outcomes": {}, "minimum": MINIMUM}
 
 
@@ -57,14 +58,7 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             judge=judge,
             further_judges=[endpoints_queries.endpoint(name) for name in about["further_judges"]],
             panel=about["panel"] or Run.Panel.MAJORITY,
-            answers=settings["answers"],
-            judgments=settings["judgments"],
-            judge_temperature=settings["judge_temperature"],
-            judging=settings["judging"],
-            seed=settings["seed"],
-            datasets=settings["datasets"],
-            transport=settings["transport"],
-            sampling=settings["sampling"],
+            **{name: settings[name] for name in REPEATED},
             prompts=_prompts(release, settings),
             preset=plan.get("preset", ""),  # bundles older than presets have none
             metric=plan["metric"],

@@ -115,29 +115,19 @@ def opened_row(design: Design, do: str) -> int:
 def _change_row(rows: list[Question], action: str, indexes: Sequence[int]) -> None:
     index = indexes[0]
     choices = list(rows[index].choices)
-    if action == "remove":
-        del rows[index]
-    elif action == "up" and index:
-        rows[index - 1], rows[index] = rows[index], rows[index - 1]
-    elif action == "down" and index + 1 < len(rows):
-        rows[index + 1], rows[index] = rows[index], rows[index + 1]
+    if action in lists.MOVES:
+        lists.move(rows, action, index)
     elif action == "add-choice" and len(choices) < MAX_CHOICES:
-        rows[index] = replace(rows[index], choices=(*choices, Choice(_free_value(choices), "")))
+        value = lists.free_name("", [choice.value for choice in choices])
+        rows[index] = replace(rows[index], choices=(*choices, Choice(value, "")))
     elif action == "remove-choice" and len(indexes) == 2 and 0 <= indexes[1] < len(choices):
         del choices[indexes[1]]
         rows[index] = replace(rows[index], choices=tuple(choices))
 
 
 def _new_question(rows: Sequence[Question], kind: str) -> Question:
-    used = {question.key for question in rows}
-    key = next(name for number in range(1, MAX_QUESTIONS + 2) if (name := f"question-{number}") not in used)
     choices = (Choice("yes", "Yes"), Choice("no", "No")) if kind == "choice" else ()
-    return Question(key, "", "", choices, kind=kind)
-
-
-def _free_value(choices: Sequence[Choice]) -> str:
-    used = {choice.value for choice in choices}
-    return next(name for number in range(1, MAX_CHOICES + 2) if (name := str(number)) not in used)
+    return Question(lists.free_name("question-", [row.key for row in rows]), "", "", choices, kind=kind)
 
 
 @dataclass(frozen=True, slots=True)

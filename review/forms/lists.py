@@ -1,8 +1,9 @@
 """The lists in the editor of a review form: reasons, and the levels of the harm scale."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from django.http import QueryDict
@@ -92,18 +93,27 @@ def apply_button(design: Design, do: str) -> Design:
     rows = list(getattr(design, part) or ())
     index = number - 1
     if action == "add-item" and len(rows) < MAX_CHOICES:
-        used = {reason.code for reason in rows}
-        code = next(name for number in range(1, MAX_CHOICES + 2) if (name := f"reason-{number}") not in used)
-        rows.append(Reason(code, "", reducible=False))
-    elif not 0 <= index < len(rows):
-        return design
-    elif action == "remove-item":
-        del rows[index]
-    elif action == "up-item" and index:
-        rows[index - 1], rows[index] = rows[index], rows[index - 1]
-    elif action == "down-item" and index + 1 < len(rows):
-        rows[index], rows[index + 1] = rows[index + 1], rows[index]
+        rows.append(Reason(free_name("reason-", [reason.code for reason in rows]), "", reducible=False))
+    elif 0 <= index < len(rows):
+        move(rows, action.removesuffix("-item"), index)
     return replace(design, reasons=tuple(rows)) if part == "reasons" else replace(design, dissents=tuple(rows))
+
+
+MOVES = ("remove", "up", "down")
+
+
+def move(rows: list[Any], action: str, index: int) -> None:
+    """Remove a row, or exchange it with the one above or below it."""
+    other = index + {"up": -1, "down": 1}.get(action, 0)
+    if action == "remove":
+        del rows[index]
+    elif 0 <= other < len(rows):
+        rows[index], rows[other] = rows[other], rows[index]
+
+
+def free_name(prefix: str, used: Collection[str]) -> str:
+    """The first of prefix1, prefix2, ... that is not used."""
+    return next(name for number in count(1) if (name := f"{prefix}{number}") not in used)
 
 
 def parse_button(do: str) -> tuple[str, str, int]:

@@ -139,7 +139,7 @@ def test_an_error_is_reported_in_one_sentence(
     [
         (
             ["add_endpoint", "own", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--price-in", "free"],
-            "is not a number",
+            "must be a decimal number",
         ),
         (["simulate_llm", "--port", "1", "--fault", "flood"], "no fault 'flood'"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--role", "generator"], "NAME=VALUE"),
