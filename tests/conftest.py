@@ -21,7 +21,7 @@ from django.conf import settings
 from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection, connections, transaction
-from django.test import TransactionTestCase, override_settings
+from django.test import Client, TransactionTestCase, override_settings
 from django.utils import timezone, translation
 
 from bench import servers
@@ -33,7 +33,7 @@ from review.models import ChainHead, User
 from review.rules.permissions import UserRole
 from tests import databases
 from tests.keys import ACCESS
-from tests.profile import by_profile
+from tests.profile import by_profile, installed
 from tests.review.factories import account
 
 # No deadlines, because a busy machine must not fail a test. The same examples in every run, so that
@@ -146,12 +146,8 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
     their own (`-m browser`).
     """
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    try:
+    with installed():
         executable = servers.chromium()
-    except servers.Missing as missing:
-        if servers.ci():
-            raise
-        pytest.skip(str(missing))
     options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
     return {**browser_type_launch_args, "executable_path": executable, "args": options}
 
@@ -258,40 +254,28 @@ def rui(db: None) -> User:
     return accounts_of("rui")[0]
 
 
-@pytest.fixture
-def ana(db: None) -> User:
-    return accounts_of("ana")[0]
+def _account_fixture(name: str) -> Any:
+    def member(db: None) -> User:
+        return accounts_of(name)[0]
+
+    return pytest.fixture(name=name)(member)
 
 
-@pytest.fixture
-def bo(db: None) -> User:
-    return accounts_of("bo")[0]
-
-
-@pytest.fixture
-def chen(db: None) -> User:
-    return accounts_of("chen")[0]
-
-
-@pytest.fixture
-def dina(db: None) -> User:
-    return accounts_of("dina")[0]
-
-
-@pytest.fixture
-def emil(db: None) -> User:
-    return accounts_of("emil")[0]
-
-
-@pytest.fixture
-def fei(db: None) -> User:
-    return accounts_of("fei")[0]
+ana, bo, chen, dina, emil, fei = map(_account_fixture, PHYSICIANS)
 
 
 @pytest.fixture
 def physicians(ana: User, bo: User, chen: User, dina: User, emil: User, fei: User) -> list[User]:
     """All six physicians, in the order of their names."""
     return [ana, bo, chen, dina, emil, fei]
+
+
+@pytest.fixture
+def admin(adela: User) -> Client:
+    """A client that is signed in as the admin, besides the fixture `client`."""
+    client = Client()
+    client.force_login(adela)
+    return client
 
 
 class Clock:

@@ -4,21 +4,19 @@ import os
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from review.models import User
+from tests.browser import sign_in
 
 pytestmark = [pytest.mark.browser]
 
 
 def test_the_page_renders_without_violating_the_csp(
-    page: Page, live_server: Any, client: Any, transactional_db: None, rui: User
+    page: Page, live_server: Any, transactional_db: None, rui: User
 ) -> None:
-    client.force_login(rui)
-    session = client.cookies[settings.SESSION_COOKIE_NAME].value
-    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": live_server.url}])
+    sign_in(page, live_server.url, rui)
     complaints: list[str] = []
     page.on(
         "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None

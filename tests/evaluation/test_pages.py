@@ -38,13 +38,6 @@ SAMPLES = (
 
 
 @pytest.fixture
-def admin(adela: User) -> Client:
-    client = Client()
-    client.force_login(adela)
-    return client
-
-
-@pytest.fixture
 def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Record the tasks that would be sent to a worker, and send none."""
     tasks: list[tuple[str, int]] = []

@@ -55,18 +55,12 @@ from tests.engine import (
     run_batch,
 )
 from tests.populations import population
+from tests.review.pages import text_of
 
 pytestmark = pytest.mark.django_db
 Status = Work.Status
 Page = Any  # a response of the test client, which has more attributes than HttpResponse
 HOSTILE = "<script>alert('model')</script>"
-
-
-@pytest.fixture
-def admin(adela: User) -> Client:
-    client = Client()
-    client.force_login(adela)
-    return client
 
 
 @pytest.fixture
@@ -90,10 +84,6 @@ def sample(folder: Path, models: str) -> Sample:
     """One sample whose first version is in review."""
     run_batch(import_file(conversations_file(folder / "own.jsonl", 1)), endpoint(models))
     return Sample.objects.get()
-
-
-def text_of(page: Page) -> str:
-    return str(page.content.decode())
 
 
 def query_count(client: Client, url: str) -> int:

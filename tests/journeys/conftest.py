@@ -6,20 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from bench import servers
 from tests.processes import Site, running_site
+from tests.profile import installed
 
 
 @pytest.fixture(params=["embedded", "production"])
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     """A migrated site without processes, of each kind in turn unless a test chooses its kinds."""
-    try:
-        with running_site(request.param, tmp_path) as running:
-            yield running
-    except servers.Missing as missing:
-        if servers.ci():
-            raise
-        pytest.skip(str(missing))
+    with installed(), running_site(request.param, tmp_path) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,7 @@ from generation.llm.types import Message
 from mhb_site.server import children
 from tests.engine import simulator_stats
 from tests.processes import HOST, Site, running_site
+from tests.profile import installed
 
 pytestmark = pytest.mark.processes
 
@@ -208,12 +209,8 @@ class StartedRun:
 def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The whole site, shared by all tests of this module."""
     with contextlib.ExitStack() as stack:
-        try:
+        with installed():
             site = stack.enter_context(running_site("production", tmp_path_factory.mktemp("site")))
-        except servers.Missing as missing:
-            if servers.ci():
-                raise
-            pytest.skip(str(missing))
         assert site.postgres is not None
         assert site.redis is not None
         url = stack.enter_context(run_in_background(make_app([FixedVerdict()], latency=LATENCY)))

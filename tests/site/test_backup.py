@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bench import servers
 from tests.processes import Site, running_site
+from tests.profile import installed
 
 pytestmark = pytest.mark.processes
 
@@ -60,17 +60,12 @@ with recording_events():
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Site, Site]]:
     """An embedded site with rows, and one of each kind without."""
-    try:
-        with ExitStack() as stack:
-            kinds = ("embedded", "production", "embedded")
-            made = [stack.enter_context(running_site(kind, tmp_path_factory.mktemp(kind))) for kind in kinds]
-            filled = made[0].manage("shell", "-v0", "-c", FILL)
-            assert filled.returncode == 0, filled.stderr
-            yield made[0], made[1], made[2]
-    except servers.Missing as missing:
-        if servers.ci():
-            raise
-        pytest.skip(str(missing))
+    with installed(), ExitStack() as stack:
+        kinds = ("embedded", "production", "embedded")
+        made = [stack.enter_context(running_site(kind, tmp_path_factory.mktemp(kind))) for kind in kinds]
+        filled = made[0].manage("shell", "-v0", "-c", FILL)
+        assert filled.returncode == 0, filled.stderr
+        yield made[0], made[1], made[2]
 
 
 @pytest.fixture(scope="module")

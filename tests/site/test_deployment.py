@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from bench import servers
 from mhb_site.env import ROOT, Env
 from mhb_site.server import children
+from tests.profile import installed
 
 pytestmark = pytest.mark.plain
 COMPOSE = ROOT / "docker-compose.yml"
@@ -148,12 +149,8 @@ def write_certificate(folder: Path) -> None:
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[int]:
     """The port of nginx with the example's configuration, before a server that echoes."""
-    try:
+    with installed():
         program = servers.nginx()
-    except servers.Missing as missing:
-        if servers.ci():
-            raise
-        pytest.skip(str(missing))
     write_certificate(tmp_path)
     plain, port = servers.free_port(), servers.free_port()
     with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as echo:

@@ -19,6 +19,7 @@ from bench import servers
 from mhb_site.checks import check_proxies
 from mhb_site.server import children
 from tests.processes import HOST, ROOT, Site, running_site
+from tests.profile import installed
 
 pytestmark = [pytest.mark.processes, pytest.mark.plain]
 
@@ -68,12 +69,8 @@ def read_until_closed(client: socket.socket) -> bytes:
 @contextmanager
 def nginx(folder: Path, web_port: int) -> Iterator[int]:
     """Run nginx with the configuration of docker-compose.yml in front of `web_port`."""
-    try:
+    with installed():
         program = servers.nginx()
-    except servers.Missing as missing:
-        if servers.ci():
-            raise
-        pytest.skip(str(missing))
     port = servers.free_port()
     site = (ROOT / "mhb_site" / "server" / "nginx.conf").read_text()
     site = site.replace("listen 8080", f"listen {HOST}:{port}").replace("http://web:8000", f"http://{HOST}:{web_port}")

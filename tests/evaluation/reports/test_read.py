@@ -53,13 +53,6 @@ def release() -> Release:
     return toy_release(COUNT)
 
 
-@pytest.fixture
-def admin(adela: User) -> Client:
-    client = Client()
-    client.force_login(adela)
-    return client
-
-
 def launch_run(release: Release, url: str, *models: str, **options: Any) -> Run:
     tested = [endpoint(url, model) for model in models or MODELS]
     return services.launch_run(RunSettings(release, tested, **{"seed": SEED, **options}))

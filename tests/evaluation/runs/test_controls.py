@@ -22,17 +22,12 @@ from review.models import User
 from tests.api.conftest import Api, api
 from tests.conftest import RunConcurrently
 from tests.engine import Manage, bare_release, endpoint, evaluate_release, launch_run, make_release
+from tests.review.pages import text_of
 
 __all__ = ["api"]
 
 Page = Any
 Status = Run.Status
-
-
-@pytest.fixture
-def admin(client: Client, adela: User) -> Client:
-    client.force_login(adela)
-    return client
 
 
 @pytest.fixture(autouse=True)
@@ -51,10 +46,6 @@ def release(db: None) -> Release:
 
 def address(run: Run, suffix: str = "") -> str:
     return reverse(f"evaluation:run{suffix}", args=[run.pk])
-
-
-def text_of(page: Page) -> str:
-    return str(page.content.decode())
 
 
 # ----------------------------------------------------------------------------------------- controls

@@ -121,13 +121,6 @@ def finished_batch(source: Source, models: str, **options: Any) -> Batch:
     return batch
 
 
-@pytest.fixture
-def admin(adela: User) -> Client:
-    client = Client()
-    client.force_login(adela)
-    return client
-
-
 @population
 @toy_benchmarks()
 def tea_batch(models: str) -> Batch:

@@ -38,17 +38,12 @@ from tests.engine import (
     run_batch,
     simulator,
 )
+from tests.review.pages import text_of
 
 __all__ = ["api", "sent_tasks"]
 
 Page = Any
 Status = Batch.Status
-
-
-@pytest.fixture
-def admin(client: Client, adela: User) -> Client:
-    client.force_login(adela)
-    return client
 
 
 @pytest.fixture
@@ -59,10 +54,6 @@ def source(tmp_path: Path, db: None) -> Source:
 
 def url_of(batch: Batch, suffix: str = "") -> str:
     return reverse(f"generation:batch{suffix}", args=[batch.pk])
-
-
-def text_of(page: Page) -> str:
-    return str(page.content.decode())
 
 
 # ----------------------------------------------------------------------------------------- controls

@@ -19,15 +19,12 @@ from generation.jobs.estimate import Estimate, EstimateLine, Pace, UsualCalls, e
 from generation.models import Call, Endpoint
 from review.models import User
 from tests.engine import conversations_file, endpoint, import_file, launch_batch, makers, run_batch, simulator
+from tests.review.pages import text_of
 
 pytestmark = pytest.mark.django_db
 
 
 Page = Any
-
-
-def text_of(page: Page) -> str:
-    return str(page.content.decode())
 
 
 @pytest.fixture

@@ -41,7 +41,6 @@ from generation.models import (
 )
 from generation.models.work import Work
 from generation.templatetags.work import span
-from review.models import User
 from tests.engine import (
     bare_release,
     calls,
@@ -60,13 +59,6 @@ Status = Work.Status
 HOSTILE = "<script>alert('model')</script>"
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 SUMS = ("tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning", "cost")
-
-
-@pytest.fixture
-def admin(adela: User) -> Client:
-    client = Client()
-    client.force_login(adela)
-    return client
 
 
 def batch_asking(target: Endpoint, count: int = 1, name: str = "own") -> Batch:

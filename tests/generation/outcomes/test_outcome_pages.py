@@ -41,19 +41,13 @@ from tests.generation.drafts.test_pre_review_checks import batch_over, simulator
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
 from tests.populations import population
 from tests.review.approve import approve_everything
+from tests.review.pages import text_of
 
 __all__ = ["api", "manage", "stopped"]
 
 pytestmark = pytest.mark.django_db
 Page = Any
 HOSTILE = "<script>alert('model')</script>"
-
-
-@pytest.fixture
-def admin(adela: User) -> Client:
-    client = Client()
-    client.force_login(adela)
-    return client
 
 
 @pytest.fixture
@@ -78,10 +72,6 @@ def compared(folder: Path, models: str) -> Comparison:
     for batch in comparison.batches.all():
         batches_services.work_on_batch(batch.pk)
     return comparison
-
-
-def text_of(page: Page) -> str:
-    return str(page.content.decode())
 
 
 # ------------------------------------------------------------------------------------------- launch

@@ -5,8 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.conf import settings
-from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
@@ -14,7 +12,7 @@ from review.assignments import claims
 from review.models import Assignment, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import TrapTerm
-from tests.browser import wait_for_focus
+from tests.browser import sign_in, wait_for_focus
 from tests.review.factories import (
     FIRST_LOOK_BLOCKS,
     FIRST_LOOK_POLICY,
@@ -33,11 +31,7 @@ TERMS = (TrapTerm("A1", "Invented drug", "A drug that does not exist is treated 
 
 @pytest.fixture
 def desk(page: Page, live_server: Any, ana: User) -> Page:
-    client = Client()
-    client.force_login(ana)
-    page.context.add_cookies(
-        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
-    )
+    sign_in(page, live_server.url, ana)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.set_default_timeout(20_000)
     return page

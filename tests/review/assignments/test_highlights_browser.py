@@ -3,14 +3,12 @@
 from typing import Any
 
 import pytest
-from django.conf import settings
-from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from review.models import Draft, User
 from review.rules.blocks import Diff, Text, Turn
-from tests.browser import wait_for_focus
+from tests.browser import sign_in, wait_for_focus
 from tests.review.factories import FULL_FORM, claim, open_case
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
@@ -25,11 +23,7 @@ CHINESE = Text("Bait", "我可以每天服用两次神经他汀吗？谢谢。",
 
 @pytest.fixture
 def desk(page: Page, live_server: Any, ana: User) -> Page:
-    client = Client()
-    client.force_login(ana)
-    page.context.add_cookies(
-        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
-    )
+    sign_in(page, live_server.url, ana)
     page.set_default_timeout(20_000)
     page.set_viewport_size({"width": 1366, "height": 768})
     open_case(form=FULL_FORM, blocks=(ENGLISH, CHINESE))

@@ -3,14 +3,12 @@
 from typing import Any
 
 import pytest
-from django.conf import settings
-from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from review.models import User
 from review.rules.blocks import Diff, Table, Text, Turn
-from tests.browser import wait_for_focus
+from tests.browser import sign_in, wait_for_focus
 from tests.review.factories import FIRST_LOOK_BLOCKS, FIRST_LOOK_POLICY, FULL_FORM, claim, open_case
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
@@ -36,11 +34,7 @@ TRAPS = Table(
 @pytest.fixture
 def desk(page: Page, live_server: Any, ana: User) -> Page:
     """A case of twelve turns with two changes, before the first look."""
-    client = Client()
-    client.force_login(ana)
-    page.context.add_cookies(
-        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
-    )
+    sign_in(page, live_server.url, ana)
     page.set_default_timeout(20_000)
     page.set_viewport_size({"width": 1366, "height": 768})
     blocks = (Diff("Talk", BEFORE, AFTER), Text("Bait", "May I take it twice a day?", tone="question"), TRAPS)

@@ -5,17 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import OperationalError
-from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from review.assignments import claims, services
 from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
 from review.rules.blocks import Dialogue, Images, Picture, Table, Text, Turn
-from tests.browser import wait_for_focus
+from tests.browser import sign_in, wait_for_focus
 from tests.review.factories import FULL_FORM, PASSWORD, approval, claim, open_case
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
@@ -27,11 +25,7 @@ COPIES = "() => Object.keys(localStorage).filter((key) => key.startsWith('mhb-dr
 
 @pytest.fixture
 def desk(page: Page, live_server: Any, ana: User) -> Page:
-    client = Client()
-    client.force_login(ana)
-    page.context.add_cookies(
-        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
-    )
+    sign_in(page, live_server.url, ana)
     page.set_default_timeout(20_000)
     return page
 
@@ -273,11 +267,7 @@ def test_notices_for_an_admin_are_a_styled_list(page: Page, live_server: Any, an
     assignment = claim(ana)
     for text in ("A turn is missing.", "The dose in the last turn is in the wrong unit, and in the report as well."):
         claims.report_problem(ana, assignment.pk, text)
-    client = Client()
-    client.force_login(adela)
-    page.context.add_cookies(
-        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
-    )
+    sign_in(page, live_server.url, adela)
     page.set_viewport_size({"width": 420, "height": 900})
     page.goto(live_server.url + reverse("review:overview"))
     items = page.locator("section:has(#notices) li")
