@@ -278,6 +278,14 @@ def admin(adela: User) -> Client:
     return client
 
 
+@pytest.fixture
+def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Record the tasks that would be sent to a worker, as (name, primary key), and send none."""
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    return sent
+
+
 class Clock:
     """A replacement for `timezone.now` that moves only when it is advanced."""
 

@@ -65,6 +65,12 @@ def simulator(*faults: str, **options: Any) -> AbstractContextManager[str]:
     )
 
 
+def generate(model: str, *more: object) -> tuple[object, ...]:
+    """The command that launches a batch of MHB from 'own', with one model for all roles."""
+    roles = ("--generator", model, "--role", f"examiner={model}", "--one-model")
+    return ("generate", "--benchmark", "mhb", "--source", "own", *roles, *more)
+
+
 def simulator_stats(url: str) -> dict[str, Any]:
     """Statistics of the simulator at `url`: the requests that it counted itself."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/stats") as answer:

@@ -37,14 +37,6 @@ SAMPLES = (
 )
 
 
-@pytest.fixture
-def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Record the tasks that would be sent to a worker, and send none."""
-    tasks: list[tuple[str, int]] = []
-    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: tasks.append((task.name.rpartition(".")[2], pk)))
-    return tasks
-
-
 def model(name: str, **fields: Any) -> Endpoint:
     return endpoint("http://models.example/v1", name, **fields)
 

@@ -1,11 +1,20 @@
 """Fixtures of the engine and of importers, for every test of generation."""
 
+from pathlib import Path
+
 import pytest
 
+from generation.models import Source
 from generation.sources.importers.base import WrongFormat
-from tests.engine import manage, models, no_long_waits
+from tests.engine import conversations_file, import_file, manage, models, no_long_waits
 
 __all__ = ["manage", "models", "no_long_waits"]
+
+
+@pytest.fixture
+def source(tmp_path: Path, db: None) -> Source:
+    """Six conversations."""
+    return import_file(conversations_file(tmp_path / "own.jsonl", 6))
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from tests.engine import (
     conversation,
     conversations_file,
     endpoint,
+    generate,
     import_file,
     launch_batch,
     reports_file,
@@ -52,22 +53,7 @@ def test_an_admin_makes_and_exports_a_release_from_the_shell(
         "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "same": 1, "differs": 0,
         "refused": 1,        "facets": {}, "joined": {}, "failed": 0,
     }  # fmt: skip
-    batch = manage.json(
-        "generate",
-        "--benchmark",
-        "mhb",
-        "--source",
-        "own",
-        "--generator",
-        "maker",
-        "--role",
-        "examiner=maker",
-        "--one-model",
-        "--limit",
-        2,
-        "--yes",
-        "--wait",
-    )
+    batch = manage.json(*generate("maker", "--limit", 2, "--yes", "--wait"))
     assert (batch["drafts"], batch["done"], batch["failed"], batch["open"], batch["calls"]) == (2, 2, 0, 0, 6)
     assert float(batch["cost"]) > 0
     assert Sample.objects.count() == 2
@@ -170,21 +156,7 @@ def test_failed_drafts_make_the_command_fail_and_are_listed_with_their_errors(
 ) -> None:
     endpoint(models, "sim-generator+refusal", name="refuser")
     import_file(conversations_file(tmp_path / "own.jsonl", 2))
-    code, out, err = manage(
-        "generate",
-        "--benchmark",
-        "mhb",
-        "--source",
-        "own",
-        "--generator",
-        "refuser",
-        "--role",
-        "examiner=refuser",
-        "--one-model",
-        "--yes",
-        "--wait",
-        "--json",
-    )
+    code, out, err = manage(*generate("refuser", "--yes", "--wait", "--json"))
     assert code == 1
     assert "Traceback" not in err
     output = json.loads(out)
@@ -195,19 +167,7 @@ def test_failed_drafts_make_the_command_fail_and_are_listed_with_their_errors(
 def test_without_wait_workers_do_the_work(manage: Manage, tmp_path: Path, models: str) -> None:
     endpoint(models)
     import_file(conversations_file(tmp_path / "own.jsonl", 2))
-    batch = manage.json(
-        "generate",
-        "--yes",
-        "--benchmark",
-        "mhb",
-        "--source",
-        "own",
-        "--generator",
-        "sim-generator",
-        "--role",
-        "examiner=sim-generator",
-        "--one-model",
-    )
+    batch = manage.json(*generate("sim-generator", "--yes"))
     assert (batch["open"], batch["done"], batch["calls"]) == (2, 0, 0)
     assert not Sample.objects.exists()
     assert sweep(BATCHES) == [batch["batch"]]
@@ -250,20 +210,7 @@ def test_wait_leaves_the_work_to_a_running_worker(
             batches_services.work_on_batch(Batch.objects.get().pk)  # in place of the worker
 
     monkeypatch.setattr("generation.management.command_line.time.sleep", poll)
-    batch = manage.json(
-        "generate",
-        "--yes",
-        "--benchmark",
-        "mhb",
-        "--source",
-        "own",
-        "--generator",
-        "sim-generator",
-        "--wait",
-        "--role",
-        "examiner=sim-generator",
-        "--one-model",
-    )
+    batch = manage.json(*generate("sim-generator", "--yes", "--wait"))
     assert batch["done"] == 2
     assert len(sleeps) == 2
 

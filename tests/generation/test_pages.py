@@ -64,14 +64,6 @@ HOSTILE = "<script>alert('model')</script>"
 
 
 @pytest.fixture
-def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Record the tasks to be sent, as (name, job), instead of sending them."""
-    sent: list[tuple[str, int]] = []
-    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
-    return sent
-
-
-@pytest.fixture
 def uploads(settings: Any, tmp_path: Path) -> Path:
     """The folder of uploaded files during a test."""
     folder = tmp_path / "uploads"

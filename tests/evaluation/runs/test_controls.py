@@ -29,13 +29,7 @@ __all__ = ["api"]
 Page = Any
 Status = Run.Status
 
-
-@pytest.fixture(autouse=True)
-def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Record the tasks that would be sent to a worker, and send none."""
-    tasks: list[tuple[str, int]] = []
-    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: tasks.append((task.name.rpartition(".")[2], pk)))
-    return tasks
+pytestmark = pytest.mark.usefixtures("sent_tasks")
 
 
 @pytest.fixture

@@ -52,12 +52,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 
 
-@pytest.fixture
-def source(tmp_path: Path, db: None) -> Source:
-    """Six conversations."""
-    return import_file(conversations_file(tmp_path / "own.jsonl", 6))
-
-
 def no_cases_or_samples() -> bool:
     return not (Case.objects.exists() or Sample.objects.exists() or SampleVersion.objects.exists())
 

@@ -28,7 +28,6 @@ from tests.api.conftest import Api, api, sent_tasks
 from tests.conftest import RunConcurrently
 from tests.engine import (
     Manage,
-    conversations_file,
     drafts,
     endpoint,
     import_file,
@@ -44,12 +43,6 @@ __all__ = ["api", "sent_tasks"]
 
 Page = Any
 Status = Batch.Status
-
-
-@pytest.fixture
-def source(tmp_path: Path, db: None) -> Source:
-    """Six conversations."""
-    return import_file(conversations_file(tmp_path / "own.jsonl", 6))
 
 
 def url_of(batch: Batch, suffix: str = "") -> str:

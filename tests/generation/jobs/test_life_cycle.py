@@ -37,12 +37,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 
 
-@pytest.fixture
-def source(tmp_path: Path, db: None) -> Source:
-    """Six conversations."""
-    return import_file(conversations_file(tmp_path / "own.jsonl", 6))
-
-
 def work_until_idle(batch: Batch) -> Batch:
     """Work on the batch until nothing is left to do, and reload it."""
     services.work_on_batch(batch.pk)

@@ -33,6 +33,7 @@ from tests.engine import (
     conversation,
     conversations_file,
     endpoint,
+    generate,
     import_file,
     makers,
     manage,
@@ -390,21 +391,7 @@ def test_plans_from_the_shell_and_the_api(
 ) -> None:
     endpoint(models)
     import_file(conversations_file(tmp_path / "own.jsonl", 6))
-    command = (
-        "generate",
-        "--yes",
-        "--benchmark",
-        "mhb",
-        "--source",
-        "own",
-        "--generator",
-        "sim-generator",
-        "--role",
-        "examiner=sim-generator",
-        "--one-model",
-        "--limit",
-        2,
-    )
+    command = generate("sim-generator", "--yes", "--limit", 2)
     plan = tmp_path / "plan.json"
     for text, message in (
         ("{", "cannot be used"),
