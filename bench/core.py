@@ -2,8 +2,13 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,18 @@ def without_goal(name: str, value: float, unit: str) -> Result:
 def skipped(part: str, reason: str) -> Result:
     """A part that was not run, with the reason."""
     return Result(f"{part}: skipped, {reason}", None, "")
+
+
+def in_process(bench: str, environment: Mapping[str, str], *arguments: str) -> dict[str, Any]:
+    """What the part of a bench prints that runs in a process and on a site of its own."""
+    settings = {"MHB_SECRET_KEY": "only-for-this-bench-" * 3, "MHB_HTTPS": "0", **environment}
+    command = [sys.executable, "-m", bench, "part", *arguments]
+    process = subprocess.run(
+        command, env={**os.environ, **settings}, capture_output=True, text=True, cwd=Path(__file__).parents[1]
+    )
+    if process.returncode:
+        raise RuntimeError(process.stderr[-3000:])
+    return dict(json.loads(process.stdout.strip().splitlines()[-1]))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -265,20 +264,10 @@ class Site:
     bench: str = "bench.medhal"  # the module with the parts
 
     def run(self, *arguments: str) -> dict[str, Any]:
-        environment = {
-            **os.environ,
-            "MHB_DATABASE_URL": self.url,
-            "MHB_SECRET_KEY": "only-for-this-bench-" * 3,
-            "MHB_HTTPS": "0",
-            "MHB_DATA_DIR": self.folder,
-        }
-        command = [sys.executable, "-m", self.bench, "part", *arguments]
-        process = subprocess.run(
-            command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
-        )
-        if process.returncode:
-            raise RuntimeError(process.stderr[-3000:])
-        line = dict(json.loads(process.stdout.strip().splitlines()[-1]))
+        from bench.core import in_process
+
+        environment = {"MHB_DATABASE_URL": self.url, "MHB_DATA_DIR": self.folder}
+        line = in_process(self.bench, environment, *arguments)
         print(arguments, line, file=sys.stderr, flush=True)
         return line
 

@@ -8,11 +8,11 @@ import gc
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,27 +186,12 @@ def part(name: str, *arguments: str) -> None:
 
 def measure(samples: int, only: Sequence[str] = ()) -> list[Any]:
     """All figures, with exports in the given formats (default: all that fit the release)."""
-    from bench.core import at_least, at_most, without_goal
+    from bench.core import at_least, at_most, in_process, without_goal
     from bench.servers import postgres
 
     rows = []
     with postgres() as url:
-        environment = {
-            **os.environ,
-            "MHB_DATABASE_URL": url,
-            "MHB_SECRET_KEY": "only-for-this-bench-" * 3,
-            "MHB_HTTPS": "0",
-        }
-
-        def run(*arguments: str) -> dict[str, Any]:
-            command = [sys.executable, "-m", "bench.release", "part", *arguments]
-            process = subprocess.run(
-                command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
-            )
-            if process.returncode:
-                raise RuntimeError(process.stderr[-2000:])
-            return dict(json.loads(process.stdout.strip().splitlines()[-1]))
-
+        run = partial(in_process, "bench.release", {"MHB_DATABASE_URL": url})
         run("seed", str(samples))
         result = run("freeze")
         rows.append(at_most(f"freeze {samples} samples, {result['rubrics']} rubrics", result["seconds"], "s", 3))

@@ -10,13 +10,12 @@ shows how the time grows.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 SAMPLES, QUICK, MODELS = 18_000, 500, 10
@@ -157,28 +156,19 @@ def _database(sqlite: bool) -> Iterator[str]:
 
 def _times(samples: int, *, sqlite: bool) -> tuple[int, dict[str, float]]:
     """(number of judgments, times) of a run on `samples` samples."""
+    from bench.core import in_process
+
     with _database(sqlite) as url, tempfile.TemporaryDirectory() as folder:
         environment = {
-            **os.environ,
             "MHB_DATABASE_URL": "" if sqlite else url,
             **({"MHB_DATA_DIR": url} if sqlite else {}),
-            "MHB_SECRET_KEY": "only-for-this-bench-" * 3,
-            "MHB_HTTPS": "0",
             "MHB_DEBUG": "false",
             "MHB_STATIC_ROOT": folder,
         }
 
-        def in_process(*arguments: str) -> dict[str, Any]:
-            command = [sys.executable, "-m", "bench.report", "part", *arguments]
-            process = subprocess.run(
-                command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
-            )
-            if process.returncode:
-                raise RuntimeError(process.stderr[-3000:])
-            return dict(json.loads(process.stdout.strip().splitlines()[-1]))
-
-        seeded = in_process("seed", str(samples))
-        return int(seeded["judgments"]), in_process("ask", str(seeded["run"]), seeded["session"])
+        run = partial(in_process, "bench.report", environment)
+        seeded = run("seed", str(samples))
+        return int(seeded["judgments"]), run("ask", str(seeded["run"]), seeded["session"])
 
 
 def measure(samples: int, *, sqlite: bool = False) -> list[Any]:

@@ -8,11 +8,11 @@ import argparse
 import gc
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,19 +124,9 @@ def part(name: str, *arguments: str) -> None:
 
 def measure(name: str, database: dict[str, str], samples: int, verdicts: int) -> list[Any]:
     """All figures on one database."""
-    from bench.core import at_least, at_most, without_goal
+    from bench.core import at_least, at_most, in_process, without_goal
 
-    environment = {**os.environ, **database, "MHB_SECRET_KEY": "only-for-this-bench-" * 3, "MHB_HTTPS": "0"}
-
-    def run(*arguments: str) -> dict[str, Any]:
-        command = [sys.executable, "-m", "bench.results", "part", *arguments]
-        process = subprocess.run(
-            command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
-        )
-        if process.returncode:
-            raise RuntimeError(process.stderr[-2000:])
-        return dict(json.loads(process.stdout.strip().splitlines()[-1]))
-
+    run = partial(in_process, "bench.results", database)
     run("seed", str(samples))
     result = run("launch")
     rows = [
