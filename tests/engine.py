@@ -65,10 +65,10 @@ def simulator(*faults: str, **options: Any) -> AbstractContextManager[str]:
     )
 
 
-def generate(model: str, *more: object) -> tuple[object, ...]:
+def generate(model: str, *more: object) -> tuple[Any, ...]:
     """The command that launches a batch of MHB from 'own', with one model for all roles."""
-    roles = ("--generator", model, "--role", f"examiner={model}", "--one-model")
-    return ("generate", "--benchmark", "mhb", "--source", "own", *roles, *more)
+    options = ("--benchmark", "mhb", "--source", "own", "--generator", model, "--role", f"examiner={model}")
+    return "generate", *options, "--one-model", *more
 
 
 def simulator_stats(url: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Bars, boxes and heat maps, which are tables on pages, are drawn here. All sizes 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -136,7 +136,7 @@ class _Canvas:
 
 def svg(chart: Chart | StageChart, title: str, notes: Iterable[str]) -> str:
     """The SVG file of a chart, with the title above and the notes below it."""
-    draw: Callable[[Any, float, _Canvas], float] = {
+    draw = {
         BarChart: _bars,
         BoxChart: _boxes,
         FlowChart: _flow,
@@ -149,7 +149,7 @@ def svg(chart: Chart | StageChart, title: str, notes: Iterable[str]) -> str:
     for line in wrap(title, WIDTH - 2 * MARGIN):
         canvas.text(MARGIN, y, line, bold=True)
         y += LINE_HEIGHT
-    y = draw(chart, y + GAP / 2, canvas)
+    y = draw(chart, y + GAP / 2, canvas)  # type: ignore[operator]
     y += GAP
     for note in notes:
         for line in wrap(note, WIDTH - 2 * MARGIN):

@@ -11,10 +11,10 @@ from mhb_site.wsgi import application
 from review.models import User
 from tests.api.conftest import Api
 from tests.api.conftest import api as api
-from tests.api.conftest import sent_tasks as sent_tasks
 from tests.api.test_problems import problem
 from tests.engine import drafts, endpoint
 
+pytestmark = pytest.mark.usefixtures("sent_tasks")
 QUERIES = (
     "text=a%00b",
     "a%00b=1",

@@ -38,7 +38,8 @@ def parse_value(field: "models.Field[Any, Any]", text: str) -> Any:
 
 def option(name: str) -> dict[str, Any]:
     """The command's option for a setting: its type and default are the model's, its help the page's."""
-    field, shown = Endpoint._meta.get_field(name), EndpointForm.base_fields.get(name)
+    field: Any = Endpoint._meta.get_field(name)
+    shown = EndpointForm.base_fields.get(name)
     text = str(shown.help_text or shown.label) if shown else "Price factor for provider batches."
     options = {"help": text.replace("%", "%%"), "default": field.get_default()}
     if isinstance(field, models.BooleanField):

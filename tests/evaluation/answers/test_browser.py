@@ -16,10 +16,10 @@ from review.models import User
 from review.templatetags.reading import finds
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
-from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, judged_run, model, query_count, text_of, with_facets
+from tests.evaluation.test_pages import HOSTILE, SAMPLES, judged_run, model, query_count, text_of, with_facets
 from tests.populations import population
 
-__all__ = ["admin", "api"]
+__all__ = ["api"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Page = Any

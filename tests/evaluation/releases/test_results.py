@@ -23,10 +23,10 @@ from review.errors import NotAllowed
 from review.models import User
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
-from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, judged_run, model, query_count, text_of
+from tests.evaluation.test_pages import HOSTILE, SAMPLES, judged_run, model, query_count, text_of
 from tests.evaluation.toy import toy, toy_release
 
-__all__ = ["admin", "api", "toy"]
+__all__ = ["api", "toy"]
 
 pytestmark = pytest.mark.django_db
 Page = Any

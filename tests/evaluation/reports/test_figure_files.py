@@ -17,11 +17,12 @@ from generation.models import Endpoint
 from review.charts.standalone import palette, svg
 from review.models import User
 from tests.engine import bare_release
-from tests.evaluation.test_pages import admin, judged_run, text_of
+from tests.evaluation.test_pages import judged_run, text_of
 from tests.evaluation.toy import toy
 from tests.populations import population
 
-__all__ = ["admin", "toy"]
+__all__ = ["toy"]
+
 pytestmark = pytest.mark.django_db
 SVG = "{http://www.w3.org/2000/svg}"
 TRAPS = ("A1", "B2", "C2", "D2", "E1")

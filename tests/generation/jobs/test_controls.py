@@ -24,7 +24,7 @@ from generation.jobs.estimate import TOKENS_IN, TOKENS_OUT
 from generation.models import Batch, Call, Endpoint, EndpointState, Source
 from generation.models.work import Work
 from review.models import User
-from tests.api.conftest import Api, api, sent_tasks
+from tests.api.conftest import Api, api
 from tests.conftest import RunConcurrently
 from tests.engine import (
     Manage,
@@ -39,7 +39,8 @@ from tests.engine import (
 )
 from tests.review.pages import text_of
 
-__all__ = ["api", "sent_tasks"]
+__all__ = ["api"]
+pytestmark = pytest.mark.usefixtures("sent_tasks")
 
 Page = Any
 Status = Batch.Status

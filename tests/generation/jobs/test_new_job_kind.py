@@ -32,12 +32,12 @@ from generation.models.work import Work, work_constraints
 from mhb_site.server.sweeping import sweep
 from review.common import waking
 from review.models import User
-from tests.api.conftest import Api, api, sent_tasks
+from tests.api.conftest import Api, api
 from tests.engine import Manage, calls, endpoint
 
-__all__ = ["api", "sent_tasks"]
+__all__ = ["api"]
 
-pytestmark = pytest.mark.both
+pytestmark = [pytest.mark.both, pytest.mark.usefixtures("sent_tasks")]
 Status = Work.Status
 
 with isolate_apps("generation"):

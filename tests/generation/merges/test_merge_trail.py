@@ -18,12 +18,13 @@ from generation.releases import services as releases_services
 from review.audit import verification
 from review.models import Event, User
 from tests.generation.batches.test_barriers import launch_brew, toys, work_until_idle
-from tests.generation.batches.test_second_shape import admin, source_of, text_of
+from tests.generation.batches.test_second_shape import source_of, text_of
 from tests.generation.merges.test_merges import arrivals_of, merged_batch
 from tests.review.approve import approve_everything
 from tests.review.audit.tampering import unprotected
 
-__all__ = ["admin", "merged_batch", "toys"]
+__all__ = ["merged_batch", "toys"]
+
 pytestmark = pytest.mark.django_db
 
 

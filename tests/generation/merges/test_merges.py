@@ -18,10 +18,11 @@ from generation.models.work import Work
 from review.models import Case, User
 from tests.engine import Manage
 from tests.generation.batches.test_barriers import brew_benchmark, continued_drafts, launch_brew, toys, work_until_idle
-from tests.generation.batches.test_second_shape import admin, source_of, text_of
+from tests.generation.batches.test_second_shape import source_of, text_of
 from tests.populations import population
 
-__all__ = ["admin", "toys"]
+__all__ = ["toys"]
+
 pytestmark = pytest.mark.django_db
 Page = Any
 

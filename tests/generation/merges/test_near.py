@@ -17,10 +17,11 @@ from generation.models.work import Work
 from generation.recipes.recipe import Arrivals, Barrier, Models, NearDraft
 from tests.engine import Manage
 from tests.generation.batches.test_barriers import RECIPE, continued_drafts, launch_brew, toys, work_until_idle
-from tests.generation.batches.test_second_shape import admin, source_of, text_of
+from tests.generation.batches.test_second_shape import source_of, text_of
 from tests.toys.brew import recipe as brew
 
-__all__ = ["admin", "toys"]
+__all__ = ["toys"]
+
 pytestmark = pytest.mark.django_db
 
 

@@ -14,10 +14,11 @@ from generation.models import Draft, Sample
 from review.models import User
 from tests.engine import endpoint
 from tests.generation.batches.test_barriers import RECIPE, toys, work_until_idle
-from tests.generation.batches.test_second_shape import admin, source_of, text_of
+from tests.generation.batches.test_second_shape import source_of, text_of
 from tests.toys.brew import recipe as brew
 
-__all__ = ["admin", "toys"]
+__all__ = ["toys"]
+
 pytestmark = pytest.mark.django_db
 
 
