@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -60,6 +61,8 @@ class Version:
         self.family.start("worker", children.worker())
         self.family.start("sweeper", children.django("sweep", "--forever"))
         assert children.wait_for_port(servers.HOST, self.port)
+        with urllib.request.urlopen(f"http://{servers.HOST}:{self.port}/live", timeout=TIMEOUT):
+            pass  # gunicorn listens before its workers have loaded the site
 
     def stop(self) -> None:
         assert [name for name, process in self.family.processes.items() if process.poll() is not None] == []
