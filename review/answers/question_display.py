@@ -45,7 +45,7 @@ def question_display(form: Form, question: Question, blocks: Sequence[Block] = (
     """How a question of `form` is presented in a case with `blocks`."""
     kinds = dict.fromkeys(kind for choice in question.choices for kind in choice.evidence_kinds)
     return QuestionDisplay(
-        about=translate(question.about),
+        about=_about(form, question),
         kinds=tuple(str(CITATION_KINDS[kind]) for kind in kinds if kind in CITATION_KINDS),
         in_words=question.kind == "text",
         several=question.kind == "choices",
@@ -80,6 +80,13 @@ def _question_with_sources(form: Form) -> Question | None:
         return chosen
     repeated = chosen.key.partition(":")[0]  # asked of each trap or rubric: the sources follow the last one
     return next(question for question in reversed(candidates) if question.key.partition(":")[0] == repeated)
+
+
+def _about(form: Form, question: Question) -> str:
+    """The rubric or trap that a question is about, a trap with its name in the reader's language."""
+    tag, _, name = question.about.partition(" ")
+    known = next((term for term in form.terms if (term.code, term.name) == (tag, name)), None)
+    return f"{tag} {translate(known.name)}" if known else translate(question.about)
 
 
 def _condition(form: Form, when: str) -> str:

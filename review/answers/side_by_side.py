@@ -122,7 +122,7 @@ class Proposal:
 
     Attributes:
         who: whose it is; several names if their verdicts and rubrics are the same.
-        rubrics: the wordings that it keeps or adds.
+        rubrics: the wordings that it keeps or adds, each with whether another approval lacks it.
         waits: the other adjudicator has signed or proposed it as their second vote.
     """
 
@@ -130,8 +130,13 @@ class Proposal:
     who: str
     verdict: str
     reason: str
-    rubrics: tuple[str, ...]
+    rubrics: tuple[tuple[str, bool], ...]
     waits: bool
+
+    @property
+    def differing(self) -> int:
+        """The number of its rubrics that another approval lacks."""
+        return sum(differs for _criterion, differs in self.rubrics)
 
 
 def proposals(form: Form, columns: Sequence[ReviewColumn]) -> list[Proposal]:
@@ -140,18 +145,21 @@ def proposals(form: Form, columns: Sequence[ReviewColumn]) -> list[Proposal]:
     for column in columns:
         rubrics = comparable_rubrics(form, column.answers) if column.answers.verdict == Verdict.APPROVE else ""
         groups.setdefault((str(verdict_decision(column.answers)), rubrics), []).append(column)
+    kept = {
+        key: [rubric.criterion for rubric in settled_rubrics(form, [same[0].answers]) if not rubric.removed]
+        for key, same in groups.items()
+        if same[0].answers.verdict == Verdict.APPROVE
+    }
     found = [
         Proposal(
             review=next((one.review for one in same if one.phase == Phase.DISCUSS), same[0].review),
             who=", ".join(one.who for one in same),
             verdict=str(VERDICTS.get(same[0].answers.verdict, same[0].answers.verdict)),
             reason=_reason_text(form, same[0].answers),
-            rubrics=tuple(rubric.criterion for rubric in settled_rubrics(form, [same[0].answers]) if not rubric.removed)
-            if same[0].answers.verdict == Verdict.APPROVE
-            else (),
+            rubrics=tuple((text, any(text not in other for other in kept.values())) for text in kept.get(key, ())),
             waits=any(one.phase == Phase.DISCUSS and not one.own for one in same),
         )
-        for same in groups.values()
+        for key, same in groups.items()
     ]
     return sorted(found, key=lambda proposal: not proposal.waits)
 

@@ -45,6 +45,7 @@ _ANSWERING_SPEAKERS = {"assistant", "doctor", "physician", "ai", "助手", "医�
 class TrapNote:
     """A row of the table of traps, shown in the margin of the turns that it refers to.
 
+    location: where the generator says that it is, with the words that it quotes.
     first: the first mark of this trap, which the keyboard shortcut focuses.
     at: the offset of the words that it refers to.
     """
@@ -52,6 +53,7 @@ class TrapNote:
     number: int
     code: str
     name: str
+    location: str
     lines: tuple[tuple[str, str], ...]
     first: bool
     at: int = 0
@@ -73,10 +75,10 @@ def _notes(blocks: Iterable[Block]) -> dict[int, tuple[TrapNote, ...]]:
     for block in blocks:
         if isinstance(block, Table) and block.tone == "trap":
             for number, (row, places) in enumerate(zip(block.rows, block.places, strict=False), 1):
-                code, name, _location, *lines = row  # the location is implied by the turn
+                code, name, location, *lines = row
                 labelled_lines = tuple(zip(block.columns[3:], lines, strict=False))
                 for turn in places:
-                    note = TrapNote(number, code, name, labelled_lines, first=turn == places[0])
+                    note = TrapNote(number, code, name, location, labelled_lines, first=turn == places[0])
                     by_turn.setdefault(turn, []).append(note)
     return {turn: tuple(notes) for turn, notes in by_turn.items()}
 
@@ -97,7 +99,7 @@ def _row_runs(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]])
 
 
 def _place(spans: Sequence[Span], note: TrapNote) -> tuple[int, int]:
-    return trap_place(spans, [text for _column, text in note.lines])
+    return trap_place(spans, [note.location, *(text for _column, text in note.lines)])
 
 
 @register.simple_tag(takes_context=True, name="show_block")
@@ -253,8 +255,9 @@ def _piece_html(piece: Piece, card: str, escape: Callable[[str], SafeString]) ->
 
 @register.filter
 def cells(table: Table, row: Sequence[str]) -> list[tuple[str, str]]:
-    """`{{ table|cells:row }}`: cells of a row, each with its column; a trap's without its name."""
-    return list(zip(table.columns, row, strict=False))[2 if table.tone == "trap" else 0 :]
+    """`{{ table|cells:row }}`: filled cells of a row, each with its column; no name of a trap."""
+    named = list(zip(table.columns, row, strict=False))[2 if table.tone == "trap" else 0 :]
+    return [(column, cell) for column, cell in named if cell]
 
 
 @register.filter

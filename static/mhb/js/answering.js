@@ -333,9 +333,10 @@ form.addEventListener(
       event.stopImmediatePropagation();
       return;
     }
-    if (button?.hasAttribute("formaction") || ["keep", "sign"].includes(button?.name)) return;
+    if (button?.hasAttribute("formaction") || button?.name === "sign") return;
     updateRequired();
-    const missing = openElements();
+    // An answer that is kept is complete, but for the reason of a dissent.
+    const missing = openElements().filter((one) => button?.name !== "keep" || one.matches('[data-wanted~="dissent"]'));
     if (!missing.length) return;
     event.preventDefault();
     event.stopImmediatePropagation();
