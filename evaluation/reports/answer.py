@@ -142,14 +142,18 @@ def _differences(of: Report, rate: Rate, dataset: str) -> list[str]:
 
 
 def _difference(each: ModelComparison, rate: Rate) -> str:
+    """Which of two models is higher and by how much; the interval is of this difference."""
+    higher, lower, difference, low, high = each.first, each.second, each.difference or 0.0, each.low, each.high
+    if difference < 0 and low is not None and high is not None:
+        higher, lower, difference, low, high = lower, higher, -difference, -high, -low
     values = {
-        "first": each.first,
-        "second": each.second,
-        "difference": format_difference(each.difference, rate),
-        "interval": format_interval(each.low, each.high, rate),
+        "higher": higher,
+        "lower": lower,
+        "difference": format_difference(difference, rate).removeprefix("+"),
+        "interval": format_interval(low, high, rate),
         "p": format_p(each.p_adjusted) or "–",
     }
-    said = gettext("%(first)s minus %(second)s: %(difference)s (95%% CI %(interval)s, adjusted p %(p)s).") % values
+    said = gettext("%(higher)s is %(difference)s above %(lower)s (95%% CI %(interval)s, adjusted p %(p)s).") % values
     if each.p_adjusted is not None and each.p_adjusted >= 0.05:
         said += " " + gettext("This does not show which of the two is higher.")
     return said

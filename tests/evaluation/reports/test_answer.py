@@ -41,7 +41,7 @@ def test_the_answer_comes_first_with_intervals_and_the_release(release: Release,
     measured = {row.endpoint: row.rates[report.planned_rate.name] for row in report.overall}
     low, high = measured["careful"].interval or (0.0, 0.0)
     assert f"careful 10.0% (95% CI {low:.1%}–{high:.1%}, n = 30); reckless 60.0%" in rates
-    assert difference.startswith("careful minus reckless: -50.0 pp (95% CI ")
+    assert difference.startswith("reckless is 50.0 pp above careful (95% CI +")
     assert said.citation.startswith(f"@misc{{{release.name}-v{release.version},")
     assert release.sha256 in said.citation
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()

@@ -1,5 +1,6 @@
 """A text cut into pieces: changes, overlapping highlights, and the start of a trap."""
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -7,10 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from review.answers.marked_text import TextMark, pieces, trap_place
-from review.rules.blocks import Dialogue, Diff, Highlight, Turn, highlight_faults, locate_highlight, passage_texts
+from review.rules.blocks import (
+    Dialogue,
+    Diff,
+    Highlight,
+    Table,
+    Text,
+    Turn,
+    highlight_faults,
+    locate_highlight,
+    passage_texts,
+)
 from review.rules.diffing import Span, diff_words
 from review.rules.text import character_edges, widened
-from review.templatetags.review_blocks import marked_text
+from review.templatetags.review_blocks import marked_text, show_block
 
 TEXT = "请问👩‍⚕️ <b>Neurostatin</b> & more"
 TEXTS = {"1.1": TEXT, "2.1": "Take Neurostatin twice, then Neurostatin once."}
@@ -120,6 +131,22 @@ def test_a_trap_is_placed_at_the_words_that_it_quotes() -> None:
     explanations = ["No register knows “Neurostatin”.", "Invented."]
     text = "".join(span.text for span in spans if span.op != "delete")
     assert text[trap_place(spans, explanations)[0] :].startswith("Neurostatin")
+
+
+def test_the_words_that_the_location_of_a_trap_quotes_are_marked_in_the_question() -> None:
+    question = Text("Question", "Registries pool rare courses. What does the Castell registry say?", tone="question")
+    row = ("A5", "Research fabrication", "the question: “Castell registry”", "It is presupposed.", "None exists.")
+    columns = ("Code", "Trap", "Location", "What is false", "Why it is false")
+    traps = Table("Traps", columns, (row,), tone="trap", places=((1,),))
+    page = show_block(question, 1, "en", among=(question, traps))
+    assert re.findall("<mark[^>]*>([^<]*)</mark>", page) == ["Castell registry"]
+
+
+def test_turns_are_numbered_and_empty_cells_left_out_of_what_is_judged() -> None:
+    page = show_block(Dialogue("Talk", (Turn("Patient", "May I?"), Turn("Doctor", "No."))), 1, "en")
+    assert re.findall(r"(\d) (Patient|Doctor)", page) == [("1", "Patient"), ("2", "Doctor")]
+    label = Table("Label", ("Label", "Explanation"), (("factual", ""),))
+    assert "Explanation" not in show_block(label, 1, "en", within="Is the label right?")
 
 
 def test_a_trap_is_placed_at_the_change_with_most_shared_words_else_at_the_first() -> None:

@@ -12,13 +12,16 @@ from review.assignments import claims
 from review.models import Assignment, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import TrapTerm
+from review.rules.state_machine import Policy
 from tests.browser import sign_in, wait_for_focus
 from tests.review.factories import (
     FIRST_LOOK_BLOCKS,
     FIRST_LOOK_POLICY,
     FULL_FORM,
     claim,
+    claim_and_submit,
     full_approval,
+    full_rejection,
     open_case,
     submit,
     take_first_look,
@@ -60,7 +63,10 @@ def paste(page: Page, text: str) -> None:
 def test_each_answer_moves_the_focus_to_the_next_open_question(desk: Page, assignment: Assignment) -> None:
     desk.keyboard.press("1")
     assert focused(desk) == "citation.1.reference", "this answer needs a source"
+    mark = desk.locator(".field", has=desk.locator('[name="citation.1.reference"]')).locator(".required")
+    expect(mark).to_be_visible()
     paste(desk, "https://doi.org/10.1000/abc")
+    expect(mark).to_be_hidden()
     expect(desk.locator('[name="citation.1.kind"]')).to_have_value("doi")
     expect(desk.locator('[name="citation.1.passage"]')).to_be_focused()
     paste(desk, "There is no such drug.")
@@ -144,6 +150,21 @@ def test_an_approval_against_an_own_answer_is_refused_before_it_is_sent(desk: Pa
     desk.keyboard.press("Control+Enter")
     expect(desk.locator("#verdict-1-error")).to_contain_text("cannot be approved")
     assert not Review.objects.exists()
+
+
+def test_an_answer_is_not_kept_without_the_reason_of_a_dissent(
+    desk: Page, live_server: Any, ana: User, bo: User
+) -> None:
+    open_case(form=FULL_FORM, policy=Policy(secondary_confirms=True))
+    claim_and_submit(bo, full_rejection())
+    verification = claim(ana)
+    submit(verification, full_approval())
+    desk.goto(live_server.url + reverse("review:case", args=[verification.pk]))
+    wait_for_focus(desk)
+    desk.get_by_role("button", name="Keep my answer").click()
+    assert focused(desk) == "dissent_code"
+    expect(desk.locator("[data-problems] li")).to_have_count(2)  # the code and the reason
+    assert Review.objects.count() == 2, "nothing was sent"
 
 
 def test_letters_after_g_lead_to_other_pages(desk: Page, assignment: Assignment) -> None:

@@ -58,6 +58,8 @@ def test_both_sign_one_proposal_on_the_page_and_by_the_api(
     page = text_of(client.get(reverse("review:case", args=[first.pk])))
     assert "Sign a proposal" in page
     assert WORDING in page
+    assert "1 rubric differs" in page, "the one that is corrected in the other proposal"
+    assert "2 rubrics differ" in page, "the corrected and the added one"
     assert "waits for your signature" not in page
     proposal = review_of(dina)
     client.post(reverse("review:submit", args=[first.pk]), {"token": str(first.token), "sign": str(proposal.pk)})

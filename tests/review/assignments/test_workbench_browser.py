@@ -102,13 +102,13 @@ def test_what_is_judged_is_inside_its_question_beside_an_image_that_stays(
 def test_the_page_belongs_to_the_case(desk: Page, live_server: Any, ana: User) -> None:
     open_case(blocks=(REPORT, QUESTION))
     open_case(2, blocks=(REPORT, QUESTION))
-    for width in (1024, 1366):
+    for width in (768, 1024, 1366):
         desk.set_viewport_size({"width": width, "height": 768})
         desk.goto(live_server.url + reverse("review:workbench"))
         desk.locator("button[data-key=n], a[data-key=n]").first.click()
         pane = desk.locator(".split__ask").bounding_box()
         assert pane is not None
-        assert pane["y"] < 160
+        assert pane["y"] < 135
         assert pane["y"] + pane["height"] > 768 - 30
         desk.evaluate("scrollTo(0, 400)")
         bar = desk.locator(".casebar").bounding_box()
