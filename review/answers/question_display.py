@@ -83,7 +83,7 @@ def _question_with_sources(form: Form) -> Question | None:
 
 
 def _about(form: Form, question: Question) -> str:
-    """The rubric or trap that a question is about, a trap with its name in the reader's language."""
+    """What a question is about: a rubric, or a trap with its name in the reader's language."""
     tag, _, name = question.about.partition(" ")
     known = next((term for term in form.terms if (term.code, term.name) == (tag, name)), None)
     return f"{tag} {translate(known.name)}" if known else translate(question.about)
