@@ -111,7 +111,7 @@ def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
     if others := len(rows) - len(ends):
         named += ngettext("; %(n)d model between them", "; %(n)d models between them", others) % {"n": others}
     first = gettext("%(release)s, %(dataset)s, %(rate)s: %(models)s.") % {**words, "models": named}
-    return [first, *_differences(of, rate, dataset)]
+    return [first, *_differences(of, rate, dataset, {endpoint for endpoint, _measured_rate in rows})]
 
 
 def _measured(endpoint: str, measured: MeasuredRate, rate: Rate) -> str:
@@ -127,9 +127,13 @@ def _measured(endpoint: str, measured: MeasuredRate, rate: Rate) -> str:
     return gettext("%(model)s %(rate)s (95%% CI %(interval)s, n = %(n)d)") % values
 
 
-def _differences(of: Report, rate: Rate, dataset: str) -> list[str]:
-    """The largest differences on a data set, of those with an interval."""
-    pairs = [each for each in of.numbers.comparisons if (each.rate, each.dataset) == (rate.name, dataset)]
+def _differences(of: Report, rate: Rate, dataset: str, measured: set[str]) -> list[str]:
+    """The largest differences on a data set between measured models, of those with an interval."""
+    pairs = [
+        each
+        for each in of.numbers.comparisons
+        if (each.rate, each.dataset) == (rate.name, dataset) and {each.first, each.second} <= measured
+    ]
     known = [(each, each.difference) for each in pairs if each.difference is not None and each.low is not None]
     if pairs and not known:
         return [gettext("Too few samples for intervals, and to say which model differs from which.")]

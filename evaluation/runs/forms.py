@@ -50,6 +50,7 @@ class RunForm(SpendingForm):
     """The settings of a run: release, models under test, judges and plan."""
 
     settings_class = RunSettings
+    records_title = _("Release")
     omitted = ("outcomes", "comparisons")  # asked for by selects
     shown = ("datasets", "preset", "primary_dataset")
 

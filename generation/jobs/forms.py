@@ -124,6 +124,7 @@ class FormStep:
 class SpendingForm(BudgetForm):
     """A launch form, in three steps: records, models, and limits beside the estimate."""
 
+    records_title: ClassVar[Promise] = _("Records")
     also_records: ClassVar[tuple[str, ...]] = ()  # fields of the first step that are no settings by themselves
     shown: ClassVar[tuple[str, ...]] = ()  # optional fields that are not folded away
 
@@ -142,7 +143,7 @@ class SpendingForm(BudgetForm):
         """Records and models; and the budget if it has errors, as otherwise the next page asks."""
         records = [name for name in self.fields if name in self._records]
         models = [name for name in self.fields if name not in (*records, *BUDGET)]
-        steps = [self._step(_("Records"), records), self._step(_("Models"), models)]
+        steps = [self._step(self.records_title, records), self._step(_("Models"), models)]
         has_errors = any(name in self.errors for name in BUDGET) if self.is_bound else False
         return [*steps, FormStep(_("Limits"), [self[name] for name in BUDGET])] if has_errors else steps
 

@@ -60,6 +60,17 @@ def test_too_few_samples_are_said_once(admin_client: Client) -> None:
     assert "1 pair has too few samples for an interval" in page
 
 
+def test_a_paused_run_says_why_first_and_compares_only_models_with_verdicts(
+    release: Release, admin_client: Client
+) -> None:
+    run = run_with_verdicts(release, careful=lambda *_: "met", dead=lambda *_: "")
+    Run.objects.filter(pk=run.pk).update(status=Run.Status.PAUSED, paused_because="AllFailing")
+    report = queries.report(run)
+    assert len(answer(report, report.planned_rate).sentences) == 1, "nothing to compare with"
+    page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+    assert page.index('id="paused"') < page.index('id="answer"')
+
+
 def test_the_list_of_runs_has_rates_and_compares_those_ticked(release: Release, admin_client: Client) -> None:
     runs = [finished(release) for _ in range(3)]
     keys = [run.pk for run in runs]
