@@ -23,6 +23,10 @@ class EndpointUsed(GenerationError, status=409):
     """This endpoint was used or tested: results and the ledger refer to it. Disable it instead."""
 
 
+class WebhookUsed(GenerationError, status=409):
+    """This webhook was told of something in the last month. Switch it off instead."""
+
+
 class NotCallable(GenerationError, status=422):
     """This model cannot be called: it is disabled, or known from imported results only."""
 

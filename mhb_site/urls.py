@@ -12,7 +12,7 @@ from evaluation.releases import views as releases_views
 from generation.images import views as images_views
 from mhb_site import views
 from mhb_site.observability import system
-from mhb_site.sign_in import first_password, own_data, sessions, sso, tokens
+from mhb_site.sign_in import first_password, language, own_data, sessions, sso, tokens
 from mhb_site.web import kept_forms
 from review.people.accounts import record_factor_changes
 
@@ -47,7 +47,7 @@ urlpatterns = [
     path("accounts/second-factor/", include("allauth.mfa.urls")),
     path("accounts/sso/", include(sso.provider_urls())),
     path("accounts/", include("allauth.account.urls")),
-    path("i18n/", include("django.conf.urls.i18n")),
+    path("i18n/setlang/", language.set_language, name="set_language"),
     path("admin/", admin.site.urls),
     path("review/", include("review.urls")),
     path("generation/images/<str:sha256>/", images_views.image, name="image"),

@@ -1,10 +1,9 @@
-"""The API of webhooks."""
+"""The API of webhooks, and of what was sent to them and to people."""
 
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,8 +13,8 @@ from generation import tasks
 from generation.models import ENV_NAME_PATTERN
 from generation.told import services
 from review.common.actions import Body, acts, answers
-from review.common.api import OldestFirst, validated_body
-from review.models import Delivery, Webhook
+from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body, validated_query
+from review.models import Delivery, User, Webhook
 from review.rules.permissions import Can
 
 
@@ -34,12 +33,24 @@ class WebhookSerializer(serializers.ModelSerializer[Webhook]):
 
 
 class DeliverySerializer(serializers.ModelSerializer[Delivery]):
-    """A message to a webhook. `key` is sent as X-MHB-Delivery, the same at each try."""
+    """A message to a webhook, or to a person by e-mail. `key` is sent to webhooks as
+    X-MHB-Delivery, the same at each try.
+    """
+
+    webhook = serializers.SlugRelatedField[Webhook]("name", read_only=True)
+    person = serializers.SlugRelatedField[User]("username", read_only=True)
 
     class Meta:
         model = Delivery
-        fields = ["key", "occasion", "status", "tries", "error", "created_at", "next_at"]
+        fields = ["key", "webhook", "person", "occasion", "status", "tries", "error", "created_at", "next_at"]
         read_only_fields = fields
+
+
+class DeliveryQuery(serializers.Serializer[Any]):
+    """Filters of messages."""
+
+    to = serializers.CharField(required=False, max_length=60, help_text="Name of a webhook; `@`: e-mails.")
+    status = serializers.ChoiceField(choices=Delivery.Status.choices, required=False)
 
 
 class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
@@ -69,10 +80,22 @@ class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
         """Send a test now; `status` and `error` say how it went. It is not repeated."""
         return tasks.test_webhook(self.get_object())
 
-    @extend_schema(responses=DeliverySerializer(many=True))
-    @action(detail=True, pagination_class=OldestFirst)
-    def deliveries(self, request: Request, name: str) -> Response:
-        """Messages to a webhook of the last month, sent or waiting; oldest first."""
-        rows: Any = Delivery.objects.filter(webhook=self.get_object())
-        page: Any = self.paginate_queryset(rows)
-        return self.get_paginated_response(DeliverySerializer(page, many=True).data)
+    @answers()
+    def destroy(self, request: Request, name: str) -> None:
+        """Delete a webhook that was told of nothing; 409 otherwise: switch it off instead."""
+        services.delete_webhook(self.get_object())
+
+
+class DeliveryViewSet(GenericViewSet[Delivery]):
+    """What was sent to webhooks and people."""
+
+    can = Can.CONNECT
+    serializer_class = DeliverySerializer
+    pagination_class = NewestFirst
+    queryset = Delivery.objects.none()
+    plural = "deliveries"
+
+    @extend_schema(parameters=[DeliveryQuery])
+    def list(self, request: Request) -> Response:
+        """Messages of the last month, sent or waiting; newest first."""
+        return paginated_response(self, services.deliveries(**validated_query(DeliveryQuery, request)))

@@ -1,11 +1,24 @@
-"""The form of a webhook."""
+"""The form of a webhook, and the filters of what was sent."""
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from generation.models import ENV_NAME_PATTERN
-from generation.told.services import FIELDS, OCCASIONS, check
-from review.models import Webhook
+from generation.told.services import EMAIL, FIELDS, OCCASIONS, check
+from review.common.lists import ALL, Filters
+from review.models import Delivery, Webhook
+
+
+class DeliveryFilters(Filters):
+    """Which messages to list."""
+
+    to = forms.ChoiceField(label=_("Sent to"), required=False)
+    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *Delivery.Status.choices])
+
+    def full_clean(self) -> None:
+        hooks = [(name, name) for name in Webhook.objects.order_by("name").values_list("name", flat=True)]
+        self.fields["to"].choices = [ALL, (EMAIL, _("people, by e-mail")), *hooks]  # type: ignore[attr-defined]
+        super().full_clean()
 
 
 class WebhookForm(forms.ModelForm[Webhook]):

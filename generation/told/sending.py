@@ -12,13 +12,15 @@ from django.core import mail
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
 from generation.jobs.kinds import kind_of
+from generation.jobs.life_cycle import advice
 from generation.llm.errors import LLMError
 from generation.llm.http.posting import post
 from generation.models import Job
+from review.labels import with_label
 from review.models import Delivery, Occasion, User, Webhook
 from review.told import services
 
@@ -126,6 +128,13 @@ def _post(row: Delivery, hook: Webhook) -> None:
 
 
 def _mail(row: Delivery, person: User) -> None:
+    with translation.override(services.language_of(person)):
+        subject, text = _email(row)
+    mail.send_mail(subject, text, None, [person.email])
+
+
+def _email(row: Delivery) -> tuple[str, str]:
+    """The subject and the text of a message, in the language that is active."""
     told = content(row)
     label = str(Occasion(row.occasion).label)
     if row.occasion == Occasion.DIGEST:
@@ -135,8 +144,11 @@ def _mail(row: Delivery, person: User) -> None:
             _("Unread notifications: %(count)s") % {"count": told["unread"]},
         ]
     else:
-        shown = [told[name] for name in ("job", "release", "case", "because") if told.get(name)]
-        lines = [f"{label[:1].upper()}{label[1:]}. {', '.join(map(str, shown))}".rstrip()]
+        about = told.get("job") or told.get("release") or told.get("case")
+        happened = label[:1].upper() + label[1:]
+        lines = [with_label(happened, about) if about else happened]
+    if row.occasion == Occasion.PAUSED:
+        lines += filter(None, [advice(Job.objects.get(pk=row.facts["job"]))])
     off = settings.MHB_SITE_URL.rstrip("/") + reverse("review:notices")
     lines += [str(told["url"]), "", _("Choose what you are e-mailed: %(link)s") % {"link": off}]
-    mail.send_mail(f"MHB: {label}", "\n".join(lines), None, [person.email])
+    return f"MHB: {label}", "\n".join(lines)

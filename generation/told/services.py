@@ -1,10 +1,12 @@
-"""Adds, changes and tests webhooks."""
+"""Adds, changes, tests and deletes webhooks, and lists what was sent to them and to people."""
 
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 
+from generation.errors import WebhookUsed
 from generation.llm.errors import LLMError
 from generation.llm.http.access import check_address
 from generation.told import sending
@@ -12,6 +14,7 @@ from review.audit import acts
 from review.audit.trail import recording_events
 from review.models import Delivery, Occasion, Webhook
 
+EMAIL = "@"  # in place of a webhook's name: no slug
 FIELDS = ("name", "url", "secret_env", "occasions", "active")
 OCCASIONS = [choice for choice in Occasion.choices if choice[0] not in (Occasion.DIGEST, Occasion.TEST)]
 
@@ -52,6 +55,29 @@ def save_webhook(hook: Webhook, **fields: Any) -> Webhook:
         if differing := acts.changes(before, fields):
             acts.record_act(acts.Kind.WEBHOOK, verb, hook.name, changes=differing)
     return hook
+
+
+def is_used(hook: Webhook) -> bool:
+    """Whether the log has any message to a webhook but tests."""
+    return hook.deliveries.exclude(occasion=Occasion.TEST).exists()
+
+
+@recording_events()
+def delete_webhook(hook: Webhook) -> None:
+    """Delete a webhook that was told of nothing. Raises WebhookUsed."""
+    locked = Webhook.objects.select_for_update().get(pk=hook.pk)  # no message can be added meanwhile
+    if is_used(locked):
+        raise WebhookUsed(hook.name)
+    locked.delete()
+    acts.record_act(acts.Kind.WEBHOOK, "deleted", hook.name)
+
+
+def deliveries(*, to: str = "", status: str = "") -> QuerySet[Delivery]:
+    """Messages of the last month, sent or waiting. `to`: the name of a webhook, or EMAIL."""
+    rows = Delivery.objects.select_related("webhook", "person").order_by("-pk")
+    if to:
+        rows = rows.filter(webhook=None) if to == EMAIL else rows.filter(webhook__name=to)
+    return rows.filter(status=status) if status else rows
 
 
 def test_webhook(hook: Webhook) -> Delivery:

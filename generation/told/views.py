@@ -1,4 +1,4 @@
-"""Pages of webhooks."""
+"""Pages of webhooks, and of what was sent to them and to people."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -8,12 +8,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
 from generation.told import services
-from generation.told.forms import WebhookForm
+from generation.told.forms import DeliveryFilters, WebhookForm
 from review.common.decorators import requires
+from review.common.lists import list_context
 from review.models import Delivery, Occasion, Webhook
 from review.rules.permissions import Can
-
-SHOWN = 50  # deliveries on the page of a webhook
 
 
 @require_safe
@@ -35,7 +34,7 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
 
 @requires(Can.CONNECT)
 def webhook(request: HttpRequest, name: str) -> HttpResponse:
-    """Change one webhook, and see what it was sent."""
+    """Change one webhook."""
     return _edit(request, get_object_or_404(Webhook, name=name))
 
 
@@ -47,8 +46,7 @@ def _edit(request: HttpRequest, hook: Webhook) -> HttpResponse:
         services.save_webhook(saved, **form.cleaned_data)
         messages.success(request, _("Webhook %(name)s saved.") % {"name": saved})
         return redirect("generation:webhook", saved.name)
-    deliveries = Delivery.objects.filter(webhook=hook).order_by("-pk")[:SHOWN] if hook.pk else []
-    context = {"form": form, "name": name, "deliveries": deliveries}
+    context = {"form": form, "name": name, "used": bool(hook.pk) and services.is_used(hook)}
     return render(request, "generation/told/webhook.html", context, status=422 if form.errors else 200)
 
 
@@ -62,3 +60,21 @@ def webhook_test(request: HttpRequest, name: str) -> HttpResponse:
     else:
         messages.error(request, _("The test failed: %(error)s") % {"error": row.error})
     return redirect("generation:webhook", name)
+
+
+@require_POST
+@requires(Can.CONNECT)
+def webhook_delete(request: HttpRequest, name: str) -> HttpResponse:
+    """Delete a webhook that was told of nothing."""
+    services.delete_webhook(get_object_or_404(Webhook, name=name))
+    messages.success(request, _("Webhook %(name)s deleted.") % {"name": name})
+    return redirect("generation:webhooks")
+
+
+@require_safe
+@requires(Can.CONNECT)
+def deliveries(request: HttpRequest) -> HttpResponse:
+    """The e-mails and requests of the last month, and what became of them."""
+    filters = DeliveryFilters(request.GET)
+    context = list_context(request, filters, services.deliveries(**filters.active), ("created_at", "status"))
+    return render(request, "generation/told/deliveries.html", context)

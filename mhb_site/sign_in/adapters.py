@@ -21,6 +21,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import pgettext_lazy
 
+from mhb_site.sign_in import language
 from mhb_site.sign_in.limits import client_address
 from review.answers import signatures
 from review.audit.trail import record_person, recording_events
@@ -43,7 +44,7 @@ class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         if "sociallogin" in (options.get("signal_kwargs") or {}):
             # The provider decides again soon, however busy the session is.
             request.session.set_expiry(timezone.now() + timedelta(hours=settings.MHB_SSO_SESSION_HOURS))
-        return super().post_login(request, user, **options)
+        return language.follow(request, user, super().post_login(request, user, **options))
 
     def get_client_ip(self, request: HttpRequest) -> str:
         return client_address(request) or "0.0.0.0"  # noqa: S104 -- sessions are stored with one

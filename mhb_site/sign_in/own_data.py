@@ -31,7 +31,7 @@ from review.models import (
 ACCOUNT = (
     *("username", "first_name", "last_name", "email", "role", "institution", "hospital", "specialty", "languages"),
     *("stages", "senior", "daily_cap", "paused_at", "date_joined", "last_login", "keys", "keys_off"),
-    *("emails_paused", "emails_off"),
+    *("site_language", "emails_paused", "emails_off"),
 )
 
 

@@ -65,6 +65,8 @@ class User(AbstractUser):
     keys_off = models.BooleanField(default=False)  # single-letter shortcuts are disabled
     keys = models.JSONField(default=dict, blank=True)  # remapped shortcuts: {"n": "j"}
 
+    # Of pages and e-mails, as last chosen; empty: never signed in.
+    site_language = models.CharField(max_length=16, blank=True, default="", db_default="")
     emails_paused = models.BooleanField(default=False, db_default=False)
     emails_off = models.JSONField(  # occasions of which no e-mail is sent
         default=list, db_default=Value([], models.JSONField()), blank=True

@@ -18,11 +18,12 @@ from django.core import mail
 from django.core.mail.backends.base import BaseEmailBackend
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
 from review.common import csv_text
 from review.models import User
+from review.told.services import language_of
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,8 @@ class Invitation:
         """The invitation as an e-mail in the reader's own mail program; "" without an address."""
         if not (self.link and self.user.email):
             return ""
-        fields = urlencode({"subject": _("Your MHB account"), "body": _text(self.user, self.link)}, quote_via=quote)
+        subject, text = _email(self.user, self.link)
+        fields = urlencode({"subject": subject, "body": text}, quote_via=quote)
         return f"mailto:{quote(self.user.email, safe='@')}?{fields}"
 
 
@@ -105,13 +107,17 @@ def links_as_csv(invitations: Sequence[Invitation]) -> str:
     return csv_text.table([columns, *rows])
 
 
-def _text(user: User, link: str) -> str:
-    return render_to_string("review/people/invitation.txt", {"person": user, "link": link, "until": expires_at(user)})
+def _email(user: User, link: str) -> tuple[str, str]:
+    """The subject and the text, in the person's language."""
+    context = {"person": user, "link": link, "until": expires_at(user)}
+    with translation.override(language_of(user)):
+        return _("Your MHB account"), render_to_string("review/people/invitation.txt", context)
 
 
 def _send(user: User, link: str, connection: BaseEmailBackend) -> int:
     connection.open()
-    return mail.send_mail(_("Your MHB account"), _text(user, link), None, [user.email], connection=connection)
+    subject, text = _email(user, link)
+    return mail.send_mail(subject, text, None, [user.email], connection=connection)
 
 
 def is_valid(user: User, token: str) -> bool:

@@ -33,6 +33,12 @@ def wants(person: User, occasion: Occasion) -> bool:
     return bool(settings.MHB_EMAILS and listens and occasion not in person.emails_off)
 
 
+def language_of(person: User) -> str:
+    """The language to write to a person in: chosen, else the first of the site's that they read."""
+    read = (code for code, _name in settings.LANGUAGES if code.partition("-")[0] in person.languages)
+    return person.site_language or next(read, settings.LANGUAGE_CODE)
+
+
 def overseers() -> QuerySet[User]:
     """The admins, who are told what concerns nobody in particular."""
     return User.objects.filter(role=UserRole.ADMIN, is_active=True)

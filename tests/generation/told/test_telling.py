@@ -25,11 +25,14 @@ from review.discussion import remarks
 from review.models import Case, Delivery, Occasion, User, Webhook
 from review.people import accounts
 from review.told import services as told
+from tests.api.conftest import Api, api
+from tests.engine import Manage
 from tests.engine import no_long_waits as no_long_waits
 from tests.generation.llm.helpers import app_of
 from tests.review.factories import claim, open_case
 
 pytestmark = pytest.mark.django_db
+__all__ = ["api"]
 SECRET = "a-secret-of-tests"
 Received = list[tuple[Mapping[str, str], bytes]]
 
@@ -247,8 +250,74 @@ def test_the_pages_add_test_and_switch_off(client: Client, adela: User, received
     assert "was received" in client.post(test, follow=True).content.decode()
     page = client.post(test, follow=True).content.decode()
     assert "The test failed" in page
-    assert "given up" in page
+    assert "given up" in client.get(reverse("generation:deliveries"), {"to": "other"}).content.decode()
     elsewhere = {**fields, "url": "http://a.example", "active": ""}
     assert client.post(reverse("generation:webhook", args=["other"]), elsewhere).status_code == 302
     assert not Webhook.objects.get(name="other").active
     assert "switched off" in client.get(reverse("generation:webhooks")).content.decode()
+
+
+def test_e_mails_are_written_in_the_language_of_their_reader(client: Client, emails: None, adela: User, ana: User):
+    client.force_login(ana)
+    client.post(reverse("set_language"), {"language": "zh-hans"})
+    ana.refresh_from_db()
+    assert told.language_of(ana) == "zh-hans"
+    User.objects.filter(pk=adela.pk).update(languages=["zh"])
+    told.tell(Occasion.FROZEN, [ana, adela, User.objects.create_user("eve", email="eve@example.org")], release="r v1")
+    sending.send_due()
+    chinese = {sent.to[0]: any("\u4e00" <= letter <= "\u9fff" for letter in str(sent.body)) for sent in mail.outbox}
+    assert chinese == {"ana@example.org": True, "adela@example.org": True, "eve@example.org": False}
+
+
+def test_a_sign_in_follows_the_language_of_the_account(client: Client, ana: User):
+    ana.set_password("reading-room-1")
+    ana.save()
+    typed = {"login": "ana", "password": "reading-room-1"}
+    for stored, page, expected in (("", "zh-hans", "zh-hans"), ("zh-hans", "en", "zh-hans")):
+        assert User.objects.get(pk=ana.pk).site_language == stored
+        client.logout()
+        client.cookies.clear()
+        client.post(reverse("account_login"), typed, headers={"Accept-Language": page})
+        assert User.objects.get(pk=ana.pk).site_language == expected
+    assert client.cookies["django_language"].value == "zh-hans"
+
+
+def test_what_was_sent_to_people_and_programs_is_listed_on_one_page(
+    client: Client, api: Api, received: Received, emails: None, adela: User, ana: User, statuses: list[int]
+):
+    statuses += [500]
+    told.tell(Occasion.FROZEN, [ana], release="spring v1")
+    sending.send_due()
+    client.force_login(adela)
+    page = client.get(reverse("generation:deliveries")).content.decode()
+    assert reverse("review:person", args=[ana.pk]) in page
+    assert reverse("generation:webhook", args=["hook"]) in page
+    only = client.get(reverse("generation:deliveries"), {"to": "@"}).content.decode()
+    assert reverse("generation:webhook", args=["hook"]) not in only.split("<tbody>")[1]
+    rows = api(adela).get("/api/v1/deliveries/").json()["results"]
+    assert {(row["person"], row["webhook"], row["status"]) for row in rows} == {
+        ("ana", None, "sent"),
+        (None, "hook", "waiting"),
+    }
+    assert len(api(adela).get("/api/v1/deliveries/?to=hook").json()["results"]) == 1
+
+
+def test_a_webhook_is_deleted_while_it_was_told_of_nothing(
+    client: Client, api: Api, manage: Manage, received: Received, adela: User
+):
+    hook = Webhook.objects.get()
+    services.test_webhook(hook)
+    assert manage.json("control_webhook", "disable", "hook") == {"webhook": "hook", "state": "disabled"}
+    assert manage.json("control_webhook", "enable", "hook")["state"] == "enabled"
+    told.tell(Occasion.FROZEN, release="spring v1")
+    assert api(adela).delete("/api/v1/webhooks/hook/").status_code == 409
+    client.force_login(adela)
+    page, delete = reverse("generation:webhook", args=["hook"]), reverse("generation:webhook-delete", args=["hook"])
+    assert delete not in client.get(page).content.decode()
+    headers = {"Referer": f"http://testserver{page}"}
+    assert "Switch it off instead" in client.post(delete, headers=headers, follow=True).content.decode()
+    hook.deliveries.filter(occasion="frozen").delete()
+    assert delete in client.get(page).content.decode()
+    client.post(delete)
+    assert not Webhook.objects.exists()
+    assert not Delivery.objects.exists()
