@@ -7,6 +7,7 @@ class GenerationConfig(AppConfig):
     def ready(self) -> None:
         from generation.batches.kind import BATCHES
         from generation.jobs import kinds, overview
+        from generation.outcomes import reopening
         from generation.recipes import registry
         from generation.samples import errata
         from review.common import panels
@@ -21,4 +22,5 @@ class GenerationConfig(AppConfig):
         panels.register("in-progress", "generation/jobs/_jobs_in_progress.html", overview.jobs_in_progress)
         panels.register("cost", "generation/jobs/_week.html", overview.cost)
         panels.register("case", "generation/samples/_on_case.html", errata.case_context)
+        panels.register("reviewer", "generation/outcomes/_on_reviewer.html", reopening.reviewer_context)
         panels.register("own-review", "generation/samples/_own_review.html", errata.own_review_context)

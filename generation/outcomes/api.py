@@ -1,16 +1,20 @@
-"""The API of attempts."""
+"""The API of attempts, and the reopening of what a careless physician approved."""
 
 from typing import Any
 
+from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSet
 
-from generation.outcomes import attempts
+from generation.outcomes import attempts, reopening
 from generation.recipes.serializers import known_benchmark
-from review.common.actions import Body, answers
+from review.common.actions import Body, acts, answers
+from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
-from review.rules.permissions import Can
+from review.models import User
+from review.quality.api import SetAsideRequest
+from review.rules.permissions import Can, UserRole
 
 
 class AttemptsSerializer(DataclassSerializer):
@@ -41,3 +45,23 @@ class AttemptsViewSet(ViewSet):
     def list(self, request: Request, query: Body) -> Any:
         by = [name for name in attempts.GROUPINGS if name in (query.get("by") or attempts.GROUPINGS)]
         return attempts.attempts(query["benchmark"], by)
+
+
+class ReopenedSerializer(DataclassSerializer):
+    """`cases`: that others review again; `kept`: left, as the first reviewer was asked about their
+    wording; `released`: ids of samples in releases, to be withdrawn if they are wrong.
+    """
+
+    mirrors = reopening.Reopened
+
+
+class ReopeningViewSet(ViewSet):
+    """Approved samples of a physician."""
+
+    can = Can.OVERSEE
+
+    @acts(ReopenedSerializer, SetAsideRequest)
+    def reopen(self, request: Request, body: Body, pk: int) -> Any:
+        """Have approved samples that are in no release reviewed again without this physician."""
+        shown = get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN)
+        return reopening.reopen(shown.pk, actor=signed_in_account(request), reason=body["reason"])

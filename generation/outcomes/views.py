@@ -1,15 +1,19 @@
-"""The page of attempts."""
+"""The page of attempts, and the reopening of what a careless physician approved."""
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
 
 from generation.batches import queries
 from generation.models import SampleVersion
 from generation.outcomes import attempts as outcomes_attempts
-from generation.outcomes import forms
-from review.common.decorators import requires
-from review.rules.permissions import Can
+from generation.outcomes import forms, reopening
+from review.cases.forms import WithdrawForm
+from review.common.decorators import requires, signed_in_account
+from review.models import User
+from review.rules.permissions import Can, UserRole
 
 
 @require_safe
@@ -33,3 +37,22 @@ def attempts(request: HttpRequest) -> HttpResponse:
         "simulated": SampleVersion.objects.filter(sample__benchmark=benchmark, simulated=True).exists(),
     }
     return render(request, "generation/outcomes/attempts.html", context)
+
+
+@require_POST
+@requires(Can.OVERSEE)
+def reopen(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Have approved samples reviewed again that a careless physician reviewed."""
+    get_object_or_404(User, pk=person_id, role=UserRole.PHYSICIAN)
+    form = WithdrawForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, _("Give a reason."))
+        return redirect("review:reviewer", person_id)
+    result = reopening.reopen(person_id, actor=signed_in_account(request), reason=form.cleaned_data["reason"])
+    messages.success(request, _("Cases that others will review again: %(n)s.") % {"n": result.cases})
+    if result.kept:
+        messages.info(
+            request,
+            _("Left as they are, as the first reviewer was asked about the wording: %(n)s.") % {"n": result.kept},
+        )
+    return redirect("review:reviewer", person_id)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -14,7 +15,7 @@ from review.audit.trail import record, record_submitted, recording_events
 from review.cases.services import follow_reviews, lease, load_progress, lock_open_case
 from review.models import Assignment, Case, Declined, Event, Retraction, Review, Rewording, User
 from review.rules.permissions import Can, require
-from review.rules.state_machine import Phase, Position, State, position
+from review.rules.state_machine import ADJUDICATORS, Phase, Position, State, position
 
 Hold = Assignment.Hold
 
@@ -94,7 +95,7 @@ class SetAside:
     Attributes:
         cases: cases whose review was set aside (or restored), so that another physician does it.
         built_on: open cases that others have continued.
-        closed: cases that have ended; what they decided stands until their samples are withdrawn.
+        closed: cases that have ended; `reopen` reopens those that nothing was built on.
     """
 
     cases: int
@@ -134,22 +135,80 @@ def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> None:
     if is_built_on or Rewording.objects.filter(case=case).exists():
         raise errors.NotUndoable
     own, now = _retract(case, own_reviews)
-    own.phase, own.hold, own.physician, own.token, own.lease_until = Phase.COMMIT, Hold.OPEN, None, None, None
-    own.reason, own.reserved_for = "", None
-    own.save(update_fields=["phase", "hold", "physician", "token", "lease_until", "reason", "reserved_for"])
     for other in Assignment.objects.filter(case=case, phase=Phase.DISCUSS).exclude(pk=own.pk):
         await_other_vote(other)
     for review in own_reviews:
         record(case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
-    keys = [review.pk for review in own_reviews]
-    facts = {"role": own.role, "because": SET_ASIDE, "reason": reason, "reviews": keys}
-    record(case, Event.Kind.REASSIGNED, actor, taken_from=person_id, given_to=None, **facts)
+    _vacate(own, Hold.OPEN, actor, reason, [review.pk for review in own_reviews])
+    _move_back(case, now, actor)
+
+
+@recording_events()
+def reopen(case_id: int, person_id: int, *, actor: User, reason: str) -> None:
+    """Reopen an approved case: a physician's reviews, and those built on them, are done again.
+
+    The other adjudicator's first vote was blind and stands. All others whose reviews are gone have
+    read the case's reviews and can take no role in it again. The caller takes back what followed
+    from the approval, in the same transaction.
+
+    Raises NotUndoable: the case is not approved, the physician has no review in it that counts, or
+    the primary was asked about a rewording.
+    """
+    require(actor, Can.OVERSEE)
+    case = Case.objects.select_for_update(no_key=True, of=("self",)).get(pk=case_id)
+    in_order = list(visibility.counted_reviews().filter(case=case).order_by("id"))
+    own = [review for review in in_order if review.physician_id == person_id]
+    is_approved = case.kind == Case.Kind.WORK and case.state == State.APPROVED
+    if not is_approved or not own or Rewording.objects.filter(case=case).exists():
+        raise errors.NotUndoable
+    was_vote = own[0].role in ADJUDICATORS
+    gone = [
+        review
+        for review in in_order[in_order.index(own[0]) :]
+        if review in own or not (was_vote and review.role in ADJUDICATORS and review.phase == Phase.COMMIT)
+    ]
+    Retraction.objects.bulk_create(Retraction(review=review, at=timezone.now()) for review in gone)
+    now = position(case.frozen.policy, visibility.opinions(case))
+    for review in gone:
+        record(case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
+    counted = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
+    turns = {turn.role for turn in now.openings}
+    affected = Assignment.objects.select_for_update(of=("self",)).filter(reviews__in=[review.pk for review in gone])
+    rows = {row.pk: row for row in affected.order_by("pk")}
+    # `restore` reads the last of these events: it must be the physician's own.
+    for row in sorted(rows.values(), key=lambda row: row.physician_id == person_id):
+        if row.pk in counted:
+            await_other_vote(row)
+        else:
+            keys = [review.pk for review in own] if row.physician_id == person_id else []
+            _vacate(row, Hold.OPEN if row.role in turns else Hold.DONE, actor, reason, keys)
+    _move_back(case, now, actor)
+
+
+def _vacate(row: Assignment, hold: Assignment.Hold, actor: User, reason: str, reviews: Sequence[int]) -> None:
+    """Take a role from its holder, who can take none in this case again.
+
+    `reviews`: theirs, if they can be restored.
+    """
+    facts: dict[str, Any] = {"because": SET_ASIDE, "reviews": list(reviews)} if reviews else {}
+    record(
+        row.case,
+        Event.Kind.REASSIGNED,
+        actor,
+        role=row.role,
+        taken_from=row.physician_id,
+        given_to=None,
+        reason=reason,
+        **facts,
+    )
     Declined.objects.get_or_create(
-        case=case,
-        physician_id=person_id,
+        case=row.case,
+        physician_id=row.physician_id,
         defaults={"reason": Declined.Reason.OTHER, "text": reason, "at": timezone.now()},
     )
-    _move_back(case, now, actor)
+    row.phase, row.hold, row.physician, row.token, row.lease_until = Phase.COMMIT, hold, None, None, None
+    row.reason, row.reserved_for = "", None
+    row.save(update_fields=["phase", "hold", "physician", "token", "lease_until", "reason", "reserved_for"])
 
 
 def is_set_aside(person_id: int) -> bool:

@@ -176,6 +176,9 @@ def follow_reviews(
             assignment.save(update_fields=["phase", "hold", "lease_until", "token"])
             if phase is Phase.DISCUSS:
                 remarks.notify_of_discussion(assignment)
+        elif assignment.hold == Hold.DONE:  # vacated when the case was reopened
+            assignment.hold, assignment.opened_at = Hold.OPEN, at
+            assignment.save(update_fields=["hold", "opened_at"])
     for role in Role:  # in this order, so that the first adjudicator's row is offered first
         if role in open_turns and role not in progress.assignments:
             _new_assignment(case, role, open_turns[role]).save()

@@ -5,6 +5,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from review.assignments.retraction import SET_ASIDE
 from review.models import Assignment, Declined
 
 register = template.Library()
@@ -31,7 +32,9 @@ def claim_reason(assignment: Assignment) -> str:
 
 @register.filter
 def declined(reason: str) -> str:
-    """The label of a reason for declining."""
+    """The label of a reason for declining, or of reviews that were set aside."""
+    if reason == SET_ASIDE:
+        return _("set aside")
     return str(Declined.Reason(reason).label) if reason in Declined.Reason.values else reason
 
 

@@ -116,7 +116,7 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
     "imports": lambda world: [],
     "import-refusals": lambda world: [world.run.pk],
     "webhooks": lambda world: [],
-    "webhook-deliveries": lambda world: [world.webhook.name],
+    "deliveries": lambda world: [],
     "endpoints": lambda world: [],
     "batches": lambda world: [],
     "batch-drafts": lambda world: [world.batch.pk],

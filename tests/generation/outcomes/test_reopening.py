@@ -1,0 +1,99 @@
+"""Approved samples of a careless physician are reviewed again; releases do not change."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from generation.models import Sample, SampleVersion
+from generation.outcomes import reopening
+from generation.outcomes.services import apply_outcomes
+from generation.releases import services as releases_services
+from review.access import visibility
+from review.assignments import retraction
+from review.audit import cases as audit_cases
+from review.models import Event, User
+from review.people import accounts
+from tests.api.conftest import Api, api
+from tests.conftest import PHYSICIANS, accounts_of
+from tests.engine import approve_samples, conversations_file, import_file
+from tests.populations import population
+from tests.review.approve import approve_everything
+
+pytestmark = pytest.mark.django_db
+__all__ = ["api"]
+REASON = "Two seconds a case."
+
+
+@population
+def approved_samples(folder: Path, models: str) -> list[Sample]:
+    source = import_file(conversations_file(folder / "own.jsonl", 2))
+    return approve_samples(source, models, accounts_of(*PHYSICIANS[:2]))
+
+
+def states(samples: Sequence[Sample]) -> set[tuple[str, str, str]]:
+    """(sample, version, case): their states."""
+    versions = SampleVersion.objects.filter(sample__in=samples).select_related("sample", "case")
+    return {(version.sample.status, version.status, version.case.state) for version in versions}
+
+
+@pytest.mark.parametrize("role", ["primary", "secondary"])
+def test_cases_are_reviewed_again_by_others(approved_samples: list[Sample], adela: User, role: str) -> None:
+    case = approved_samples[0].versions.get().case
+    careless = case.assignments.get(role=role).physician
+    assert careless is not None
+    accounts.set_paused(careless.pk, True, actor=adela)
+    result = reopening.reopen(careless.pk, actor=adela, reason=REASON)
+    assert (result.cases, result.kept, result.released) == (2, 0, ())
+    case.refresh_from_db()
+    assert case.state == role, "of the secondary's case, the primary's review stays"
+    assert {(sample, version) for sample, version, _case in states(approved_samples)} == {("in-review", "in-review")}
+    assert not SampleVersion.objects.exclude(rubrics__approved="").exists()
+    assert not visibility.counted_reviews().filter(physician=careless).exists()
+    events = Event.objects.filter(case=case, actor=adela).order_by("id").values_list("kind", flat=True)
+    assert list(events)[-1] == "moved"
+    assert "retracted" in events
+    approve_everything(accounts_of(*PHYSICIANS))
+    apply_outcomes()
+    assert states(approved_samples) == {("approved", "approved", "approved")}
+    assert careless not in [review.physician for review in visibility.counted_reviews().filter(case=case)]
+    assert list(audit_cases.mismatches()) == []
+    assert releases_services.freeze_release("own", benchmark="mhb").samples_count == 2
+
+
+def test_a_secondarys_reviews_can_be_restored(approved_samples: list[Sample], adela: User) -> None:
+    careless = approved_samples[0].versions.get().case.assignments.get(role="secondary").physician
+    assert careless is not None
+    reopening.reopen(careless.pk, actor=adela, reason=REASON)
+    assert retraction.restore(careless.pk, actor=adela).cases == 2
+    apply_outcomes()
+    assert ("approved", "approved", "approved") in states(approved_samples)
+    assert list(audit_cases.mismatches()) == []
+
+
+def test_released_samples_stay_and_are_named(approved_samples: list[Sample], adela: User, api: Api) -> None:
+    careless = approved_samples[0].versions.get().case.assignments.get(role="primary").physician
+    assert careless is not None
+    release = releases_services.freeze_release("own", benchmark="mhb")
+    assert retraction.set_aside(careless.pk, actor=adela, reason=REASON).closed == 2
+    sent = api(adela).post(f"/api/v1/reviewers/{careless.pk}/reopen/", {"reason": REASON}).json()
+    assert sent == {"cases": 0, "kept": 0, "released": [sample.pk for sample in approved_samples]}
+    assert states(approved_samples) == {("approved", "approved", "approved")}
+    assert release.samples.count() == 2
+
+
+def test_the_page_of_a_careless_physician_offers_it(
+    approved_samples: list[Sample], adela: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    careless = approved_samples[0].versions.get().case.assignments.get(role="primary").physician
+    assert careless is not None
+    monkeypatch.setattr(retraction, "is_set_aside", lambda _person: True)
+    client.force_login(adela)
+    address = reverse("review:reviewer", args=[careless.pk])
+    assert "Have 2 approved samples reviewed again" in client.get(address).content.decode()
+    reopen = reverse("generation:reopen", args=[careless.pk])
+    done = client.post(reopen, {"reason": REASON}, follow=True).content.decode()
+    assert "Cases that others will review again: 2." in done
+    assert "approved samples reviewed again" not in done
