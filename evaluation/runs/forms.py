@@ -17,10 +17,9 @@ from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Release
 from generation.prompts import queries as prompts_queries
 from review.common.lists import ALL, Filters
+from review.common.rows import RowsField
 
 OUTCOME = "outcome-"  # before the name of an outcome: the field of its rule
-PAIR = "pair-"  # before the number of a planned comparison and 0 or 1: the fields of its models
-PAIRS_MORE, MAX_PAIRS = 2, 200
 
 
 class ReleaseField(forms.ModelChoiceField[Release]):
@@ -117,42 +116,33 @@ class RunForm(SpendingForm):
             self.fields[OUTCOME + outcome] = forms.ChoiceField(label=label, choices=choices, required=False)
 
     def _add_pairs(self) -> None:
-        """Add two selects for each planned comparison, and for some more."""
-        names = [name for name in self.data if name.startswith(PAIR)] if self.is_bound else []
-        count = len(names) // 2 if names else len(self.initial.get("comparisons", ())) + PAIRS_MORE
-        choices = [
-            ("", "---------"),
-            *((name, name) for name in Endpoint.objects.usable().values_list("name", flat=True)),
-        ]
-        labels = gettext("Planned comparison %(n)d: first model"), gettext("Planned comparison %(n)d: second model")
-        for number in range(min(count, MAX_PAIRS)):
-            for side, label in enumerate(labels):
-                field = forms.ChoiceField(label=label % {"n": number + 1}, choices=choices, required=False)
-                self.fields[f"{PAIR}{number}-{side}"] = field
-        if last := [name for name in self.fields if name.startswith(PAIR)]:
-            self.fields[last[-1]].help_text = gettext("Leave all empty to compare every pair.")
+        """Ask for the planned comparisons by rows of two selects."""
+        names = Endpoint.objects.usable().values_list("name", flat=True)
+        choices = [("", "---------"), *((name, name) for name in names)]
+        labels = {"first": gettext("First model"), "second": gettext("Second model")}
+        self.fields["comparisons"] = RowsField(
+            {name: forms.ChoiceField(label=label, choices=choices) for name, label in labels.items()},
+            label=gettext("Planned comparisons"),
+            help_text=gettext("Leave all empty to compare every pair."),
+        )
 
     def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
-        """The initial value of a field: of a rule, from the list of rules that a launch has."""
+        """The initial value of a field; rules and comparisons from the lists that a launch has."""
         if field_name.startswith(OUTCOME):
             rules = dict(rule.split("=", 1) for rule in self.initial.get("outcomes", ()))
             return rules.get(field_name.removeprefix(OUTCOME), "")
-        if field_name.startswith(PAIR):
-            number, side = map(int, field_name.removeprefix(PAIR).split("-"))
-            pairs = self.initial.get("comparisons", ())
-            return pairs[number].split(":")[side] if number < len(pairs) else ""
+        if field_name == "comparisons":
+            return [pair.split(":") for pair in self.initial.get("comparisons", ())]
         return super().get_initial_for_field(field, field_name)
 
     def clean(self) -> dict[str, Any]:
         """Gather the rules that differ, and the planned comparisons."""
         data: dict[str, Any] = super().clean() or self.cleaned_data
         rules = {name.removeprefix(OUTCOME): data.get(name) for name in self.fields if name.startswith(OUTCOME)}
-        firsts = [name for name in self.fields if name.startswith(PAIR) and name.endswith("-0")]
-        pairs = [(data.get(name, ""), data.get(f"{name[:-1]}1", "")) for name in firsts]
         return {
             **data,
             "outcomes": [f"{outcome}={rule}" for outcome, rule in rules.items() if rule],
-            "comparisons": [f"{first}:{second}" for first, second in pairs if first or second],
+            "comparisons": [":".join(pair) for pair in data.get("comparisons", ())],
         }
 
     @property

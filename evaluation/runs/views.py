@@ -88,7 +88,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
             form.initial.update(initial)
     if "estimate" in request.GET:
         return estimate_beside(request, form, lambda: runs_estimate.estimate_run(form.settings), EvaluationError)
-    going_back = "back" in request.POST
+    going_back = "back" in request.POST or form.is_growing()
     if not going_back and form.is_valid():
         data = form.cleaned_data
         try:

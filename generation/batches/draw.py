@@ -27,6 +27,7 @@ LENGTHS = ((1_000, "short"), (4_000, "medium"))  # below so many characters; els
 MAX_STRATA = 1_000
 MAX_SEED = 2**31 - 1
 STREAMED = 2_000  # records in memory at a time
+MAX_OFFERED = 200  # values offered where a filter is typed
 TAGGED_RECORDS = 200  # records whose tags are read to find the fields of a source
 
 # The keys of a record's content that hold its text, for all kinds.
@@ -80,17 +81,6 @@ def parse_draw(draw: str = "", seed: int | None = None, where: Mapping[str, Iter
     return Draw(mode, name, seed or 0, accepted)
 
 
-def parse_where(lines: Iterable[str]) -> dict[str, list[str]]:
-    """Parse FIELD=VALUE lines; a field named twice accepts either value. Raises WrongDraw."""
-    accepted: dict[str, list[str]] = {}
-    for line in lines:
-        name, equals, value = (part.strip() for part in line.partition("="))
-        if not (name and equals and value):
-            raise errors.WrongDraw(f"{line!r}: expected FIELD=VALUE")
-        accepted.setdefault(name, []).append(value)
-    return accepted
-
-
 def draw_fields(source: Source) -> list[str]:
     """The fields by which records of a source can be drawn.
 
@@ -107,6 +97,17 @@ def draw_fields(source: Source) -> list[str]:
     for record_tags in tags:
         names |= dict.fromkeys(_parse_tags(record_tags))
     return list(names)
+
+
+def draw_values(source: Source, fields: Sequence[str]) -> list[tuple[str, str]]:
+    """Values of fields as (value, field): those that imports have counted, and of some records."""
+    known = dict.fromkeys((label, "length") for label in (*(label for _bound, label in LENGTHS), "long"))
+    for facets in Import.objects.filter(source=source).order_by("pk").values_list("facets", flat=True):
+        known |= dict.fromkeys((value, name) for name, values in facets.items() for value in values)
+    some = SourceRecord.objects.filter(source=source).order_by("pk")
+    for *_row, found in _rows(some[:TAGGED_RECORDS], [name for name in fields if name != "length"]):
+        known |= dict.fromkeys((value, name) for name, values in found.items() for value in values)
+    return list(known)[:MAX_OFFERED]
 
 
 def draw_records(records: QuerySet[SourceRecord], source: Source, draw: Draw, limit: int | None) -> DrawnRecords:

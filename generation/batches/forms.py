@@ -1,7 +1,7 @@
 """Forms of the pages on batches."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, cast
 
 from django import forms
@@ -14,19 +14,19 @@ from django.utils.translation import gettext_lazy as _
 
 from generation.batches import launch
 from generation.batches import queries as batches_queries
-from generation.batches.draw import FIELDS, FIRST, RANDOM, STRATIFIED, draw_fields, parse_where
-from generation.common.fields import ShallowJSON
-from generation.errors import WrongDraw, WrongPlan, WrongSetting
+from generation.batches.draw import FIELDS, FIRST, RANDOM, STRATIFIED, draw_fields, draw_values
+from generation.errors import WrongPlan, WrongSetting
 from generation.jobs.endpoint_choices import EndpointChoice, EndpointChoices
 from generation.jobs.forms import SpendingForm
-from generation.models import Source
+from generation.models import Batch, Source
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry
 from generation.recipes.forms import benchmark_choices
-from generation.recipes.recipe import ModelRole, Preset, TrapPlan
+from generation.recipes.recipe import ModelRole, Preset, Recipe, Term, TrapPlan
 from generation.samples import queries
+from review.common.lists import ALL, Filters
+from review.common.rows import RowsField
 from review.rules import json_nesting
-from review.rules.text import is_storable
 
 
 class BenchmarkAndSourceForm(forms.Form):
@@ -44,6 +44,18 @@ class BenchmarkAndSourceForm(forms.Form):
         )
 
 
+class BatchFilters(Filters):
+    """Which batches to list."""
+
+    text = forms.CharField(label=_("Number or source"), required=False, widget=forms.SearchInput)
+    benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
+    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *Batch.Status.choices])
+
+    def full_clean(self) -> None:
+        self.fields["benchmark"].choices = [ALL, *benchmark_choices()]  # type: ignore[attr-defined]
+        super().full_clean()
+
+
 def _with_records_left(source: Source, left: int) -> str:
     """A source and how many of its records the benchmark has not used yet."""
     return ngettext("%(source)s (%(n)s record left)", "%(source)s (%(n)s records left)", left) % {
@@ -52,24 +64,18 @@ def _with_records_left(source: Source, left: int) -> str:
     }
 
 
-PLAN_BYTES = 100_000
 SEVERAL_HELP = _("Choose one or more. Each record gets one draft per endpoint.")
-UNSTORABLE = _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
+IN_ALL = "samples"  # in place of a trap: the number of samples that the targets are for
 
 
 class BatchForm(SpendingForm):
     """The endpoint for each role of a recipe, the record limit, and how to make samples."""
 
     settings_class = launch.BatchSettings
-    omitted = ("benchmark", "source", "roles", "further_endpoints", "checks")
+    omitted = ("benchmark", "source", "roles", "further_endpoints", "checks", "where", "changes")
     shown = ("preset", "limit", "plan")
-    also_records = ("stratify_by", "plan_file", "plan_text")
+    also_records = ("stratify_by", "targets")
 
-    changes = ShallowJSON(
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
-        help_text=_('Override preset values, as JSON. For example: {"%(name)s": %(value)s}.'),
-    )
     draw = forms.ChoiceField(
         required=False,
         choices=[
@@ -81,23 +87,10 @@ class BatchForm(SpendingForm):
     stratify_by = forms.ChoiceField(
         label=_("Field for strata"), required=False, help_text=_("Only used by a draw in proportion to a field.")
     )
-    where = forms.CharField(
-        required=False,
-        max_length=5_000,
-        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
-        help_text=_("One FIELD=VALUE on each line. Fields: %(fields)s. Write unknown where a record has no value."),
-    )
     plan = forms.ChoiceField(
         required=False,
         help_text=_("A preference for the generator. The record decides which traps fit."),
     )
-    plan_file = forms.FileField(
-        label=_("Custom plan"),
-        required=False,
-        help_text=_('JSON, for example {"A1": 30, "C": 20}. It replaces the plan above.'),
-    )
-    # The text of the plan file, carried from the estimate to the launch.
-    plan_text = forms.CharField(required=False, max_length=PLAN_BYTES, widget=forms.HiddenInput)
     compare = forms.ChoiceField(
         required=False,
         help_text=_("Runs a second batch over the same records with different prompts."),
@@ -112,7 +105,7 @@ class BatchForm(SpendingForm):
     def __init__(self, *args: Any, benchmark: str, source: Source, kinds: Collection[str], **kwargs: Any) -> None:
         """`kinds`: the kinds of the unused records; only the roles that these need are offered."""
         super().__init__(*args, **kwargs)
-        self._benchmark, self._source, self._file_text = benchmark, source, ""
+        self._benchmark, self._source = benchmark, source
         recipe = registry.recipe(benchmark)
         needed = registry.roles_for(benchmark, kinds or recipe.kinds)
         for role in needed:
@@ -125,7 +118,17 @@ class BatchForm(SpendingForm):
             )
         known = draw_fields(source)
         self.fields["stratify_by"].choices = [(name, name) for name in known]  # type: ignore[attr-defined]
-        self.fields["where"].help_text = self.fields["where"].help_text % {"fields": ", ".join(known)}
+        self.fields["where"] = RowsField(
+            {
+                "field": forms.ChoiceField(
+                    label=_("Field"), choices=[("", "---------"), *((name, name) for name in known)]
+                ),
+                "value": forms.CharField(label=_("Value"), max_length=500),
+            },
+            draw_values(source, known),
+            label=_("Only records with"),
+            help_text=_("Several values of a field: a record needs one of them. 'unknown': records without a value."),
+        )
         presets = [(preset.name, _preset_choice(preset)) for preset in recipe.presets]
         plans = [(plan.name, plan.name) for plan in recipe.plans]
         named = [*recipe.prompt_sets, *prompts_queries.choices(benchmark)]
@@ -135,14 +138,11 @@ class BatchForm(SpendingForm):
         if presets:
             preset = cast("forms.ChoiceField", self.fields["preset"])
             preset.initial, preset.widget = presets[0][0], forms.RadioSelect(choices=presets)
-            name, value = next(iter(recipe.presets[0].values.items()), ("…", "…"))
-            help_text = self.fields["changes"].help_text % {"name": name, "value": json.dumps(value)}
-            self.fields["changes"].help_text = help_text
-        else:
-            del self.fields["changes"]
+            self.fields["changes"] = self._changes_field(recipe)
         self._offer("plan", [*plans, (registry.NO_PLAN, _("none"))], is_offered=bool(plans))
-        if not any(term.parent for term in queries.terms(benchmark)):  # a plan is distributed over subtypes
-            del self.fields["plan_file"], self.fields["plan_text"]
+        terms = queries.terms(benchmark)
+        if any(term.parent for term in terms):  # a plan is distributed over subtypes
+            self.fields["targets"] = self._targets_field(terms)
         self._offer("prompts", sets, is_offered=len(sets) > 1)
         compare_choices = [(f"={name}", label) for name, label in sets]
         self._offer("compare", [("", _("nothing")), *compare_choices], is_offered=len(sets) > 1)
@@ -160,7 +160,7 @@ class BatchForm(SpendingForm):
                 "seed",
                 "where",
                 "plan",
-                "plan_file",
+                "targets",
                 "prompts",
                 "compare",
                 "skip",
@@ -173,67 +173,96 @@ class BatchForm(SpendingForm):
         else:
             del self.fields[name]
 
-    def clean_plan_file(self) -> TrapPlan | None:
-        """Parse the plan file. Raises ValidationError if it is invalid."""
-        file = self.cleaned_data["plan_file"]
-        if file is None:
+    def _changes_field(self, recipe: Recipe) -> RowsField:
+        """Rows of a setting and its value, which is a word or JSON."""
+        names = list(recipe.presets[0].values)
+        known = {(word, name): None for name in names for word in self._words(recipe, name)}
+        return RowsField(
+            {
+                "name": forms.ChoiceField(
+                    label=_("Setting"), choices=[("", "---------"), *((name, name) for name in names)]
+                ),
+                "value": forms.CharField(label=_("Value"), max_length=500),
+            },
+            list(known),
+            keys=1,
+            label=_("Overrides"),
+            help_text=_("Override values of the preset. A list is written as [0.3, 0.7]."),
+        )
+
+    @staticmethod
+    def _words(recipe: Recipe, name: str) -> list[str]:
+        """The values of a setting in presets and choices, as they are typed."""
+        values = [preset.values[name] for preset in recipe.presets if name in preset.values]
+        return [_typed(value) for value in (*values, *recipe.choices.get(name, ()))]
+
+    def _targets_field(self, terms: Iterable[Term]) -> RowsField:
+        """Rows of a trap and its number of samples, by task if the benchmark has several."""
+        traps = [("", "---------"), *((term.code, f"{term.code} {gettext(term.label)}") for term in terms)]
+        columns: dict[str, forms.Field] = {
+            "trap": forms.ChoiceField(label=_("Trap"), choices=[*traps, (IN_ALL, _("all samples of the plan"))]),
+            "samples": forms.IntegerField(label=_("Samples"), min_value=0, max_value=10**9),
+        }
+        if tasks := self._planned_tasks():
+            choices = [("", _("all tasks")), *((name, gettext(registry.task_label(name))) for name in tasks)]
+            columns = {"task": forms.ChoiceField(label=_("Task"), choices=choices, required=False), **columns}
+        return RowsField(
+            columns,
+            keys=len(columns) - 1,
+            label=_("Custom plan"),
+            help_text=_("It replaces the plan above. A cluster's number is divided among its traps."),
+        )
+
+    def _planned_tasks(self) -> list[str]:
+        """The tasks for which a plan may have targets of their own; none if there is only one."""
+        kinds = sorted(registry.recipe(self._benchmark).kinds)
+        return kinds if len(kinds) > 1 else []
+
+    def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
+        """The initial value of a field; rows of overrides and targets from what a batch has."""
+        value = super().get_initial_for_field(field, field_name)
+        if field_name == "changes":
+            return [(name, _typed(given)) for name, given in (value or {}).items()]
+        if field_name == "targets":
+            by_task = self._planned_tasks()
+            rows = [(task, *target) for task, targets in (value or {}).items() for target in targets.items()]
+            return rows if by_task else [target for _task, *target in rows]
+        return value
+
+    def clean_targets(self) -> TrapPlan | None:
+        """The custom plan. Raises ValidationError if it is invalid."""
+        targets: dict[str, dict[str, int]] = {}
+        for *task, trap, samples in self.cleaned_data["targets"]:
+            targets.setdefault("".join(task), {})[trap] = samples
+        if not targets:
             return None
         try:
-            if file.size > PLAN_BYTES:
-                raise ValueError
-            self._file_text = file.read().decode("utf-8-sig")
-        except ValueError as mistake:
-            raise ValidationError(_("This file is not valid JSON.")) from mistake
-        return self._read_plan(self._file_text)
-
-    def clean_plan_text(self) -> TrapPlan | None:
-        """Parse the plan file's text, carried over from before the estimate.
-
-        Raises ValidationError if it was altered on its way.
-        """
-        text = self.cleaned_data["plan_text"]
-        return self._read_plan(text) if text else None
-
-    def clean_where(self) -> dict[str, list[str]]:
-        """Parse the filter. Raises ValidationError for a malformed line."""
-        lines = [line for line in self.cleaned_data["where"].splitlines() if line.strip()]
-        try:
-            return parse_where(lines)
-        except WrongDraw as mistake:
+            return registry.resolve_plan(self._benchmark, targets if any(targets) else targets[""])
+        except WrongPlan as mistake:
             raise ValidationError(str(mistake)) from mistake
 
+    def clean_where(self) -> dict[str, list[str]]:
+        """The filter: field -> values."""
+        accepted: dict[str, list[str]] = {}
+        for name, value in self.cleaned_data["where"]:
+            accepted.setdefault(name, []).append(value)
+        return accepted
+
     def clean_changes(self) -> dict[str, Any]:
-        """The overrides. Raises ValidationError for a name that the preset does not have."""
-        changes = self.cleaned_data["changes"] or {}
-        if not is_storable(changes):
-            raise ValidationError(UNSTORABLE)
-        if not isinstance(changes, dict):
-            raise ValidationError(_("Enter a JSON object: setting names with their values."))
+        """The overrides. Raises ValidationError for a value that the setting cannot have."""
+        recipe = registry.recipe(self._benchmark)
+        changes = {
+            name: text if text in recipe.choices.get(name, ()) else _read_value(text)
+            for name, text in self.cleaned_data["changes"]
+        }
         try:
             registry.resolve_settings(self._benchmark, self.cleaned_data.get("preset", ""), changes)
         except WrongSetting as mistake:
             raise ValidationError(str(mistake)) from mistake
         return changes
 
-    def _read_plan(self, text: str) -> TrapPlan | None:
-        try:
-            plan = json_nesting.loads(text)
-            if not is_storable(plan):
-                raise ValidationError(UNSTORABLE)
-            return registry.resolve_plan(self._benchmark, plan)
-        except WrongPlan as mistake:
-            raise ValidationError(str(mistake)) from mistake
-        except ValueError as mistake:
-            raise ValidationError(_("This file is not valid JSON.")) from mistake
-
     def _is_folded(self, name: str) -> bool:
         return super()._is_folded(name) and not name.startswith("role-")
-
-    @property
-    def carried(self) -> list[tuple[str, str]]:
-        """The submitted values without the budget; a plan file is carried as its text."""
-        pairs = [(name, value) for name, value in super().carried if name != "plan_text" or not self._file_text]
-        return [*pairs, ("plan_text", self._file_text)] if self._file_text else pairs
 
     @property
     def needs_endpoint(self) -> bool:
@@ -244,7 +273,7 @@ class BatchForm(SpendingForm):
     def settings(self) -> launch.BatchSettings:
         """The settings to launch; only for a valid form."""
         data = self.cleaned_data
-        plan = data.get("plan_file") or data.get("plan_text") or registry.plan(self._benchmark, data.get("plan", ""))
+        plan = data.get("targets") or registry.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in registry.check_names(self._benchmark) if name not in data.get("skip", ())]
         compare: str = data.get("compare", "")
         endpoints = {
@@ -282,3 +311,15 @@ def _empty_label(benchmark: str, role: ModelRole) -> str:
 def _preset_choice(preset: Preset) -> SafeString:
     label, rule = gettext(preset.label), gettext(preset.rule)
     return format_html("<span><strong>{}</strong><br><span class='quiet'>{}</span></span>", label, rule)
+
+
+def _typed(value: Any) -> str:
+    """The value of a setting as it is typed: a word as it is, others as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _read_value(text: str) -> Any:
+    try:
+        return json_nesting.loads(text)
+    except ValueError:
+        return text

@@ -401,7 +401,8 @@ def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, 
     return batch, {
         **{f"role-{role}": names for role, names in endpoint_names.items()},
         **{name: previous[name] for name in ("preset", "prompts", "one_model")},
-        "changes": previous["settings"] or None,
+        "changes": previous["settings"],
         "plan": previous["plan"] if isinstance(previous["plan"], str) else registry.NO_PLAN,
+        "targets": {} if isinstance(previous["plan"], str) else previous["plan"],
         "skip": [name for name in registry.check_names(benchmark) if name not in batch.checks],
     }

@@ -17,6 +17,7 @@ from generation.jobs.estimate import Estimate
 from generation.jobs.settings import RECORDS, Budget, Declared, JobLimits, declared
 from generation.models import Endpoint
 from generation.models.jobs import Job
+from review.common.rows import ADD_ROW, GrowingForm, RowsWidget
 from review.labels import with_label
 
 MAX_TEXTS = 2_000  # characters of a field with several texts
@@ -121,7 +122,7 @@ class FormStep:
     open: bool = False
 
 
-class SpendingForm(BudgetForm):
+class SpendingForm(GrowingForm, BudgetForm):
     """A launch form, in three steps: records, models, and limits beside the estimate."""
 
     records_title: ClassVar[Promise] = _("Records")
@@ -151,7 +152,8 @@ class SpendingForm(BudgetForm):
         """A step whose optional fields are folded away, unless they are to be shown."""
         folded = [name for name in names if self._is_folded(name)]
         fields = [self[name] for name in names if name not in folded]
-        changed = any(self[name].errors or self._differs(self[name]) for name in folded)
+        growing = self.data.get(ADD_ROW) in folded
+        changed = growing or any(self[name].errors or self._differs(self[name]) for name in folded)
         return FormStep(title, fields, [self[name] for name in folded], changed)
 
     def _is_folded(self, name: str) -> bool:
@@ -167,5 +169,10 @@ class SpendingForm(BudgetForm):
         """The submitted values without the budget, which the estimate page submits again."""
         if not isinstance(self.data, QueryDict):
             return []
-        names = [name for name in self.fields if name not in BUDGET]
+        asked = [(name, field.widget) for name, field in self.fields.items() if name not in BUDGET]
+        names = [
+            each
+            for name, widget in asked
+            for each in (widget.names(name) if isinstance(widget, RowsWidget) else [name])
+        ]
         return [(name, value) for name in names for value in self.data.getlist(name)]

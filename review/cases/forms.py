@@ -1,13 +1,17 @@
 """Forms of the admin pages on cases."""
 
+from typing import Any
+
 from django import forms
 from django.utils.translation import gettext_lazy
 
 from review.assignments.annotation_formats import ARGILLA, LABEL_STUDIO
 from review.cases import queries
 from review.common.lists import ALL, Filters
+from review.common.rows import GrowingForm, RowsField
 from review.labels import CASE_STATES, benchmark_label, language_label
 from review.models import Case
+from review.people import queries as people_queries
 
 LANGUAGE_CODE = r"^[a-z]{2,3}$"  # ISO 639
 
@@ -28,20 +32,30 @@ class PriorityForm(forms.Form):
     priority = forms.IntegerField(label=gettext_lazy("Priority"), min_value=-100, max_value=100)
 
 
-class AnnotationsForm(forms.Form):
+class AnnotationsForm(GrowingForm):
     """A file of annotations from another tool, and whose they are."""
 
     tool = forms.ChoiceField(label=gettext_lazy("Tool"), choices=TOOL_LABELS)
     file = forms.FileField(
         label=gettext_lazy("File"), max_length=300, help_text=gettext_lazy("The tool's export in JSON, at most 16 MB.")
     )
-    accounts = forms.CharField(
-        label=gettext_lazy("Accounts of annotators"),
-        required=False,
-        max_length=20_000,
-        widget=forms.Textarea(attrs={"rows": 4}),
-        help_text=gettext_lazy("NAME=ACCOUNT, one a line, where the tool knows a physician by another name."),
-    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["accounts"] = RowsField(
+            {
+                "name": forms.CharField(label=gettext_lazy("Name in the tool"), max_length=200),
+                "account": forms.ModelChoiceField(people_queries.reviewers(), label=gettext_lazy("Account")),
+            },
+            keys=1,
+            label=gettext_lazy("Accounts of annotators"),
+            help_text=gettext_lazy("Where the tool knows a physician by another name than the account's."),
+        )
+
+    @property
+    def accounts(self) -> list[str]:
+        """NAME=ACCOUNT each; only of a valid form."""
+        return [f"{name}={account.username}" for name, account in self.cleaned_data["accounts"]]
 
 
 class CaseFilters(Filters):

@@ -89,14 +89,14 @@ def cases(request: HttpRequest) -> HttpResponse:
 def annotate_elsewhere(request: HttpRequest) -> HttpResponse:
     """Tasks of waiting cases for another tool; its annotations (POST), which become drafts."""
     form, result = AnnotationsForm(request.POST or None, request.FILES or None), None
-    if request.method == "POST" and form.is_valid():
+    if not form.is_growing() and form.is_valid():
         data = form.cleaned_data
         try:
             result = annotations.import_file(
                 data["tool"],
                 data["file"],
                 data["file"].name,
-                accounts=data["accounts"].splitlines(),
+                accounts=form.accounts,
                 actor=signed_in_account(request),
             )
         except errors.WrongAnnotations as error:

@@ -93,8 +93,9 @@ def test_conversations_become_a_measured_benchmark_through_the_pages(
         page.locator(f'[name="role-{role}"]').select_option(name)
     for name in DOCTORS:
         page.locator(f'[name="role-doctor"][value="{name}"]').check(force=True)
-    page.locator('details:has([name="changes"]) > summary').click()
-    page.locator('[name="changes"]').fill('{"review_share": 0.5}')
+    page.locator('details:has([name="changes.name"]) > summary').click()
+    page.locator('[name="changes.name"]').select_option("review_share")
+    page.locator('[name="changes.value"]').fill("0.5")
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_label("Call budget").fill("20000")
     page.get_by_role("button", name="Launch batch").dblclick()

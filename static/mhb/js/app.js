@@ -4,6 +4,7 @@
 //   data-key-within        works only while its form has the focus
 //   data-dismiss           removes the nearest .message            data-opens="id"   opens that <dialog>
 //   data-copy="id"         copies the text of that field             data-copied       what the button says then
+//   data-add-row           adds another of the rows beside it        data-row          one of them
 //   data-here              the form may be answered with the next page itself: one request, no redirect
 
 const root = document.documentElement;
@@ -83,6 +84,17 @@ document.addEventListener("click", async (event) => {
     document.execCommand("copy"); // without HTTPS this is the only clipboard
   }
   button.textContent = button.dataset.copied;
+});
+
+// Another row of a list: a copy of the last one, emptied. Without this script the server adds it.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-add-row]");
+  if (!button) return;
+  event.preventDefault();
+  const row = [...button.parentElement.querySelectorAll("[data-row]")].at(-1).cloneNode(true);
+  for (const field of row.querySelectorAll("input, select")) field.value = "";
+  button.before(row);
+  row.querySelector("input, select").focus();
 });
 
 // What went well is said until the next action after it could be read; problems stay.

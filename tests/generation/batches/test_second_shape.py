@@ -199,7 +199,7 @@ def test_the_page_asks_for_each_role_once_and_explains_leaving_it_out(models: st
     assert "same as role Taster" in page
     assert page.count(">Records<") == 2, "the step and its heading, but no label of a field"
     assert "none (this role is optional)" in page
-    assert 'name="plan_file"' not in page, "there are no subtypes to plan"
+    assert 'name="targets.trap"' not in page, "there are no subtypes to plan"
 
 
 # ------------------------------------------------------------------------------------------ vectors
@@ -348,9 +348,10 @@ def test_settings_can_be_changed_on_the_page_over_the_api_and_in_the_shell(
     source_of("tea", "coffee", "milk")
     new = reverse("generation:batch-new")
     form = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "limit": "1"}
-    for wrong in ('{"sugar": 1}', "[1]", "{", '{"tries": "many"}'):
-        assert admin.post(new, {**form, "changes": wrong}).status_code == 422, wrong
-    estimate: Page = admin.post(new, {**form, "changes": '{"tries": 4}'})
+    for wrong in (("sugar", "1"), ("tries", "[1]"), ("tries", "{"), ("tries", "many"), ("", "1")):
+        changes = dict(zip(("changes.name", "changes.value"), wrong, strict=True))
+        assert admin.post(new, {**form, **changes}).status_code == 422, wrong
+    estimate: Page = admin.post(new, {**form, "changes.name": "tries", "changes.value": "4"})
     assert next(line.requests for line in estimate.context["estimate"].lines if line.prompt == "brew/write@1") == 4
     admin.post(new, {**dict(estimate.context["carried"]), "confirmed": "1"})
     shown = text_of(admin.get(reverse("generation:batch", args=[Batch.objects.get().pk])))

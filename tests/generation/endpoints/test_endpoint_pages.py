@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -49,8 +50,10 @@ def test_an_endpoint_is_deleted_only_while_nothing_refers_to_it(admin_client: Cl
     EndpointDay.objects.create(endpoint=used, day=timezone.now().date(), calls=1)
     with pytest.raises(EndpointUsed):
         services.delete_endpoint(used)
-    for each in (unused, used):
-        admin_client.post(reverse("generation:endpoint-delete", args=[each.name]))
+    headers = {"Referer": f"http://testserver{reverse('generation:endpoint', args=[used.name])}"}
+    refused = admin_client.post(reverse("generation:endpoint-delete", args=[used.name]), headers=headers, follow=True)
+    assert "Disable it instead" in refused.content.decode()
+    admin_client.post(reverse("generation:endpoint-delete", args=[unused.name]))
     assert [each.name for each in Endpoint.objects.all()] == [used.name]
 
 
@@ -91,11 +94,14 @@ def test_planned_comparisons_are_selects_and_models_show_their_health() -> None:
     for name in ("one", "two", "judge"):
         endpoint("http://127.0.0.1:1/v1", name, name=name)
     release = bare_release()
-    data = {"release": release.pk, "endpoints": ["one", "two"], "judge": "judge", "pair-0-0": "two", "pair-0-1": "one"}
+    data = {"release": release.pk, "judge": "judge", "comparisons.first": "two", "comparisons.second": "one"}
     data |= {"judging": "per-rubric", "sampling": "protocol", "transport": "live", "minimum": 10, "answers": 1}
     form = RunForm(initial={"release": release, "comparisons": ["one:two"]})
-    assert (form["pair-0-0"].value(), form["pair-0-1"].value()) == ("one", "two")
+    assert form["comparisons"].value() == [["one", "two"]]
     assert "not tested" in str(form["endpoints"])
-    bound = RunForm({**{name: form[name].value() for name in form.fields if form[name].value()}, **data})
+    posted = QueryDict(mutable=True)
+    posted.update({name: form[name].value() for name in form.fields if form[name].value()} | data)
+    posted.setlist("endpoints", ["one", "two"])
+    bound = RunForm(posted)
     assert bound.is_valid(), bound.errors
     assert bound.settings.comparisons == ["two:one"]

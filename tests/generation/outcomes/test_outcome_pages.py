@@ -1,13 +1,11 @@
 """Pages, commands and API of plans, checks, attempts and comparisons."""
 
-import json
 import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -78,22 +76,24 @@ def compared(folder: Path, models: str) -> Comparison:
 # ------------------------------------------------------------------------------------------- launch
 
 
-def test_a_trap_plan_can_be_uploaded(admin: Client, source: Source, models: str, sent_tasks: list[int]) -> None:
+def test_a_trap_plan_is_rows_of_selects(admin: Client, source: Source, models: str, sent_tasks: list[int]) -> None:
     endpoint(models)
     data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "skip": ["alike"]}
     data |= {"role-examiner": "sim-generator", "one_model": "on"}
     url = reverse("generation:batch-new")
-    for invalid, message in (
-        (b"{", "not valid JSON"),
-        (b'{"Z1": 1}', "not a trap"),
-        (b'{"A1": 1' + b" " * 100_000 + b"}", "not valid JSON"),
+    rows = ("targets.task", "targets.trap", "targets.samples")
+    for row, message in (
+        (("", "Z1", "1"), "row 1, Trap"),
+        (("", "A1", "-1"), "row 1, Samples"),
+        (("", "C", ""), "row 1, Samples"),
     ):
-        refused: Page = admin.post(url, {**data, "plan_file": SimpleUploadedFile("plan.json", invalid)})
+        refused: Page = admin.post(url, {**data, **dict(zip(rows, row, strict=True))})
         assert refused.status_code == 422
-        [error] = refused.context["form"].errors.get("plan_file") or refused.context["form"].non_field_errors()
+        [error] = refused.context["form"].errors["targets"]
         assert message in error
-    file = SimpleUploadedFile("plan.json", json.dumps({"C2": 1}).encode())
-    estimate: Page = admin.post(url, {**data, "plan_file": file})
+    twice: Page = admin.post(url, {**data, rows[0]: ["", ""], rows[1]: ["A1", "A1"], rows[2]: ["1", "2"]})
+    assert twice.context["form"].errors["targets"] == ["Row 2 repeats an earlier one."]
+    estimate: Page = admin.post(url, {**data, rows[0]: ["dialogue", ""], rows[1]: ["C2", ""], rows[2]: ["1", ""]})
     assert estimate.status_code == 200
     assert not Batch.objects.exists()
     form: dict[str, list[str]] = {}

@@ -158,17 +158,18 @@ def test_page_and_api_hand_out_tasks_and_take_annotations(
     assert PersonEvent.objects.filter(kind=PersonEvent.Kind.EXPORTED, actor=adela).count() >= 2
     content = json.dumps([annotated("argilla", row, approval(), "ana@example.org") for row in rows]).encode()
 
-    def upload(content: bytes, accounts: str) -> dict[str, Any]:
-        return {"tool": "argilla", "file": SimpleUploadedFile("x.json", content), "accounts": accounts}
+    def upload(content: bytes, **more: Any) -> dict[str, Any]:
+        return {"tool": "argilla", "file": SimpleUploadedFile("x.json", content), **more}
 
-    assert client.post(page, upload(b"{}", "")).status_code == 422
-    assert client.post(page, upload(content, "ana")).status_code == 422
+    row = {"accounts.name": "ana@example.org", "accounts.account": ana.pk}
+    assert client.post(page, upload(b"{}")).status_code == 422
+    assert client.post(page, upload(content, **{**row, "accounts.account": ""})).status_code == 422
     assert not Draft.objects.exists()
-    done = client.post(page, upload(content, "ana@example.org=ana")).content.decode()
+    done = client.post(page, upload(content, **row)).content.decode()
     assert "1 draft stored." in done
     assert Draft.objects.get().physician == ana
     assert not Review.objects.exists()
-    again = client.post(reverse("api:case-annotations"), upload(content, "ana@example.org=ana")).json()
+    again = client.post(reverse("api:case-annotations"), upload(content, accounts="ana@example.org=ana")).json()
     assert again["drafts"] == []
     assert "draft of their own" in again["refusals"][0]["reason"]
     client.force_login(ana)

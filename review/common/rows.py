@@ -1,0 +1,100 @@
+"""A form field of rows with the same controls, in place of lists that are typed in a notation."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.utils import ErrorDict
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+
+from review.labels import with_label
+
+MAX_ROWS = 200
+ADD_ROW = "add-row"  # the button that asks for the form again, with another row
+
+
+class RowsWidget(forms.Widget):
+    """Rows of the same controls, and an empty one. The button for more works without JavaScript.
+
+    `known`: (value, label) of what is offered in the last column, in which anything can be typed.
+    """
+
+    use_fieldset = True
+
+    def __init__(self, columns: Mapping[str, forms.Field], known: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__()
+        self.columns, self.known = columns, known
+
+    def names(self, name: str) -> list[str]:
+        """The names that the controls of a field are sent under."""
+        return [f"{name}.{column}" for column in self.columns]
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[tuple[str, ...]]:
+        """The rows that are not empty."""
+        columns = [data.getlist(each)[:MAX_ROWS] for each in self.names(name)]
+        return [row for row in zip_longest(*columns, fillvalue="") if any(map(str.strip, row))]
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        rows: Iterable[Sequence[Any]] = [*(value or ()), [""] * len(self.columns)]
+        listed = f"{name}-known" if self.known else ""
+        cells = [
+            [
+                (column.label, column.widget.render(each, cell, {"list": listed} if listed and last else {}))
+                for each, column, cell, last in zip(
+                    self.names(name), self.columns.values(), row, [*[False] * (len(row) - 1), True], strict=True
+                )
+            ]
+            for row in rows
+        ]
+        context = {"rows": cells, "name": name, "button": ADD_ROW, "known": self.known, "listed": listed}
+        return render_to_string("components/rows.html", context)
+
+
+class RowsField(forms.Field):
+    """A list of rows, each a tuple with a value for every column. Make a new one for each form.
+
+    `keys`: so many columns at the start say what a row is about, and no other row may.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, forms.Field],
+        known: Sequence[tuple[str, str]] = (),
+        *,
+        keys: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(widget=RowsWidget(columns, known), **{"required": False, **options})
+        self._columns, self._keys = columns, keys
+
+    def clean(self, value: Any) -> list[tuple[Any, ...]]:
+        """The rows. Raises ValidationError naming row and column."""
+        rows, faults = [], []
+        for number, row in enumerate(value or (), start=1):
+            cleaned = []
+            for column, cell in zip(self._columns.values(), row, strict=True):
+                try:
+                    cleaned.append(column.clean(cell))
+                except ValidationError as error:
+                    place = gettext("row %(n)d, %(column)s") % {"n": number, "column": column.label}
+                    faults.append(with_label(place, " ".join(error.messages)))
+            rows.append(tuple(cleaned))
+            if self._keys and rows[-1][: self._keys] in (other[: self._keys] for other in rows[:-1]):
+                faults.append(gettext("Row %(n)d repeats an earlier one.") % {"n": number})
+        if faults:
+            raise ValidationError(faults)
+        return rows
+
+
+class GrowingForm(forms.Form):
+    """A form with such a field."""
+
+    def is_growing(self) -> bool:
+        """Whether *Add row* asks for the form as it was typed. Nothing is checked then."""
+        if grows := self.is_bound and ADD_ROW in self.data:
+            self._errors = ErrorDict()
+        return grows
