@@ -15,7 +15,6 @@ from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
 from generation.endpoints import forms, providers, queries, services
-from generation.errors import EndpointUsed
 from generation.jobs.endpoint_choices import error_words, health, price
 from generation.jobs.live_status import endpoint_now
 from generation.llm.http.provider_words import DECISIONS, Ending
@@ -73,11 +72,7 @@ def endpoint_disable(request: HttpRequest, name: str) -> HttpResponse:
 @requires(Can.CONNECT)
 def endpoint_delete(request: HttpRequest, name: str) -> HttpResponse:
     """Delete an endpoint that was never used."""
-    try:
-        services.delete_endpoint(queries.endpoint(name))
-    except EndpointUsed as error:
-        messages.error(request, str(error))
-        return redirect("generation:endpoint", name)
+    services.delete_endpoint(queries.endpoint(name))
     messages.success(request, _("Endpoint %(name)s deleted.") % {"name": name})
     return redirect("generation:endpoints")
 

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from http import HTTPStatus
 from inspect import unwrap
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 from axes.helpers import get_cool_off
+from django.contrib import messages
 from django.core.exceptions import RequestDataTooBig
 from django.core.exceptions import ValidationError as InvalidModel
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views import defaults
@@ -28,6 +31,7 @@ from review.errors import DatabaseBusy, FormFaulty, Incomplete, ShownError
 from review.rules import limits
 
 PROBLEM = "application/problem+json"
+REFUSED = (409, 422, 429)  # what was asked for is not possible now
 RETRY_AFTER = 5  # seconds; drafts.js retries at the same interval
 # PostgreSQL's error classes: connection, transaction rollback (deadlock), too many connections,
 # lock not available, operator intervention (statement timeout, shutdown). A full disk is not among
@@ -56,12 +60,28 @@ class ErrorsMiddleware:
             return busy(request)
         if not isinstance(exception, ShownError):
             return None
+        if exception.status in REFUSED and (page_of_form := _page_of_form(request)):
+            messages.error(request, str(exception))
+            return redirect(page_of_form)
         template = "site/_problem.html" if getattr(request, "htmx", False) else "site/problem.html"
         context = {"error": exception, "message": exception.message, "detail": exception.detail}
         page = render(request, template, context, status=exception.status)
         if exception.status == 503:
             page["Retry-After"] = str(RETRY_AFTER)
         return page
+
+
+def _page_of_form(request: HttpRequest) -> str:
+    """The page with the button that sent this post, to say there why it was refused; "" if none.
+
+    A form that posts to its own page is shown again by its view. Scripts want the status.
+    """
+    page = request.headers.get("Referer", "")
+    own = url_has_allowed_host_and_scheme(page, {request.get_host()}, require_https=request.is_secure())
+    by_script = getattr(request, "htmx", False) or request.headers.get("Sec-Fetch-Mode", "navigate") != "navigate"
+    if request.method != "POST" or not own or by_script or urlsplit(page).path == request.path:
+        return ""
+    return page
 
 
 def is_busy(error: BaseException | None) -> bool:

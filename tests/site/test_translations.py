@@ -299,6 +299,7 @@ def route_arguments(
         "sources": {"name": source.name, "pk": record.pk, "token": table.token},
         "webhooks": {"name": "hook"},
         "new-webhook": {},
+        "deliveries": {},
         "endpoints": {"name": "sim-judge"},
         "new-endpoint": {},
         "prompts": {"benchmark": "mhb", "name": "default"},

@@ -284,3 +284,24 @@ def test_the_command_withdraws_a_sample(release: Release, approved_samples: list
     assert "not approved" in manage.refusal("withdraw_sample", approved_samples[0].key, "--reason", "Wrong.")
     assert "no such sample" in manage.refusal("withdraw_sample", "other-dialogue-000001", "--reason", "Wrong.")
     assert "no such sample" in manage.refusal("withdraw_sample", "999", "--reason", "Wrong.")
+
+
+def test_a_refused_withdrawal_stays_on_its_page(client: Client, approved_samples: list[Sample], adela: User) -> None:
+    client.force_login(adela)
+    page = reverse("generation:sample", args=[approved_samples[0].pk])
+    withdraw = reverse("generation:sample-withdraw", args=[approved_samples[0].pk])
+    client.post(withdraw, {"reason": "It is true."})
+    sentence = "This sample is not approved, or it was withdrawn."
+    here = {"Referer": f"http://testserver{page}?version=1"}
+    again = client.post(withdraw, {"reason": "Again."}, headers=here, follow=True)
+    assert again.redirect_chain == [(f"http://testserver{page}?version=1", 302)]
+    assert sentence in again.content.decode()
+    for headers in (
+        {},
+        {"Referer": "http://elsewhere.example/"},
+        {**here, "Sec-Fetch-Mode": "cors"},
+        {**here, "HX-Request": "true"},
+        {"Referer": f"http://testserver{withdraw}"},
+    ):
+        refused = client.post(withdraw, {"reason": "Again."}, headers=headers)
+        assert (refused.status_code, sentence in refused.content.decode()) == (409, True), headers
