@@ -64,11 +64,13 @@ class BatchSerializer(ModelRowSerializer):
 
 
 class CountedBatchSerializer(BatchSerializer):
-    """A batch in the list, with counts of its drafts."""
+    """A batch in the list, with counts of its drafts and samples."""
 
     drafts_count = serializers.IntegerField()
     ended_count = serializers.IntegerField()
     failed_count = serializers.IntegerField()
+    samples_count = serializers.IntegerField()
+    approved_count = serializers.IntegerField()
 
 
 class WholeBatchSerializer(JobSerializer, BatchSerializer):

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext
 
 from generation import errors
@@ -224,13 +225,27 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
     return values
 
 
-def batches() -> QuerySet[Batch]:
-    """All batches, newest first, with counts of drafts."""
-    return Batch.objects.select_related("source", "created_by", "prompt_set").annotate(
-        drafts_count=Count("drafts"),
-        ended_count=Count("drafts", filter=Q(drafts__status__in=[Status.DONE, Status.DROPPED, Status.FAILED])),
-        failed_count=Count("drafts", filter=Q(drafts__status=Status.FAILED)),
+def batches(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySet[Batch]:
+    """All batches, with counts of drafts and samples. `text`: a number, or in a source's name."""
+    drafts, samples = Draft.objects.all(), Sample.objects.all()
+    rows = Batch.objects.select_related("source", "created_by", "prompt_set").annotate(
+        drafts_count=_count(drafts),
+        ended_count=_count(drafts.filter(status__in=[Status.DONE, Status.DROPPED, Status.FAILED])),
+        failed_count=_count(drafts.filter(status=Status.FAILED)),
+        samples_count=_count(samples),
+        approved_count=_count(samples.filter(status=Sample.Status.APPROVED)),
+        simulated=Exists(BatchRole.objects.filter(batch=OuterRef("pk"), endpoint__simulated=True)),
     )
+    given = {"benchmark": benchmark, "status": status}
+    rows = rows.filter(**{name: value for name, value in given.items() if value})
+    numbered = Q(pk=int(text)) if text.isdecimal() and len(text) < 19 else Q()
+    return rows.filter(Q(source__name__icontains=text) | numbered) if text else rows
+
+
+def _count(rows: QuerySet[Any]) -> Coalesce:
+    """The number of these rows of a batch, as an annotation of which a page counts its own only."""
+    counted = rows.filter(batch=OuterRef("pk")).order_by().values("batch").annotate(n=Count("pk")).values("n")
+    return Coalesce(Subquery(counted), 0)
 
 
 def drafts(batch: Batch, *statuses: Work.Status) -> QuerySet[Draft]:

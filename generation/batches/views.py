@@ -28,6 +28,7 @@ from generation.samples import funnel
 from generation.samples import queries as samples_queries
 from generation.sources import services as sources_services
 from review.common.decorators import requires, signed_in_account
+from review.common.lists import list_context
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
@@ -49,9 +50,11 @@ def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def batches(request: HttpRequest) -> HttpResponse:
-    """All batches with their progress."""
-    page = keyset_page(queries.batches(), request, size=25, newest_first=True)
-    context = {"page": page, "has_sources": Source.objects.exists()}
+    """All batches with their progress and what they made."""
+    filters = forms.BatchFilters(request.GET)
+    rows = queries.batches(**filters.active).order_by("-pk")
+    context = list_context(request, filters, rows, ("created_at", "cost"))
+    context["has_sources"] = Source.objects.exists()
     return render(request, "generation/batches/batches.html", context)
 
 
@@ -67,14 +70,14 @@ def batch_new(request: HttpRequest) -> HttpResponse:
         return render(request, "generation/batches/batch_new.html", {"choice": choice})
     benchmark, source = choice.cleaned_data["benchmark"], choice.cleaned_data["source"]
     unused = queries.unused_record_counts(source, benchmark)
-    form_data = (request.POST, request.FILES) if request.method == "POST" else ()
+    form_data = (request.POST,) if request.method == "POST" else ()
     last, initial = None, dict[str, Any]()
     if not form_data and "defaults" not in request.GET:
         last, initial = launch.last_settings(signed_in_account(request), benchmark)
     form = forms.BatchForm(*form_data, benchmark=benchmark, source=source, kinds=unused, initial=initial)
     if "estimate" in request.GET:
         return estimate_beside(request, form, lambda: batches_estimate.estimate_batch(form.settings), GenerationError)
-    going_back = "back" in request.POST
+    going_back = "back" in request.POST or form.is_growing()
     if not going_back and form.is_valid():
         settings, actor, key = form.settings, signed_in_account(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
         try:

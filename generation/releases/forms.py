@@ -34,6 +34,17 @@ def _configurations() -> list[tuple[str, Any]]:
 _LINES = forms.Textarea(attrs={"rows": 2})
 
 
+class ReleaseFilters(Filters):
+    """Which releases to list."""
+
+    text = forms.CharField(label=_("Name"), required=False, max_length=100, widget=forms.SearchInput)
+    benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
+
+    def full_clean(self) -> None:
+        self.fields["benchmark"].choices = [ALL, *benchmark_choices()]  # type: ignore[attr-defined]
+        super().full_clean()
+
+
 class ReleasedFilters(Filters):
     """Which samples of a release to list."""
 

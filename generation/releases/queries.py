@@ -120,9 +120,10 @@ def shares_of(counts: Mapping[str, int]) -> dict[str, float]:
     return {name: round(n / total, 4) for name, n in counts.items()} if total else {}
 
 
-def releases() -> QuerySet[Release]:
-    """All releases, newest first."""
-    return Release.objects.select_related("created_by").order_by("-pk")
+def releases(*, text: str = "", benchmark: str = "") -> QuerySet[Release]:
+    """All releases, newest first. `text`: part of the name."""
+    rows = Release.objects.select_related("created_by").filter(name__icontains=text).order_by("-pk")
+    return rows.filter(benchmark=benchmark) if benchmark else rows
 
 
 def freezes() -> QuerySet[Freeze]:
