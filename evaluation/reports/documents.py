@@ -302,7 +302,8 @@ def _contrasts(report: Report) -> list[str]:
 
 @override("en")
 def as_latex(report: Report) -> str:
-    """The report as LaTeX tables with booktabs: primary metric, comparisons, changes and scores."""
+    """The report for papers: its answer, then tables with booktabs."""
+    said = answer(report, report.planned_rate)
     run, rate, datasets = report.run, report.planned_rate, dict(report.datasets)
     cluster = "source record" if report.numbers.shared_records else "sample"
     notes = [f"{rate.label}. 95 % intervals with the {cluster} as cluster. Release {run.release}, run {run.pk}."]
@@ -318,6 +319,9 @@ def as_latex(report: Report) -> str:
         rule = rule_label(report.plan.outcomes[UNDECIDED], report.protocol)
         notes.append(f"{undecided} criteria without a majority of the judges: {rule}.")
     lines = ["% needs \\usepackage{booktabs}", f"% release SHA-256 {run.release.sha256}"]
+    lines += [*map(text_tables.tex, said.sentences), r"\begin{itemize}"]
+    lines += [rf"\item {text_tables.tex(f'{name}: {value}')}" for name, value in said.facts]
+    lines += [r"\end{itemize}", *(f"% {line}" for line in said.citation.splitlines())]
     lines += text_tables.latex(" ".join(notes), *_models_by_data_sets(report))
     bounded = [
         (row.endpoint, datasets[row.dataset], measured.excluded, *_bounds(measured, percent=rate.percent))

@@ -20,8 +20,10 @@ from generation.outcomes import services as outcomes_services
 from generation.recipes import forms as recipes_forms
 from generation.recipes.configuration import configuration
 from generation.releases import archive, comparing, data_card, export, forms, queries, ratings, services
+from generation.releases.citing import bibtex
 from generation.samples import errata, funnel
 from review.common.decorators import requires, signed_in_account
+from review.common.lists import list_context
 from review.common.paging import keyset_page, page_url
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can, may_read, require
@@ -33,8 +35,10 @@ CHANGES_SHOWN = 25
 @requires(Can.READ_RESULTS)
 def releases(request: HttpRequest) -> HttpResponse:
     """All releases, and those being frozen."""
-    page = keyset_page(queries.releases(), request, size=25, newest_first=True)
-    return render(request, "generation/releases/releases.html", {"page": page, **_freezes()})
+    filters = forms.ReleaseFilters(request.GET)
+    rows = queries.releases(**filters.active).order_by("-pk")
+    context = list_context(request, filters, rows, ("name", "samples_count", "created_at"))
+    return render(request, "generation/releases/releases.html", {**context, **_freezes()})
 
 
 @requires(Can.PRODUCE, acting=True)
@@ -116,6 +120,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "funnel": queries.funnel_of(release),
         "figure": reverse("generation:release-funnel", args=[name, version]),
         "errata": list(errata.errata_of(release)),
+        "citation": bibtex(release),
         "formats": [(name, label, export.stages_of(release, name)) for name, label in export.fitting_formats(release)],
         "withheld": queries.withheld_sources(release),
         "configuration": _(chosen.rule) if chosen else "",

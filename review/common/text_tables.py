@@ -28,7 +28,7 @@ def latex(caption: str, head: Sequence[object], rows: Iterable[Iterable[object]]
         "",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{_tex(caption)}}}",
+        rf"\caption{{{tex(caption)}}}",
         rf"\begin{{tabular}}{{{'l' * len(head)}}}",
         r"\toprule",
         *lines,
@@ -39,8 +39,9 @@ def latex(caption: str, head: Sequence[object], rows: Iterable[Iterable[object]]
 
 
 def _latex_line(cells: Iterable[object]) -> str:
-    return " & ".join(map(_tex, cells)) + r" \\"
+    return " & ".join(map(tex, cells)) + r" \\"
 
 
-def _tex(value: object) -> str:
+def tex(value: object) -> str:
+    """A value as plain text in LaTeX."""
     return "".join(_TEX_ESCAPES.get(character, character) for character in str(value))

@@ -25,6 +25,7 @@ from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES
 from evaluation.reports import documents, formats, queries
+from evaluation.reports.answer import answer
 from evaluation.reports.figures import figures
 from evaluation.reports.numbers.report_numbers import Options
 from evaluation.reports.queries import Report
@@ -519,6 +520,10 @@ def test_markdown_and_latex_have_tables_for_papers(four_models: Run) -> None:
     shown = f"a & {measured.value:.1%} ({low:.1%}--{high:.1%})".replace("%", r"\%")
     assert rf"{shown} \\" in tex
     assert tex.count(r"\begin{tabular}") == tex.count(r"\bottomrule") == 2
+    said = answer(report, report.planned_rate)
+    first = said.sentences[0].replace("%", r"\%").replace("_", r"\_").replace("–", "--")
+    assert tex.index(first) < tex.index(r"\begin{table}"), "it begins with the answer"
+    assert all(f"% {line}" in tex for line in said.citation.splitlines())
 
 
 def test_each_table_can_be_downloaded_separately(four_models: Run, admin_client: Client) -> None:
