@@ -131,3 +131,11 @@ def test_the_workbench_offers_the_tour_to_newcomers(client: Client, ana: User) -
     submit(claim(ana), full_approval())
     assert tour not in client.get(reverse("review:workbench")).content
     assert tour in client.get(reverse("review:guidelines")).content
+
+
+def test_a_new_reviewers_workbench_leads_to_the_tour_of_the_work_that_waits(client: Client, ana: User) -> None:
+    client.force_login(ana)
+    workbench = reverse("review:workbench")
+    assert f'href="{reverse("review:tour")}"' in client.get(workbench).content.decode()
+    open_case(1, benchmark="medhal")
+    assert f'href="{reverse("review:tour", args=["medhal"])}"' in client.get(workbench).content.decode()

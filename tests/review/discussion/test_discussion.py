@@ -9,6 +9,7 @@ from django.utils import translation
 from django.utils.text import capfirst
 
 from review import errors
+from review.assignments import claims
 from review.discussion import guidelines, remarks
 from review.discussion import notices as discussion_notices
 from review.models import Case, Event, Notice, User
@@ -334,3 +335,29 @@ def test_both_adjudicators_are_notified_of_the_discussion(ana: User, bo: User, c
     notices = Notice.objects.filter(kind=Notice.Kind.DISCUSSION)
     assert {notice.user for notice in notices} == {chen, dina}
     assert [notice.kind for notice in discussion_notices.notices_for(chen)] == ["discussion"]
+
+
+def test_a_notification_leads_to_what_it_says(
+    client: Client, adela: User, ana: User, bo: User, chen: User, dina: User
+) -> None:
+    def opened(reader: User, kind: Notice.Kind) -> tuple[str, str]:
+        """(page, place on it) of the newest notification of this kind."""
+        client.force_login(reader)
+        notice = Notice.objects.filter(user=reader, kind=kind).latest("pk")
+        address = client.post(reverse("review:notice", args=[notice.pk]))["Location"]
+        page, place = address.split("#")
+        assert f'id="{place}"' in client.get(page).content.decode()
+        return page, place
+
+    case = case_in_adjudication(ana, bo)
+    held = claim(chen)
+    remarks.remark(adela, case.pk, "@chen, read the guideline.")
+    remarks.remark(chen, case.pk, "@adela, I did.")
+    claims.report_problem(chen, held.pk, "The text is cut off.")
+    history, own = reverse("review:history", args=[case.pk]), reverse("review:case", args=[held.pk])
+    assert opened(chen, Notice.Kind.MENTION) == (own, "talk")
+    assert opened(adela, Notice.Kind.MENTION) == (history, "talk")
+    assert opened(adela, Notice.Kind.PROBLEM) == (history, "trail")
+    submit(held, approval())
+    submit(claim(dina), rejection())
+    assert opened(chen, Notice.Kind.DISCUSSION) == (own, "answers")
