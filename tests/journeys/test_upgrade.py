@@ -161,7 +161,10 @@ def test_people_and_workers_go_on_during_an_upgrade(versions: tuple[Version, Ver
     for table in ("response", "judgment"):
         done = f"SELECT count(*) FROM evaluation_{table} WHERE status = 'done' AND error = ''"
         assert rows(done) == [(2 * SAMPLES,)], table
-    assert rows("SELECT count(*) FROM generation_call WHERE error = ''") == [(answered,)] == [(4 * SAMPLES,)]
+    calls = "SELECT count(*), count(DISTINCT subject) FROM generation_call WHERE error = ''"
+    assert rows(f"{calls} AND job_id IS NOT NULL") == [(4 * SAMPLES, 4 * SAMPLES)]
+    [(paid, _subjects)] = rows(calls)  # with the trials of each model before its run
+    assert paid == answered
     [(reviews, distinct)] = rows(
         "SELECT count(*), count(DISTINCT (case_id, physician_id, phase, attempt)) FROM review_review"
     )
