@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.journeys.people import SAME_PASSWORD, Person
 from tests.journeys.test_kill import conversations
@@ -31,6 +31,23 @@ def start_everything(site: Site) -> None:
     site.start_worker()
     site.start_sweeper()
     site.start_web_for_browsers()
+
+
+def figure_of_first_trap(page: Page) -> None:
+    """Open the funnel by trap and download the figure of its first trap, by keyboard only."""
+    page.reload()  # a page that updates itself would close it again
+    page.locator("summary", has_text="By trap").focus()
+    page.keyboard.press("Enter")
+    first = page.locator("a[href*='funnel.svg?trap=']").first
+    expect(first).to_be_visible()
+    page.keyboard.press("Tab")  # the table, which scrolls
+    page.keyboard.press("Tab")
+    expect(first).to_be_focused()
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    figure = Path(download.value.path()).read_text()
+    assert "Records drawn" in figure
+    assert first.locator(".visually-hidden").inner_text().strip() in figure
 
 
 @pytest.mark.parametrize("site", by_profile(["production"], ["embedded", "production"]), indirect=True)
@@ -59,6 +76,8 @@ def test_the_main_workflow(site: Site, browser: Browser, tmp_path: Path) -> None
     page.wait_for_url(re.compile(r"/generation/batches/\d+/"))
     expect(page.get_by_text("finished").first).to_be_visible()  # the page updates itself
     assert site.number("SELECT count(*) FROM review_case") == 2
+
+    figure_of_first_trap(page)
 
     # Two physicians disagree on the first case, and agree on the second
     people = {name: Person.sign_in(browser, site, name) for name in PHYSICIANS}
@@ -105,6 +124,7 @@ def test_the_main_workflow(site: Site, browser: Browser, tmp_path: Path) -> None
     page.get_by_role("button", name="Freeze release").click()
     page.get_by_role("link", name="first v1").click()  # the list updates itself when the worker has frozen it
     page.wait_for_url("**/generation/releases/first/1/")
+    figure_of_first_trap(page)
     with page.expect_download() as download:
         page.get_by_role("link", name="JSON Lines", exact=True).click()
     with zipfile.ZipFile(download.value.path()) as archive:
