@@ -74,6 +74,16 @@ class Table:
     places: tuple[tuple[int, ...], ...] = ()
 
 
+def share_table(title: str, columns: tuple[str, ...], counts: Iterable[tuple[str, int]], whole: int) -> Table:
+    """A table of labels with their number and its share of the whole."""
+    return Table(title, columns, tuple((label, str(n), format_percent(n, whole)) for label, n in counts))
+
+
+def format_percent(part: int, whole: int) -> str:
+    """'12.5 %'; '–' of nothing."""
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """A picture as a data URL (`image/png` or `image/jpeg`), with its alternative text."""

@@ -37,6 +37,11 @@ class WrongSample(FormatError):
     """A sample does not have the columns of an export."""
 
 
+Samples = Iterable[Mapping[str, Any]]
+About = Mapping[str, Any]
+NOTHING: About = MappingProxyType({})
+
+
 class Exporter:
     """An export format. A subclass with a `name`, in a module of this package, adds one.
 
@@ -59,9 +64,7 @@ class Exporter:
     lines = ""
     asks = may_ask = judges = weighs = earns = trains = supervises = False
 
-    def write(
-        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
-    ) -> list[Path]:
+    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
         """Write `samples`, streamed, into the existing `folder` and return the files written.
 
         `about`: the release (`export.metadata`). Raises WrongSample, OSError; then no file of this
@@ -85,9 +88,7 @@ class LinesExporter(Exporter):
         """Write the other files of the format, and return them."""
         return []
 
-    def write(
-        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
-    ) -> list[Path]:
+    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
         """Write one line for each sample, and the files beside; see `Exporter.write`."""
         path = folder / self.lines
         with replace_files(path) as [temporary], open_text(temporary) as file:

@@ -4,15 +4,16 @@ Nested values are JSON text. `review.common.csv_text` says which cells get a lea
 how the original is restored.
 """
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from generation.releases.exporters.base import (
     NESTED,
+    NOTHING,
     PLAIN,
+    About,
     Exporter,
+    Samples,
     canonical,
     check_columns,
     open_text,
@@ -29,9 +30,7 @@ class CsvExporter(Exporter):
     name = "csv"
     label = "CSV"
 
-    def write(
-        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
-    ) -> list[Path]:
+    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
         """Write `samples.csv` and `rubrics.csv`; see `Exporter.write`."""
         paths = [folder / "samples.csv", folder / "rubrics.csv"]
         with (

@@ -4,12 +4,21 @@
 lists; values whose structure depends on the benchmark are JSON text.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from generation.releases.exporters.base import NESTED, PLAIN, Exporter, canonical, check_columns, replace_files
+from generation.releases.exporters.base import (
+    NESTED,
+    NOTHING,
+    PLAIN,
+    About,
+    Exporter,
+    Samples,
+    canonical,
+    check_columns,
+    replace_files,
+)
 from generation.releases.exporters.licences import identifiers
 from generation.releases.exporters.parquet import REPEATED
 
@@ -26,9 +35,7 @@ class HuggingFaceExporter(Exporter):
     label = "Hugging Face"
     may_ask = True
 
-    def write(
-        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
-    ) -> list[Path]:
+    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
         """Write `test.parquet`; see `Exporter.write`."""
         import pyarrow as pa
         from pyarrow.parquet import ParquetWriter

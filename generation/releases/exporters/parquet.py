@@ -4,12 +4,21 @@ Nested values are JSON text, traps are a list. The same samples give the same by
 version of pyarrow, which writes its version into the file.
 """
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from generation.releases.exporters.base import ADDED, NESTED, PLAIN, Exporter, canonical, check_columns, replace_files
+from generation.releases.exporters.base import (
+    ADDED,
+    NESTED,
+    NOTHING,
+    PLAIN,
+    About,
+    Exporter,
+    Samples,
+    canonical,
+    check_columns,
+    replace_files,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,9 +36,7 @@ class ParquetExporter(Exporter):
     name = "parquet"
     label = "Parquet"
 
-    def write(
-        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
-    ) -> list[Path]:
+    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
         """Write `samples.parquet` and `rubrics.parquet`; see `Exporter.write`."""
         import pyarrow as pa
         from pyarrow.parquet import ParquetWriter

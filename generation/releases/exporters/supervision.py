@@ -7,12 +7,19 @@ a test split, or of no known split, are never written: a model must not be train
 measured by.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from generation.releases.exporters.base import Exporter, canonical, check_columns, replace_files
+from generation.releases.exporters.base import (
+    NOTHING,
+    About,
+    Exporter,
+    Samples,
+    canonical,
+    check_columns,
+    replace_files,
+)
 
 SPLITS = ("train", "validation")
 
@@ -24,9 +31,7 @@ class SupervisionExporter(Exporter):
     label = "Supervision (chat JSON Lines for fine-tuning)"
     supervises = True
 
-    def write(
-        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
-    ) -> list[Path]:
+    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
         """Write both files; see `Exporter.write`."""
         paths = [folder / f"{split}.jsonl" for split in SPLITS]
         with (

@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from generation.releases.exporters.base import (
+    NOTHING,
+    About,
     Exporter,
+    Samples,
     WrongSample,
     canonical,
     check_columns,
@@ -92,9 +94,7 @@ class TrainingExporter(Exporter):
     label = gettext_noop("Training conversations")
     trains = True
 
-    def write(
-        self, samples: Iterable[Mapping[str, Any]], folder: Path, about: Mapping[str, Any] = MappingProxyType({})
-    ) -> list[Path]:
+    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
         """Write the three files; see `Exporter.write`.
 
         The groups are known only at the end, so the lines are kept in a temporary file.

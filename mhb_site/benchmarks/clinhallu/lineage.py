@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from mhb_site.benchmarks.clinhallu.trace_text import HEADERS, STAGES
-from review.rules.blocks import Block, Table, Text
+from review.rules.blocks import Block, Table, Text, share_table
 
 STATUSES = ("kept", "invalid", "wrong", "inconsistent", "unjudged")
 
@@ -83,25 +83,18 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             rejected += final is None and all(candidate["status"] not in ("", "kept") for candidate in draft_candidates)
     blocks: list[Block] = []
     if candidates:
-        rows = [(_("All"), str(candidates.total()), "100.0 %")]
-        rows += [
-            (_status_label(status), str(candidates[status]), _share(candidates[status], candidates.total()))
-            for status in STATUSES
-        ]
-        blocks.append(Table(_("Candidates"), (_("Result"), _("Candidates"), _("Share")), tuple(rows)))
+        counts = [(_("All"), candidates.total()), *((_status_label(each), candidates[each]) for each in STATUSES)]
+        columns = (_("Result"), _("Candidates"), _("Share"))
+        blocks.append(share_table(_("Candidates"), columns, counts, candidates.total()))
         totals = ((_("Questions with a kept trace"), questions - rejected), (_("Questions without"), rejected))
-        rows = [(label, str(count), _share(count, questions)) for label, count in totals]
-        blocks.append(Table(_("Questions"), (_("Result"), _("Questions"), _("Share")), tuple(rows)))
+        blocks.append(share_table(_("Questions"), (_("Result"), _("Questions"), _("Share")), totals, questions))
     if checked:
         names = (("letter", _("option letter")), ("judge", _("judge")), ("text", _("text comparison")))
-        rows = [(label, str(checked[name]), _share(checked[name], checked.total())) for name, label in names]
-        blocks.append(Table(_("Answers checked by"), (_("Checked by"), _("Candidates"), _("Share")), tuple(rows)))
+        counts = [(label, checked[name]) for name, label in names]
+        columns = (_("Checked by"), _("Candidates"), _("Share"))
+        blocks.append(share_table(_("Answers checked by"), columns, counts, checked.total()))
     if origins:
         labels = {"made": _("made here"), "published": _("published"), "corrected": _("corrected by physicians")}
-        rows = [(labels[name], str(count), _share(count, origins.total())) for name, count in sorted(origins.items())]
-        blocks.append(Table(_("Origin"), (_("Origin"), _("Samples"), _("Share")), tuple(rows)))
+        counts = [(labels[name], count) for name, count in sorted(origins.items())]
+        blocks.append(share_table(_("Origin"), (_("Origin"), _("Samples"), _("Share")), counts, origins.total()))
     return blocks
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "–"

@@ -13,7 +13,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from mhb_site.benchmarks.medhallu.taxonomy import DIFFICULTIES, TERMS
-from review.rules.blocks import Block, Point, Points, Table
+from review.rules.blocks import Block, Point, Points, Table, format_percent, share_table
 
 FOOLING_SHARE = 0.5  # the least share of fooling candidates that makes a cluster a fooling one
 
@@ -269,10 +269,8 @@ def _difficulty_table(kinds: Counter[tuple[str, str]]) -> Table:
     counts = Counter[str]()
     for (_category_code, level), count in kinds.items():
         counts[level] += count
-    rows = tuple(
-        (_difficulty_label(level), str(counts[level]), _share(counts[level], kinds.total())) for level in DIFFICULTIES
-    )
-    return Table(_("Difficulty"), (_("Difficulty"), _("Samples"), _("Share")), rows)
+    labelled = [(_difficulty_label(level), counts[level]) for level in DIFFICULTIES]
+    return share_table(_("Difficulty"), (_("Difficulty"), _("Samples"), _("Share")), labelled, kinds.total())
 
 
 def _category_table(kinds: Counter[tuple[str, str]]) -> Table:
@@ -287,8 +285,8 @@ def _category_table(kinds: Counter[tuple[str, str]]) -> Table:
                 f"{code} {_category_label(code)}".strip(),
                 *map(str, levels),
                 str(total),
-                _share(total, kinds.total()),
-                _share(levels[-1], total),
+                format_percent(total, kinds.total()),
+                format_percent(levels[-1], total),
             )
         )
     columns = (_("Category"), *map(_difficulty_label, DIFFICULTIES), _("Samples"), _("Share"), _("Share hard"))
@@ -298,8 +296,8 @@ def _category_table(kinds: Counter[tuple[str, str]]) -> Table:
 def _try_table(tries: Counter[str]) -> Table:
     numbers = sorted(number for number in tries if number != "fallback")
     labelled = [(number, number) for number in numbers] + [(_("none (fallback used)"), "fallback")]
-    rows = tuple((label, str(tries[key]), _share(tries[key], tries.total())) for label, key in labelled)
-    return Table(_("Qualifying try"), (_("Try"), _("Samples"), _("Share")), rows)
+    counts = [(label, tries[key]) for label, key in labelled]
+    return share_table(_("Qualifying try"), (_("Try"), _("Samples"), _("Share")), counts, tries.total())
 
 
 def _voter_table(votes: Counter[tuple[str, str, str]]) -> Table:
@@ -316,9 +314,9 @@ def _voter_table(votes: Counter[tuple[str, str, str]]) -> Table:
             (
                 _voter_label(role),
                 str(truth + hallucinated),
-                _share(sum(fooled), sum(readable)),
-                _share(fooled[0], readable[0]),
-                _share(fooled[1], readable[1]),
+                format_percent(sum(fooled), sum(readable)),
+                format_percent(fooled[0], readable[0]),
+                format_percent(fooled[1], readable[1]),
                 str(sum(broken)),
             )
         )
@@ -335,16 +333,15 @@ def _voter_table(votes: Counter[tuple[str, str, str]]) -> Table:
 
 def _candidate_summary(counts: Counter[str]) -> Table:
     labelled = (
-        (_("All"), "all"),
-        (_("Generated"), "generate"),
-        (_("Regenerated from feedback"), "regenerate"),
-        (_("Rewritten by the critic"), "rewrite"),
-        (_("Qualified"), "qualified"),
-        (_("Same meaning as the true answer"), "entailed"),
-        (_("Outside the length limits"), "length"),
+        (_("All"), counts["all"]),
+        (_("Generated"), counts["generate"]),
+        (_("Regenerated from feedback"), counts["regenerate"]),
+        (_("Rewritten by the critic"), counts["rewrite"]),
+        (_("Qualified"), counts["qualified"]),
+        (_("Same meaning as the true answer"), counts["entailed"]),
+        (_("Outside the length limits"), counts["length"]),
     )
-    rows = tuple((label, str(counts[key]), _share(counts[key], counts["all"])) for label, key in labelled)
-    return Table(_("Candidates"), (_("Details"), _("Candidates"), _("Share")), rows)
+    return share_table(_("Candidates"), (_("Details"), _("Candidates"), _("Share")), labelled, counts["all"])
 
 
 def _cluster_summary(clusters: Sequence[Mapping[str, Any]]) -> Table:
@@ -368,19 +365,15 @@ def _uniformity_table(counts: _BatchCounts) -> Table:
         (
             _("Clusters of several candidates in which all or none fool the voters"),
             str(uniform),
-            _share(uniform, len(large)),
+            format_percent(uniform, len(large)),
         ),
         (
             _("Questions whose true answer is not in any candidate cluster"),
             str(counts.isolated),
-            _share(counts.isolated, counts.clustered),
+            format_percent(counts.isolated, counts.clustered),
         ),
     )
     return Table(_("Uniform clusters and isolated true answers"), (_("Item"), _("Number"), _("Share")), rows)
-
-
-def _share(part: int, whole: int) -> str:
-    return _percent(part / whole) if whole else "–"
 
 
 def _percent(share: float) -> str:
