@@ -198,7 +198,7 @@ class ProblemTextSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(max_length=2000)
 
 
-class WishSerializer(serializers.Serializer[Any]):
+class ChosenWorkSerializer(serializers.Serializer[Any]):
     """The benchmark and the stage of the work that you choose; empty: any."""
 
     benchmark = serializers.CharField(default="", allow_blank=True, max_length=64)
@@ -214,14 +214,14 @@ class AssignmentViewSet(ViewSet):
     row = "<assignment:assignment_id>"
 
     @extend_schema(
-        request=WishSerializer,
+        request=ChosenWorkSerializer,
         responses={200: WorkSerializer, 204: OpenApiResponse(description="No cases are available for you right now.")},
     )
     @action(detail=False, methods=["post"])
     def next(self, request: Request) -> Response:
         """Claim the next case, of a benchmark or stage if you like, or get the one you hold."""
         me = signed_in_account(request)
-        assignment = claims.claim_next(me, eligibility.Wish(**validated_body(WishSerializer, request)))
+        assignment = claims.claim_next(me, eligibility.ChosenWork(**validated_body(ChosenWorkSerializer, request)))
         return Response(WorkSerializer(_work(me, assignment)).data) if assignment else Response(status=204)
 
     @answers(WorkSerializer)

@@ -27,7 +27,7 @@ Hold = Assignment.Hold
 MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
 
 
-def claim_next(physician: User, wish: eligibility.Wish = eligibility.ANY) -> Assignment | None:
+def claim_next(physician: User, chosen: eligibility.ChosenWork = eligibility.ANY) -> Assignment | None:
     """Return the assignment that the physician holds, or claim the next one.
 
     The result carries its case and first look, as `queries.assignment_of` loads them. None if no
@@ -49,13 +49,13 @@ def claim_next(physician: User, wish: eligibility.Wish = eligibility.ANY) -> Ass
             if eligibility.blocking_reason(me) is not None:
                 return None
             services.prepare_copy(me)
-            for search in eligibility.search_rounds(me, wish):
+            for search in eligibility.search_rounds(me, chosen):
                 claimed = _claim_candidate(search, me)
                 if claimed is not None:
                     return claimed
             # A database with a single writer skips no locked rows.
             single_writer = not connection.features.has_select_for_update_skip_locked
-            skipped = None if single_writer else eligibility.first_candidate(me, eligibility.search_rounds(me, wish))
+            skipped = None if single_writer else eligibility.first_candidate(me, eligibility.search_rounds(me, chosen))
         if skipped is None:
             return None
         # Wait for the skipped row. This transaction holds no other lock, so it cannot deadlock.

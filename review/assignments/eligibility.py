@@ -70,7 +70,7 @@ class SearchRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ChosenWork:
     """The work that a physician has chosen: of a benchmark, at a stage; empty: any."""
 
     benchmark: str = ""
@@ -83,7 +83,7 @@ class Wish:
         return condition & Q(turn=TURNS[State(self.stage)]) if self.stage in TURNS else condition
 
 
-ANY = Wish()
+ANY = ChosenWork()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def available_work(physician: User) -> list[WorkAvailable]:
     return result
 
 
-def search_rounds(physician: User, wish: Wish = ANY) -> Iterator[SearchRound]:
+def search_rounds(physician: User, chosen: ChosenWork = ANY) -> Iterator[SearchRound]:
     """The rounds of the search for the physician's next case, in order.
 
     Does not check pause, daily cap and training.
@@ -122,7 +122,7 @@ def search_rounds(physician: User, wish: Wish = ANY) -> Iterator[SearchRound]:
     released = Event.objects.filter(actor=physician, kind=Event.Kind.RELEASED)
     returned = Q(Exists(released.filter(case=OuterRef("case"))))
     returned_cases = Q(case__in=released.values("case"))
-    seen, permitted = _seen_earlier_version(physician), _permitted(physician) & wish.condition
+    seen, permitted = _seen_earlier_version(physician), _permitted(physician) & chosen.condition
     suitable = unreserved & _suitable(physician) & permitted
 
     yield _search_window(reserved & opened & permitted & ~returned, WHY_RESERVED)
@@ -173,7 +173,7 @@ def _first_review_reason(case: Case) -> str:
     return WHY_FRESH if case.version > 1 else WHY_NEXT
 
 
-def likely_next_case(physician: User, wish: Wish = ANY) -> Case | None:
+def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
     """The case that `claim_next` would most likely return next. Claims and locks nothing.
 
     Ignores a case that the physician already holds. Somebody else may claim the case first, and a
@@ -181,7 +181,7 @@ def likely_next_case(physician: User, wish: Wish = ANY) -> Case | None:
     """
     if blocking_reason(physician) is not None:
         return None
-    for search in search_rounds(physician, wish):
+    for search in search_rounds(physician, chosen):
         key = search.peek_key()
         if key is not None:
             return Case.objects.get(assignments=key)

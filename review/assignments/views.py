@@ -68,9 +68,9 @@ def _minutes(work: eligibility.WorkAvailable, pace: Mapping[tuple[str, str], flo
     return None if own is None else max(1, round(own * work.cases))
 
 
-def _wish(request: HttpRequest) -> eligibility.Wish:
+def _chosen_work(request: HttpRequest) -> eligibility.ChosenWork:
     """The work that was chosen on the workbench, until another is chosen."""
-    return eligibility.Wish(*request.session.get("wish", ("", "")))
+    return eligibility.ChosenWork(*request.session.get("chosen_work", ("", "")))
 
 
 @requires(Can.REVIEW)
@@ -81,7 +81,7 @@ def peek(request: HttpRequest) -> HttpResponse:
     Claims and reveals nothing: only cases that require a first look are previewed, and only what
     the first look shows.
     """
-    following = eligibility.likely_next_case(signed_in_account(request), _wish(request))
+    following = eligibility.likely_next_case(signed_in_account(request), _chosen_work(request))
     if following is None or not visibility.requires_first_look(following):
         return HttpResponse(status=204)
     return render(request, "review/assignments/_peek.html", {"case": following, "blocks": following.frozen.first_look})
@@ -93,17 +93,17 @@ def next_case(request: HttpRequest) -> HttpResponse:
     """Claim a case of the chosen work, or continue with the one that is held."""
     chosen = [request.POST.get(name, "")[:64].replace("\0", "") for name in ("benchmark", "stage")]
     if any(chosen):
-        request.session["wish"] = chosen
+        request.session["chosen_work"] = chosen
     else:
-        request.session.pop("wish", None)
+        request.session.pop("chosen_work", None)
     return _claim_and_show(request)
 
 
 def _claim_and_show(request: HttpRequest, local: str = "") -> HttpResponse:
-    claimed = claims.claim_next(signed_in_account(request), _wish(request))
+    claimed = claims.claim_next(signed_in_account(request), _chosen_work(request))
     if claimed is None:
         blocked = eligibility.blocking_reason(signed_in_account(request))
-        chosen = request.session.pop("wish", None)
+        chosen = request.session.pop("chosen_work", None)
         none_left = _("Nothing is left of the work that you chose. Choose other work, or take any case.")
         nothing = none_left if chosen else _("No cases are available for you right now.")
         if eligibility.needs_senior(signed_in_account(request)):

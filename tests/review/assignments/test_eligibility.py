@@ -155,7 +155,7 @@ def test_the_work_can_be_chosen_by_benchmark_and_stage(browse: Browse, ana: User
     other = open_case(3, benchmark="other")
     work = {(each.benchmark, each.stage): each.cases for each in eligibility.available_work(bo)}
     assert work == {(second.benchmark, "secondary"): 1, (second.benchmark, "primary"): 1, ("other", "primary"): 1}
-    assert claims.claim_next(bo, eligibility.Wish(stage="adjudication")) is None
+    assert claims.claim_next(bo, eligibility.ChosenWork(stage="adjudication")) is None
     browse(bo).post(reverse("review:next"), {"benchmark": "other", "stage": "primary"})
     held = Assignment.objects.get(physician=bo, hold=Hold.HELD)
     assert held.case == other
