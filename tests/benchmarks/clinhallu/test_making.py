@@ -3,15 +3,13 @@ shares, supervision."""
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
 
-from generation.llm.errors import BrokenReply
-from generation.llm.types import Message, Reply, Request
+from generation.llm.types import Message, Request
 from generation.recipes.recipe import Draft, Dropped, Record, Step
 from generation.recipes.review_sampling import ReviewShare
 from mhb_site.benchmarks.clinhallu import (
@@ -27,8 +25,8 @@ from mhb_site.benchmarks.clinhallu import (
 from review.rules.blocks import Images, Table
 from review.rules.consolidation import rejection_reasons
 from review.rules.questions import Answer, Answers
+from tests.benchmarks import models
 
-T = TypeVar("T", bound=BaseModel)
 SHA = "ab" * 32
 GOOD = (
     "[Visual Recognition]\nThe right angle is blunted.\n\n[Knowledge Recall]\nFluid blunts the angle.\n\n"
@@ -37,36 +35,17 @@ GOOD = (
 pytestmark = pytest.mark.plain
 
 
-class ScriptedModels:
-    """Models with scripted replies by role, the last of which is repeated; `requests` records the
-    calls."""
+class ScriptedModels(models.Models):
+    """Models with scripted replies by role, the last of which is repeated."""
 
     def __init__(self, **replies: Any) -> None:
+        super().__init__(frozenset(replies))
         self.replies = {role: list(texts) if isinstance(texts, list) else [texts] for role, texts in replies.items()}
-        self.requests: list[tuple[str, Request]] = []
 
-    def model(self, role: str) -> str:
-        return role
-
-    def has(self, role: str) -> bool:
-        return role in self.replies
-
-    async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
-        self.requests.append((role, request))
+    def reply_to(self, role: str, request: Request) -> str:
         replies = self.replies[role]
-        return Reply(replies.pop(0) if len(replies) > 1 else replies[0])
-
-    async def ask_structured(
-        self, role: str, request: Request, shape: type[T], *, check: Callable[[T], None] | None = None
-    ) -> T:
-        reply = await self.ask(role, request)
-        try:
-            return shape.model_validate_json(reply.text)
-        except ValidationError:
-            raise BrokenReply("It is not JSON as asked for.") from None
-
-    async def embed(self, role: str, texts: Any) -> Any:
-        raise NotImplementedError
+        text: str = replies.pop(0) if len(replies) > 1 else replies[0]
+        return text
 
 
 RIGHT, WRONG = (json.dumps({"answer_reasoning": "Compared.", "answer_correct": n}) for n in (1, 0))

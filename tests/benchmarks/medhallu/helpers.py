@@ -2,19 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from generation.llm.errors import BrokenReply
 from generation.llm.fencing import read_data
-from generation.llm.types import Message, Reply, Request
+from generation.llm.types import Request
 from generation.recipes.recipe import Draft, NewSample, Record, Step
 from mhb_site.benchmarks.medhallu import presets, recipe, simulate_generation, taxonomy
-
-T = TypeVar("T", bound=BaseModel)
+from tests.benchmarks import models
 
 QUESTION = "Does a walk after each meal lower blood glucose in adults with type 2 diabetes?"
 TRUTH = (
@@ -81,50 +77,10 @@ def settings(preset: str = "ours", **changes: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Models:
-    """`generation.recipes.recipe.Models` in memory; like the gateway, asks once more if `check`
-    refuses a reply."""
+class Models(models.Models):
+    """Models that by default have all roles except that of embeddings."""
 
     bound: frozenset[str] = frozenset(role.name for role in recipe.RECIPE.roles if role.name != "embedder")
-    vectors: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    requests: list[tuple[str, Request]] = field(default_factory=list)
-
-    def reply_to(self, role: str, request: Request) -> str:
-        raise AssertionError(f"no reply of {role} to {request.prompt}")
-
-    def model(self, role: str) -> str:
-        return role
-
-    def has(self, role: str) -> bool:
-        return role in self.bound
-
-    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        assert role == "embedder"
-        return [self.vectors[text] for text in texts]
-
-    async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
-        assert role in self.bound
-        self.requests.append((role, request))
-        return Reply(self.reply_to(role, request))
-
-    async def ask_structured(
-        self, role: str, request: Request, shape: type[T], *, check: Callable[[T], None] | None = None
-    ) -> T:
-        for last in (False, True):
-            text = (await self.ask(role, request)).text
-            try:
-                result = shape.model_validate_json(text, strict=True)
-                if check is not None:
-                    check(result)
-                return result
-            except (BrokenReply, ValidationError) as error:
-                if last:
-                    raise BrokenReply(str(error)) from None
-                refusal = f"Your last reply cannot be used. {error} Answer again with one JSON object as asked for."
-                request = replace(
-                    request, messages=(*request.messages, Message("assistant", text), Message("user", refusal))
-                )
-        raise AssertionError
 
     def requests_for(self, prompt: str) -> list[Request]:
         """Return the requests that used the prompt of this name."""

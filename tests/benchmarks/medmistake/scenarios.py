@@ -1,18 +1,14 @@
 """A made-up mistake, and MedMistake's simulated models without HTTP."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from generation.llm.errors import BrokenReply
-from generation.llm.types import Reply, Request
+from generation.llm.types import Request
 from generation.recipes.recipe import Draft, Record
 from mhb_site.benchmarks.medmistake import replication, simulate_replication
-
-T = TypeVar("T", bound=BaseModel)
+from tests.benchmarks import models
 
 CONVERSATION = [
     {"role": "patient", "text": "My knee has hurt for 3 days. What can I take against it, please?"},
@@ -43,20 +39,20 @@ def draft(**fields: Any) -> Draft:
     return replace(Draft(record, data=data, settings=replication.SETTINGS), **fields)
 
 
-@dataclass
-class Models:
-    """`generation.recipes.recipe.Models` in memory: the simulated models, unless `scripted` has
-    replies for a role."""
+NAMES = {
+    "writer": "sim-writer", "checker": "sim-checker", "target_1": "sim-average", "target_2": "sim-careful",
+    "replication_judge": "sim-judge",
+}  # fmt: skip
 
-    scripted: Mapping[str, list[Any]] = field(default_factory=dict)
-    names: Mapping[str, str] = field(
-        default_factory=lambda: {
-            "writer": "sim-writer", "checker": "sim-checker", "target_1": "sim-average", "target_2": "sim-careful",
-            "replication_judge": "sim-judge",
-        }
-    )  # fmt: skip
-    seed: int = 1
-    requests: list[tuple[str, Request]] = field(default_factory=list)
+
+class Models(models.Models):
+    """The simulated models, unless `scripted` has replies for a role."""
+
+    def __init__(
+        self, scripted: Mapping[str, list[Any]] | None = None, *, names: Mapping[str, str] = NAMES, seed: int = 1
+    ) -> None:
+        super().__init__()
+        self.scripted, self.names, self.seed = scripted or {}, names, seed
 
     def model(self, role: str) -> str:
         return self.names[role]
@@ -64,33 +60,14 @@ class Models:
     def has(self, role: str) -> bool:
         return role in self.names
 
-    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        raise AssertionError("these steps need no embeddings")
-
-    async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
-        self.requests.append((role, request))
+    def reply_to(self, role: str, request: Request) -> str:
         queue = self.scripted.get(role)
         if queue:
             reply = queue.pop(0)
-            return Reply(reply if isinstance(reply, str) else json.dumps(reply), model=self.names[role])
+            return reply if isinstance(reply, str) else json.dumps(reply)
         text = simulate_replication.SCRIPT.reply(self.names[role], request.messages, self.seed)
         assert text is not None, f"{role} does not answer {request.prompt}"
-        return Reply(text, model=self.names[role])
-
-    async def ask_structured(
-        self, role: str, request: Request, shape: type[T], *, check: Callable[[T], None] | None = None
-    ) -> T:
-        for last in (False, True):
-            text = (await self.ask(role, request)).text
-            try:
-                result = shape.model_validate_json(text, strict=True)
-                if check is not None:
-                    check(result)
-                return result
-            except (BrokenReply, ValidationError) as error:
-                if last:
-                    raise BrokenReply(str(error)) from None
-        raise AssertionError
+        return text
 
     def prompts(self, role: str) -> list[str]:
         """Return the labels of the prompts sent to a role."""
