@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from evaluation.errors import NotPublished
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import Leaderboard, beside_published, leaderboard
+from evaluation.releases.leaderboard import beside_published, leaderboard
 from evaluation.reports import paper_layout
 from generation.models import Release
 from generation.releases import queries as releases_queries
@@ -22,32 +22,25 @@ def _release(name: str, version: int) -> Release:
     return get_object_or_404(releases_queries.releases(), name=name, version=version)
 
 
-def _all_ranked(request: HttpRequest) -> bool:
-    """Whether the URL asks to rank also the models whose failures decided the choice of samples."""
-    return request.GET.get("all_ranked", "") in ("1", "true", "on")
-
-
 @require_safe
 @requires(Can.READ_RESULTS)
 def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The leaderboard of a release, and whether it is published."""
     release = _release(name, version)
-    board = leaderboard(release, all_ranked=_all_ranked(request))
-    context = {
-        "release": release,
-        "all_ranked": _all_ranked(request),
-        "publication": queries.publication(release),
-        "simulated": release.simulated or board.simulated,
-        "simulated_reviewers": bool(release.simulated_samples),
-        "paper": paper_layout.views(beside_published(board, release.benchmark)),
-        **_board_context(board),
-    }
+    context = {"publication": queries.publication(release), **_board_context(release, request)}
     return render(request, "evaluation/releases/results.html", context)
 
 
-def _board_context(board: Leaderboard) -> dict[str, object]:
+def _board_context(release: Release, request: HttpRequest) -> dict[str, object]:
+    all_ranked = request.GET.get("all_ranked", "") in ("1", "true", "on")
+    board = leaderboard(release, all_ranked=all_ranked)
     percent = board.rate.percent
     return {
+        "release": release,
+        "all_ranked": all_ranked,
+        "simulated": release.simulated or board.simulated,
+        "simulated_reviewers": bool(release.simulated_samples),
+        "paper": paper_layout.views(beside_published(board, release.benchmark)),
         "board": board,
         "rate": _(board.rate.label),
         "rule": _(board.rate.rule),
@@ -110,17 +103,11 @@ def public(request: HttpRequest, name: str, version: int | None = None) -> HttpR
     release = next((candidate for candidate in versions if version in (None, candidate.version)), None)
     if release is None:
         raise Http404
-    board = leaderboard(release, all_ranked=_all_ranked(request))
     context = {
-        "release": release,
-        "all_ranked": _all_ranked(request),
         "versions": [other for other in versions if other != release],
         "planted": releases_queries.term_counts(release.benchmark, release.counts),
         "errata": list(errata.errata_of(release)),
-        "simulated": release.simulated or board.simulated,
-        "simulated_reviewers": bool(release.simulated_samples),
-        "paper": paper_layout.views(beside_published(board, release.benchmark)),
-        **_board_context(board),
+        **_board_context(release, request),
     }
     response = render(request, "evaluation/releases/public.html", context)
     response["X-Robots-Tag"] = "all"

@@ -6,9 +6,11 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext
 
+from evaluation.reports.comparison_lines import format_p
 from review.charts.text_measure import format_share
 
 register = template.Library()
+register.filter("p_value", format_p)
 
 
 @register.filter
@@ -48,12 +50,6 @@ def difference_interval(difference: Mapping[str, Any]) -> str:
     """The interval of a difference in percentage points; empty if there is none."""
     low, high = difference["low"], difference["high"]
     return "" if low is None else f"{100 * low:+.1f} – {100 * high:+.1f}"
-
-
-@register.filter
-def p_value(p: float | None) -> str:
-    """A p with three decimals; empty if there is none."""
-    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 @register.filter

@@ -290,14 +290,13 @@ class EndpointState(models.Model):
     supported = models.FloatField(default=1.0)
 
 
-class EndpointDay(models.Model):
-    """Totals of an endpoint's calls that started on one day (UTC).
+class CallTotals(models.Model):
+    """Sums over lines of the ledger, updated in the transaction that writes a line.
 
-    Updated in the transaction that writes the ledger.
+    `calls` are HTTP attempts, `failed` those that ended in an error, `hits` replies that had
+    already been paid for.
     """
 
-    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="days")
-    day = models.DateField()
     calls = models.PositiveIntegerField(default=0)
     hits = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
@@ -307,6 +306,16 @@ class EndpointDay(models.Model):
     tokens_cached = models.PositiveBigIntegerField(default=0)
     tokens_reasoning = models.PositiveBigIntegerField(default=0)
     cost = models.DecimalField(max_digits=18, decimal_places=8, default=0)
+
+    class Meta:
+        abstract = True
+
+
+class EndpointDay(CallTotals):
+    """Totals of an endpoint's calls that started on one day (UTC)."""
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="days")
+    day = models.DateField()
 
     class Meta:
         constraints = [

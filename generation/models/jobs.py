@@ -7,6 +7,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from generation.models.endpoints import CallTotals
 from generation.models.prompts import PromptSet
 from generation.models.request_ids import current_request_id
 from review.models import User
@@ -21,7 +22,7 @@ class KindField(models.CharField[str, str]):
         return super().pre_save(model_instance, add)
 
 
-class Job(models.Model):
+class Job(CallTotals):
     """A batch or a run: many rows of work whose calls are counted and paid for together.
 
     Each kind of job is a model of its own that inherits from this one.
@@ -29,10 +30,6 @@ class Job(models.Model):
     `paused_because`: the name of the error class that paused the job, with its detail in
     `paused_detail`; empty if a person paused it. `rests_until`: no lane is started before this
     moment (an endpoint asked us to wait).
-
-    The totals sum the job's lines in the ledger and are updated in the transaction that writes a
-    line: `calls` are HTTP attempts, `failed` those that ended in an error, `hits` replies that had
-    already been paid for.
 
     `model_checks`: what a try of each endpoint showed before the first row was taken, by endpoint;
     a worker tries those that are missing, until `checking_until` (`generation.trials.checking`).
@@ -72,15 +69,6 @@ class Job(models.Model):
     priority = models.CharField(max_length=8, choices=Priority, default=Priority.NORMAL, db_default=Priority.NORMAL)
     most_lanes = models.PositiveSmallIntegerField(null=True, blank=True)  # null: MHB_LANES
     fresh = models.BooleanField(default=False)  # do not reuse replies that were paid for earlier
-    calls = models.PositiveIntegerField(default=0)
-    hits = models.PositiveIntegerField(default=0)
-    failed = models.PositiveIntegerField(default=0)
-    estimated = models.PositiveIntegerField(default=0)  # calls of which the cost is an upper estimate
-    tokens_in = models.PositiveBigIntegerField(default=0)
-    tokens_out = models.PositiveBigIntegerField(default=0)
-    tokens_cached = models.PositiveBigIntegerField(default=0)
-    tokens_reasoning = models.PositiveBigIntegerField(default=0)
-    cost = models.DecimalField(max_digits=18, decimal_places=8, default=0)
     since_at = models.DateTimeField(null=True, blank=True)
     since_calls = models.PositiveIntegerField(default=0)
     since_hits = models.PositiveIntegerField(default=0)
