@@ -2,16 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from generation.batches import services as batches_services
-from generation.engine import task_queue
 from generation.merges import queries, services
-from generation.models import Batch, Draft, MergeEvent, Sample
+from generation.models import Batch, MergeEvent, Sample
 from generation.outcomes import services as outcomes_services
 from generation.releases import audit_bundle, verify_trail
 from generation.releases import services as releases_services
@@ -19,7 +16,7 @@ from review.audit import verification
 from review.models import Event, User
 from tests.generation.batches.test_barriers import launch_brew, toys, work_until_idle
 from tests.generation.batches.test_second_shape import source_of, text_of
-from tests.generation.merges.test_merges import arrivals_of, merged_batch
+from tests.generation.merges.test_merges import arrivals_of, merged_batch, work_up_to_the_barrier
 from tests.review.approve import approve_everything
 from tests.review.audit.tampering import unprotected
 
@@ -81,18 +78,9 @@ def test_a_decision_is_in_the_trail_of_every_sample_it_concerns(
     assert checker.faults == []
 
 
-def test_a_decision_made_before_the_sample_exists_is_recorded_once_with_it(
-    models: str, adela: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_decision_made_before_the_sample_exists_is_recorded_once_with_it(models: str, adela: User) -> None:
     batch = launch_brew(source_of("milk tea cocoa"), models)
-    original = task_queue.take
-
-    def take_before_the_barrier(rows: Any, *args: Any) -> Any:
-        return original(rows.exclude(arrivals__isnull=False) if rows.model is Draft else rows, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(batches_services, "take", take_before_the_barrier)
-        work_until_idle(batch)
+    work_up_to_the_barrier(batch)
     [milk], [tea], [cocoa] = arrivals_of("milk"), arrivals_of("tea"), arrivals_of("cocoa")
     services.merge_drafts(milk.pk, tea.pk, actor=adela, reason="Both drinks.")
     services.merge_drafts(milk.pk, cocoa.pk, actor=adela, reason="Both drinks.")

@@ -39,6 +39,17 @@ def arrivals_of(word: str) -> list[Draft]:
     return list(Draft.objects.filter(data__word=word, onward__isnull=False).order_by("pk"))
 
 
+def work_up_to_the_barrier(batch: Batch) -> None:
+    original = task_queue.take
+
+    def take_before_the_barrier(rows: Any, *args: Any) -> Any:
+        return original(rows.exclude(arrivals__isnull=False) if rows.model is Draft else rows, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches_services, "take", take_before_the_barrier)
+        work_until_idle(batch)
+
+
 def test_undoing_a_merge_continues_the_draft_and_keeps_existing_samples(merged_batch: Batch, adela: User) -> None:
     lead, other = arrivals_of("milk")
     before = set(Sample.objects.values_list("pk", "status"))
@@ -83,16 +94,9 @@ def test_merging_two_continued_drafts_withdraws_the_sample_of_the_second(merged_
     )
 
 
-def test_merging_drafts_before_they_continue_drops_the_second(models: str, adela: User, monkeypatch: Any) -> None:
+def test_merging_drafts_before_they_continue_drops_the_second(models: str, adela: User) -> None:
     batch = launch_brew(source_of("milk tea"), models)
-    original = task_queue.take
-
-    def take_before_the_barrier(rows: Any, *args: Any) -> Any:
-        return original(rows.exclude(arrivals__isnull=False) if rows.model is Draft else rows, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(batches_services, "take", take_before_the_barrier)
-        work_until_idle(batch)
+    work_up_to_the_barrier(batch)
     assert not Sample.objects.exists()
     [milk], [tea] = arrivals_of("milk"), arrivals_of("tea")
     [event] = services.merge_drafts(milk.pk, tea.pk, actor=None, reason="Both drinks.")

@@ -2,13 +2,12 @@
 
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from generation.sources.importers import healthbench, pmc_patients, vqa_rad
-from generation.sources.importers.base import Refusal, Row, WrongFormat
+from generation.sources.importers.base import Row, WrongFormat
 from review.rules.text_files import open_text
 from tests.generation.images.drawing import picture
 from tests.generation.rows import array
@@ -16,16 +15,6 @@ from tests.generation.sources.test_importers import conversation, patient
 
 TEXT = "Patiënt: 5 µg, “Müller” – 38 °C"
 CHINESE = "患者，男，45岁，发热三天"
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Callable[..., list[Row | Refusal]]:
-    def read_rows(importer, data: bytes) -> list[Row | Refusal]:
-        path = tmp_path / "file"
-        path.write_bytes(data)
-        return list(importer.rows(path, importer.sniff(path)))
-
-    return read_rows
 
 
 @pytest.mark.parametrize(
@@ -37,13 +26,13 @@ def read(tmp_path: Path) -> Callable[..., list[Row | Refusal]]:
     ],
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_text_in_any_usual_encoding_is_read(read, encoding: str, text: str, end: str) -> None:
+def test_text_in_any_usual_encoding_is_read(read_rows, encoding: str, text: str, end: str) -> None:
     table = f'patient_uid;patient;title{end}1-1;"{text}";a{end}1-2;"{text}";b{end}'
     lines = "".join(json.dumps(conversation(prompt_id=key), ensure_ascii=False) + end for key in ("a", "b"))
     records = json.dumps([patient(patient=text), patient(patient_uid="2-1")], ensure_ascii=False)
-    assert [row.content["text"] for row in read(pmc_patients, table.encode(encoding))] == [text, text]
-    assert [row.external_id for row in read(healthbench, lines.encode(encoding))] == ["a", "b"]
-    assert next(row.content["text"] for row in read(pmc_patients, records.encode(encoding))) == text
+    assert [row.content["text"] for row in read_rows(pmc_patients, table.encode(encoding))] == [text, text]
+    assert [row.external_id for row in read_rows(healthbench, lines.encode(encoding))] == ["a", "b"]
+    assert next(row.content["text"] for row in read_rows(pmc_patients, records.encode(encoding))) == text
 
 
 def test_a_damaged_byte_does_not_change_the_encoding_of_a_file(tmp_path: Path) -> None:
@@ -53,9 +42,9 @@ def test_a_damaged_byte_does_not_change_the_encoding_of_a_file(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("first", ["", "sep=;\r\n", '"sep=;"\r\n'])
-def test_semicolons_empty_columns_and_rows_are_read(read, first: str) -> None:
+def test_semicolons_empty_columns_and_rows_are_read(read_rows, first: str) -> None:
     data = f'{first}patient_uid;patient;;\r\n1-1;"Fever, then;\r\nnone.";;\r\n;;;\r\n1-2;Cough.;;\r\n'
-    rows = read(pmc_patients, data.encode())
+    rows = read_rows(pmc_patients, data.encode())
     assert [(row.external_id, row.content["text"]) for row in rows] == [
         ("1-1", "Fever, then;\r\nnone."),
         ("1-2", "Cough."),
@@ -70,21 +59,21 @@ def test_semicolons_empty_columns_and_rows_are_read(read, first: str) -> None:
         ("patient_uid,patient,patient", "two columns 'patient'"),
     ],
 )
-def test_a_table_is_refused_with_what_was_recognised(read, header: str, reason: str) -> None:
+def test_a_table_is_refused_with_what_was_recognised(read_rows, header: str, reason: str) -> None:
     with pytest.raises(WrongFormat, match=reason):
-        read(pmc_patients, f"{header}\n1,2\n".encode())
+        read_rows(pmc_patients, f"{header}\n1,2\n".encode())
 
 
 @pytest.mark.parametrize(
     ("value", "kept"), [(1001.0, "1001"), (1e3, "1000"), (" 1001 ", "1001"), ("0101", "0101"), ("1001.0", "1001")]
 )
-def test_an_id_is_read_however_it_is_written(read, value: object, kept: str) -> None:
-    rows = read(pmc_patients, array(patient(patient_uid=value, PMID=value)))
+def test_an_id_is_read_however_it_is_written(read_rows, value: object, kept: str) -> None:
+    rows = read_rows(pmc_patients, array(patient(patient_uid=value, PMID=value)))
     assert [(row.external_id, row.content["pmid"]) for row in rows] == [(kept, kept)]
 
 
-def test_a_rounded_id_is_refused(read) -> None:
-    good, bad = read(pmc_patients, array(patient(), patient(patient_uid="1.23E+05")))
+def test_a_rounded_id_is_refused(read_rows) -> None:
+    good, bad = read_rows(pmc_patients, array(patient(), patient(patient_uid="1.23E+05")))
     assert isinstance(good, Row)
     assert "rounded" in bad.reason
 
