@@ -140,7 +140,14 @@ def test_accounts_created_by_the_operator_and_the_demo_leave_events(monkeypatch:
     [event] = PersonEvent.objects.all()
     assert event.person is not None
     assert (event.person.username, event.kind, event.actor) == ("root", "made", None)
-    assert event.data == {"role": "admin", "active": True, "staff": True, "superuser": True, "factors": []}
+    assert event.data == {
+        "role": "admin",
+        "active": True,
+        "staff": True,
+        "superuser": True,
+        "senior": False,
+        "factors": [],
+    }
     _create_accounts()
     assert PersonEvent.objects.count() == 1 + len(ACCOUNTS)
     assert faults() == []
