@@ -465,33 +465,3 @@ def test_text_typed_after_losing_the_lease_can_be_copied(desk: Site, browser: Br
     assert saved_answers(desk, assignment)["reason"] == "two hours of work"
     typist.page.reload()
     expect(typist.page.locator("textarea[data-kept]")).to_have_value(re.compile("two hours of work"))
-
-
-def test_a_message_fades_after_the_next_action_once_it_could_be_read(desk: Site, browser: Browser) -> None:
-    page = Typist(browser, desk, "mia").page
-    page.clock.install()
-    page.goto("/review/notices/")
-    page.get_by_role("button", name="Save").click()
-    message = page.locator(".message--success")
-    expect(message).to_be_visible()
-    page.keyboard.press("Shift")
-    expect(message).not_to_have_class(re.compile("message--done"))
-    page.clock.fast_forward(5_000)
-    expect(message).not_to_have_class(re.compile("message--done"))  # only an action takes it away
-    page.keyboard.press("Shift")
-    expect(message).to_have_class(re.compile("message--done"))
-    page.clock.fast_forward(1_000)
-    expect(message).to_have_count(0)
-
-
-def test_a_printed_case_shows_its_traps_and_no_buttons(desk: Site, browser: Browser) -> None:
-    typist = Typist(browser, desk, "ned")
-    typist.go("n")
-    typist.answer_first_look()
-    page = typist.page
-    definition = page.get_by_text("There is no such drug.").first
-    expect(page.locator(".button:visible").first).to_be_visible()
-    page.locator("details:has-text('There is no such drug.')").evaluate_all("all => all.forEach(e => (e.open = false))")
-    page.emulate_media(media="print")
-    expect(definition).to_be_visible()
-    expect(page.locator(".button:visible, button:visible")).to_have_count(0)
