@@ -13,7 +13,7 @@ from evaluation import errors, registry
 from evaluation.runs import queries
 from generation.batches import queries as batches_queries
 from generation.errors import NotCallable
-from generation.llm.errors import BrokenReply
+from generation.llm.errors import BrokenReply, in_words
 from generation.llm.request_body import build_body, with_schema
 from generation.llm.types import Reply, Request
 from generation.models import Draft, Endpoint, Release, ReleasedSample, SourceRecord
@@ -154,7 +154,7 @@ def try_out(prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None
 def _read(prepared: Prepared, sent: Sent) -> tuple[Parsed, str]:
     if sent.error is not None:
         last = sent.attempts[-1] if sent.attempts else None
-        return {}, f"{last.error}: {last.detail}" if last and last.error else str(sent.error)
+        return {}, in_words(last.error, last.detail) if last and last.error else str(sent.error)
     try:
         return prepared.read(sent.reply or Reply(""), sent.value), ""
     except BrokenReply as refusal:

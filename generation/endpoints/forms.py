@@ -149,13 +149,14 @@ def key_state(endpoint: Endpoint) -> str:
     """Whether the key of an endpoint is available on this server.
 
     Returns 'set', 'missing' or 'refused' (by the operator); '' for an endpoint without a key.
+    'elsewhere' with Redis: only the workers have keys. A test of the endpoint says what they find.
     """
     if not endpoint.key_env:
         return ""
     try:
         settings.MHB_ENDPOINT_ACCESS.key(endpoint.key_env, endpoint.url)
     except KeyMissing:
-        return "missing"
+        return "elsewhere" if settings.ENV.redis_url else "missing"
     except NotAllowed:
         return "refused"
     return "set"

@@ -39,6 +39,7 @@ from generation.llm.errors import (
     PausedTooLong,
     Postponed,
     TooSlow,
+    in_words,
 )
 from generation.llm.gateway import Gateway
 from generation.models import Endpoint, EndpointState, Lane
@@ -366,7 +367,7 @@ def _rest_or_pause(job: Job, away: Mapping[str, timedelta | None]) -> None:
     states = EndpointState.objects.filter(endpoint__name__in=away, down_since__isnull=False)
     states = states.select_related("endpoint").order_by("endpoint__name")
     causes = {state.error for state in states}
-    details = [f"{state.endpoint.name} ({state.error}: {state.detail})" for state in states]
+    details = [f"{state.endpoint.name}: {in_words(state.error, state.detail)}" for state in states]
     because = next((kind.__name__ for kind in (KeyMissing, NotAllowed) if causes == {kind.__name__}), "")
     _pause(job, because or EndpointDown.__name__, str(EndpointDown("; ".join(details or away))))
 

@@ -28,6 +28,7 @@ from generation.llm.errors import (
     ServerError,
     TimedOut,
     UnexpectedError,
+    in_words,
 )
 
 BREAK_AFTER = 10  # failures in a row that open the circuit breaker
@@ -257,7 +258,7 @@ class AdmissionControl:
         if self._closed is not None:
             raise self._closed
         if self.down:
-            raise EndpointDown(f"{self.error}: {self.detail}".strip(": "))
+            raise EndpointDown(in_words(self.error, self.detail))
         if self.is_away:
             raise PausedTooLong(f"For {self.blocked_for:.0f} seconds.", retry_after=self.blocked_for)
         if self._probing or self.in_flight >= min(self.ceiling, int(self.limit + 1e-6)):

@@ -154,3 +154,9 @@ class BatchLost(LLMError, permanent=True):
 
 # The same for every request to the endpoint, and waiting does not help: it is stopped at once.
 STOPPING_ERRORS = (KeyMissing, NotAllowed, HostNotFound, TLSFailed)
+
+
+def in_words(kind: str, detail: str) -> str:
+    """The sentence of the error of this class name, which the ledger keeps, then its detail."""
+    error = globals().get(kind)
+    return str(error(detail)) if isinstance(error, type) and issubclass(error, LLMError) else f"{kind} {detail}".strip()

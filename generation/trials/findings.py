@@ -16,6 +16,7 @@ from generation.llm.errors import (
     LLMError,
     StreamsOnly,
     UnknownEnding,
+    in_words,
 )
 from generation.llm.http.failures import message_in
 from generation.llm.http.provider_words import Ending
@@ -129,9 +130,7 @@ def _of_error(sent: Sent, error: LLMError) -> TrialFinding:
     if isinstance(error, BadRequest):
         has_images = any(message.images for message in sent.request.messages)
         return of_refusal(detail, last.sent if last else {}, has_images=has_images)
-    return TrialFinding(
-        "silent", str(error)[:500] if not last or not last.error else f"{last.error}: {detail}".strip(": ")
-    )
+    return TrialFinding("silent", in_words(last.error, detail) if last and last.error else str(error)[:500])
 
 
 def of_refusal(detail: str, sent: Mapping[str, Any], *, has_images: bool) -> TrialFinding:

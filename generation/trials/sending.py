@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from generation.engine import ledger
 from generation.images.files import open_image
 from generation.llm.batch_protocol import BatchClient
-from generation.llm.errors import BrokenReply, ContextTooLong, LaneOver, LLMError
+from generation.llm.errors import BrokenReply, ContextTooLong, LaneOver, LLMError, in_words
 from generation.llm.gateway import Gateway
 from generation.llm.http.limits import context_in, context_length
 from generation.llm.ledger_interface import Ledger
@@ -101,7 +101,7 @@ def send(endpoint: Endpoint, request: Request, shape: type[BaseModel] | None = N
     sent = async_to_sync(_send)(endpoint, request, shape, **options)
     last = sent.attempts[-1] if sent.attempts else None
     if isinstance(sent.error, LaneOver) and last is not None and last.error:
-        return replace(sent, error=LLMError(f"{last.error}: {last.detail}"))
+        return replace(sent, error=LLMError(in_words(last.error, last.detail)))
     return sent
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
@@ -289,6 +290,8 @@ def test_an_endpoint_page_says_whether_its_key_is_set_and_never_shows_it(
     monkeypatch.delenv("OWN_KEY")
     assert "not set on this server" in text_of(admin.get(reverse("generation:endpoints")))
     assert "s3cret-value" not in page
+    monkeypatch.setattr(settings, "ENV", settings.ENV.model_copy(update={"redis_url": "redis://broker/0"}))
+    assert "of the workers" in text_of(admin.get(reverse("generation:endpoints")))
 
 
 def test_a_key_pasted_in_place_of_its_variables_name_is_not_stored(admin: Client):

@@ -345,7 +345,7 @@ def test_a_retry_asks_failed_questions_again_and_keeps_the_other_answers(release
     endpoint(models, "sim-average+500", name="sim-average")
     run = evaluate_release(release, models, "sim-careful", "sim-average")
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
-    assert "sim-average (ServerError" in run.paused_detail
+    assert "sim-average: The endpoint failed" in run.paused_detail
     assert status_counts(run, Response)[Status.DONE] == 4, "the responses of the other model are complete"
     waiting = status_counts(run, Response)[Status.QUEUED]
     assert waiting + status_counts(run, Response)[Status.FAILED] == 4

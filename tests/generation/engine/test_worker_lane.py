@@ -257,7 +257,7 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
         call_count = len(target.bodies)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
-    assert "m-1 (ServerError: " in batch.paused_detail
+    assert "m-1: The endpoint failed (5xx). " in batch.paused_detail
     assert "on fire" in batch.paused_detail
     assert call_count < 40
     assert status_counts(batch)[Status.RUNNING] == 0
@@ -291,7 +291,7 @@ def test_an_unreachable_endpoint_pauses_the_batch_and_loses_no_row(source: Sourc
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
-    assert "sim-generator (NobodyListens: " in batch.paused_detail
+    assert "sim-generator: Nothing listens at the endpoint's address" in batch.paused_detail
     assert status_counts(batch) == {Status.QUEUED: 12}
     assert set(batch.drafts.values_list("tries", flat=True)) == {0}
     assert [call.error for call in calls(batch)] == ["NobodyListens"]
@@ -671,7 +671,7 @@ def test_an_endpoint_whose_attempts_all_raise_pauses_the_batch(
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
-    assert "UnexpectedError" in batch.paused_detail
+    assert "odd: An unexpected error occurred" in batch.paused_detail
     assert not batch.drafts.filter(status="running").exists()
 
 
