@@ -24,7 +24,7 @@ class EndpointUsed(GenerationError, status=409):
 
 
 class WebhookUsed(GenerationError, status=409):
-    """This webhook was told of something in the last month. Switch it off instead."""
+    """This webhook has received messages in the last month. Switch it off instead."""
 
 
 class NotCallable(GenerationError, status=422):

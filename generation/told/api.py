@@ -82,7 +82,7 @@ class WebhookViewSet(ListModelMixin, GenericViewSet[Webhook]):
 
     @answers()
     def destroy(self, request: Request, name: str) -> None:
-        """Delete a webhook that was told of nothing; 409 otherwise: switch it off instead."""
+        """Delete a webhook that has received no message; 409 otherwise: switch it off instead."""
         services.delete_webhook(self.get_object())
 
 

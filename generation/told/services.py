@@ -64,7 +64,7 @@ def is_used(hook: Webhook) -> bool:
 
 @recording_events()
 def delete_webhook(hook: Webhook) -> None:
-    """Delete a webhook that was told of nothing. Raises WebhookUsed."""
+    """Delete a webhook that has received no message. Raises WebhookUsed."""
     locked = Webhook.objects.select_for_update().get(pk=hook.pk)  # no message can be added meanwhile
     if is_used(locked):
         raise WebhookUsed(hook.name)

@@ -65,7 +65,7 @@ def webhook_test(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @requires(Can.CONNECT)
 def webhook_delete(request: HttpRequest, name: str) -> HttpResponse:
-    """Delete a webhook that was told of nothing."""
+    """Delete a webhook that has received no message."""
     services.delete_webhook(get_object_or_404(Webhook, name=name))
     messages.success(request, _("Webhook %(name)s deleted.") % {"name": name})
     return redirect("generation:webhooks")

@@ -12,7 +12,9 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(StepCommand):
-    help = "Switch a webhook off, which drops its waiting messages, on again, or delete one that was told of nothing."
+    help = (
+        "Switch a webhook off, which drops its waiting messages, on again, or delete one that has received no message."
+    )
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("action", choices=["disable", "enable", "delete"])

@@ -241,7 +241,7 @@ def _place_faults(traps: Sequence[Trap], text: str, source: str) -> Iterator[str
         elif trap.words and f" {quoted} " in known:
             yield f"The 'words' of trap {number} are the source's own: quote the words that you made false."
         elif not trap.words and _script(trap.what) == _script(text) and not _share_a_word(trap.what, text):
-            yield f"Nothing of what trap {number} calls false occurs in what you wrote."
+            yield f"The text does not contain the words that trap {number} calls false."
 
 
 def _share_a_word(one: str, other: str) -> bool:

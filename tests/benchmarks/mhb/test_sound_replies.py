@@ -78,7 +78,7 @@ def test_a_trap_whose_words_occur_nowhere_is_refused() -> None:
     assert "the source's own" in refusal(dialogue_reply(traps=[trap(words="a mild headache since yesterday")]))
     assert "not in what you wrote" in refusal(report_reply(traps=[trap(words="Cephalorin was given twice")]))
     elsewhere = trap(false="Zelavastin lowers blood pressure.", why="Zelavastin is unknown.")
-    assert "Nothing of what trap 1 calls false occurs" in refusal(dialogue_reply(traps=[elsewhere]))
+    assert "does not contain the words that trap 1 calls false" in refusal(dialogue_reply(traps=[elsewhere]))
     quoted = trap(words="cephalorin DOES help many people")
     assert generate_sample(dialogue_draft(), dialogue_reply(traps=[quoted])).content["traps"][0]["words"]
 
