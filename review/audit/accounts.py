@@ -78,7 +78,7 @@ def _mismatches_among(users: Sequence[User]) -> list[tuple[User, str]]:
     recorded: dict[int, dict[str, Any]] = {}
     events = PersonEvent.objects.filter(person__in=[user.pk for user in users], kind__in=list(IMPLIED_DATA))
     for person, kind, data in events.order_by("sequence").values_list("person_id", "kind", "data"):
-        values = data["after"] if kind == Kind.EDITED else data
+        values = data.get("after", {}) if kind == Kind.EDITED else data
         attributes = {name: values[name] for name in MISMATCH_NAMES if name in values}
         recorded.setdefault(person, {}).update(IMPLIED_DATA[kind], **attributes)
     result = []

@@ -219,7 +219,7 @@ def test_refused_rows_are_listed_with_file_line_and_reason(admin: Client, tmp_pa
     import_file(conversations_file(tmp_path / "mixed.jsonl", conversation(1), {"prompt_id": "x", "prompt": []}))
     page = text_of(admin.get(reverse("generation:source", args=["own"])))
     refusals = page.partition('id="refusals"')[2]
-    for part in ("mixed.jsonl", "line 2", "&#x27;prompt&#x27; is not a list of turns."):
+    for part in ("mixed.jsonl", "line 2", "&#x27;prompt&#x27; is empty."):
         assert part in refusals
 
 

@@ -612,7 +612,9 @@ def test_an_allowed_post_changes_something(world: World, uploads: Any) -> None:
     empty = ("review/cases/elsewhere/", "generation/sources/<slug:name>/tables/<str:token>/")  # empty forms
     # No model was found to refuse anything, so nothing is adapted.
     adapted = ("generation/batches/<int:pk>/adapt/", "evaluation/runs/<int:pk>/adapt/")
-    nothing = (*empty, *adapted, "generation/endpoints/<slug:name>/delete/")
+    # Ana has reviewed nothing that is approved and in no release.
+    reopened = "generation/reviewers/<int:person_id>/reopen/"
+    nothing = (*empty, *adapted, reopened, "generation/endpoints/<slug:name>/delete/")
     assert set(without_effect) <= {("ana", "review/next/"), *(("adela", page) for page in nothing)}
 
 

@@ -307,6 +307,7 @@ def route_arguments(
         "batches": {"pk": Batch.objects.latest("pk").pk},
         "samples": {"pk": sample.pk},
         "reviews": {"review_id": review.pk},
+        "reviewers": {"person_id": review.physician_id},
         "attempts": {},
         "comparisons": {"pk": comparison.pk, "record_id": comparison.source.records.earliest("pk").pk},
         "drafts": {"pk": stopped.pk},

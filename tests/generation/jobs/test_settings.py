@@ -102,7 +102,6 @@ def test_every_setting_of_a_run_is_asked_for_on_the_page_and_in_the_api() -> Non
     assert set(RunSettings.__dataclass_fields__) == names, "a field without a declaration appears nowhere"
     assert names <= set(RunSettingsSerializer().fields)
     assert names - set(RunForm().fields) == {
-        "comparisons",
         "datasets",
         "outcomes",
         "primary_dataset",
