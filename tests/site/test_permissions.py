@@ -422,7 +422,6 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
     "generation/sources/": source_form,
     "generation/new-endpoint/": lambda _: {**ENDPOINT, "name": "new", "timeout": "60"},
     "generation/endpoints/<slug:name>/disable/": lambda _: {},
-    "generation/endpoints/<slug:name>/delete/": lambda _: {},
     "generation/endpoints/<slug:name>/endings/": lambda _: {"ending": "halted", "meaning": "cut_off"},
     "generation/endpoints/<slug:name>/test/": lambda _: {},
     "generation/endpoints/<slug:name>/": lambda _: {**ENDPOINT, "timeout": "61"},
@@ -608,13 +607,13 @@ def test_an_allowed_post_changes_something(world: World, uploads: Any) -> None:
         allowed = [route for route in POST_DATA if int(expected(route, name, "POST")) < 400]
         without_effect += [(name, route) for route in allowed if not visitor.request("POST", route)[1]]
     # Ana holds a case, so asking for the next one gives her none. MHB's cases are first seen
-    # without their traps, so annotations of another tool are refused. An endpoint in use is kept.
+    # without their traps, so annotations of another tool are refused.
     empty = ("review/cases/elsewhere/", "generation/sources/<slug:name>/tables/<str:token>/")  # empty forms
     # No model was found to refuse anything, so nothing is adapted.
     adapted = ("generation/batches/<int:pk>/adapt/", "evaluation/runs/<int:pk>/adapt/")
     # Ana has reviewed nothing that is approved and in no release.
     reopened = "generation/reviewers/<int:person_id>/reopen/"
-    nothing = (*empty, *adapted, reopened, "generation/endpoints/<slug:name>/delete/")
+    nothing = (*empty, *adapted, reopened)
     assert set(without_effect) <= {("ana", "review/next/"), *(("adela", page) for page in nothing)}
 
 

@@ -118,7 +118,7 @@ def recognised_kind(
         check_csv(path, model.missing)
         return CSV
     problem = ""
-    for where, record in islice(records(path, kind), SNIFF_LIMIT):
+    for where, record in islice(records(path, kind, model.wants), SNIFF_LIMIT):
         if isinstance(record, Malformed):
             problem = problem or f"{where.capitalize()}: {record}"
         elif not isinstance(record, dict):

@@ -115,7 +115,7 @@ def test_a_body_without_embeddings_is_a_server_error(answer):
 
 
 def test_an_endpoint_without_embeddings_is_down():
-    with run_in_background(web.Application()) as url, pytest.raises(EndpointDown, match="NotFound"):
+    with run_in_background(web.Application()) as url, pytest.raises(EndpointDown, match="does not know"):
         embed(url)
 
 
