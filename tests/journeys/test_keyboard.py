@@ -326,7 +326,6 @@ def test_a_proposal_is_signed_by_keyboard_only(desk: Site, browser: Browser) -> 
     second.wait_until_submittable()
     second.tab_to("proposals")
     expect(second.page.locator("summary:focus")).to_contain_text("Approve")
-    second.press("Enter")
     second.tab_to("sign", until=3)
     with second.page.expect_navigation():
         second.press("Enter")
