@@ -38,7 +38,8 @@ Received = list[tuple[Mapping[str, str], bytes]]
 
 
 @pytest.fixture
-def emails(settings: Any, ana: User, adela: User) -> None:
+def emails(settings: Any, ana: User, adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digest, "HOUR", 24)  # a sweep of the morning would write the digest too
     settings.MHB_EMAILS = True
     settings.DEFAULT_FROM_EMAIL = "mhb@example.org"
     settings.MHB_SITE_URL = "https://mhb.example.org"
