@@ -96,6 +96,24 @@ class Draft:
     specialties: tuple[str, ...] = ()
     other_values: "OtherValues | None" = field(default=None, compare=False)
 
+    @property
+    def rejected_versions(self) -> tuple[tuple[Mapping[str, Any], tuple[str, ...]], ...]:
+        """The content of each rejected version and the objections to it, the oldest first."""
+        return self.earlier if self.previous is None else (*self.earlier, (self.previous, self.reasons))
+
+    def rejected(self, *names: str) -> dict[str, Any] | None:
+        """The rejected versions as a prompt shows them; None for a first version.
+
+        ``{version: its content under these names, reasons, earlier_versions_rejected_too}``
+        """
+        if not self.rejected_versions:
+            return None
+        *earlier, last = (
+            {"version": {name: content[name] for name in names if name in content}, "reasons": list(reasons)}
+            for content, reasons in self.rejected_versions
+        )
+        return {**last, "earlier_versions_rejected_too": earlier} if earlier else last
+
 
 class OtherValues(Protocol):
     """Named values of the other records of a record's source, as its importer named them."""

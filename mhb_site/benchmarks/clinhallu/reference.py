@@ -43,13 +43,6 @@ def _messages_with_images(prompt: Prompt, images: Sequence[str], **data: str) ->
     return (*before, with_images(last, images))
 
 
-def rejected_version(draft: Draft) -> dict[str, Any] | None:
-    """The rejected version and the physicians' reasons; None for a first version."""
-    if draft.previous is None:
-        return None
-    return {"trace": draft.previous.get("trace"), "reasons": list(draft.reasons)}
-
-
 def generation_request(draft: Draft, number: int) -> Request:
     """The request for candidate `number`, from 1."""
     content, settings = draft.record.content, presets.settings(draft)
@@ -58,7 +51,7 @@ def generation_request(draft: Draft, number: int) -> Request:
         content["images"],
         question=as_data(content["question"]),
         options=as_data(option_lines(content)),
-        rejected=as_data(rejected_version(draft)),
+        rejected=as_data(draft.rejected("trace")),
     )
     return Request(
         messages,

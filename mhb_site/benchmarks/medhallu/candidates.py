@@ -147,13 +147,6 @@ def _categories_text(terms: Sequence[Term]) -> str:
     return "\n".join(f"- {term.code} {term.label}: {term.definition}" for term in terms)
 
 
-def _rejected_version(draft: Draft) -> dict[str, Any] | None:
-    if draft.previous is None:
-        return None
-    version = {name: draft.previous.get(name) for name in ("hallucinated", "justification", "category")}
-    return {"version": version, "reasons": list(draft.reasons)}
-
-
 def result_of(candidate: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a candidate, as shown to critic and generator."""
     return {
@@ -180,7 +173,7 @@ def _generation_request(draft: Draft, number: int, last: Mapping[str, Any] | Non
         knowledge=as_data(list(content["contexts"])),
         truth=as_data(content["answer"]),
         attempt=as_data(number),
-        rejected=as_data(_rejected_version(draft)),
+        rejected=as_data(draft.rejected("hallucinated", "justification", "category")),
         **_length_values(draft),
     )
     if last is not None:
@@ -248,7 +241,7 @@ async def rewrite(
         truth=as_data(content["answer"]),
         candidate=as_data(_content_of(candidate)),
         feedback=as_data(feedback),
-        rejected=as_data(_rejected_version(draft)),
+        rejected=as_data(draft.rejected("hallucinated", "justification", "category")),
         **_length_values(draft),
     )
     rewritten = await _ask_for_candidate(draft, models, "critic", Request(messages, prompt=prompt.label))

@@ -45,7 +45,7 @@ PRESETS = (
 
 def kept(data: Mapping[str, Any]) -> dict[str, Any]:
     """The data that the next version of a scenario keeps: everything up to the mistake."""
-    later = ("attempts", "chosen", "rejected")
+    later = ("attempts", "chosen")
     return {name: value for name, value in data.items() if name not in later}
 
 

@@ -99,11 +99,10 @@ def _is_generated(draft: Draft) -> bool:
 
 
 async def carry_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
-    """Take the mistake and its conversation from the rejected version, and note its scenario."""
+    """Take the mistake and its conversation from the rejected version."""
     previous = draft.previous or {}
     kept_data = {name: previous[name] for name in ("mistake", "conversation", "doctor") if name in previous}
-    rejected = {"scenario": previous.get("scenario", ""), "objections": list(draft.reasons)}
-    return [replace(draft, data={**draft.data, **kept_data, "rejected": rejected})]
+    return [replace(draft, data={**draft.data, **kept_data})]
 
 
 async def _write_variant(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
@@ -113,13 +112,13 @@ async def _write_variant(draft: Draft, models: Models, *, number: int) -> Sequen
     values = {
         "patient": as_data(patient),
         "mistake": as_data(_mistake_for_writer(draft)),
-        "objections": as_data(list(draft.reasons)),
+        "rejected": as_data(draft.rejected("scenario", "must")),
     }
     if attempts:
         values["tried"] = as_data([_attempt_for_writer(attempt) for attempt in attempts])
     request = Request(prompt.messages(**values), prompt=prompt.label)
-    rejected = draft.data.get("rejected", {}).get("scenario", "")
-    check = partial(check_scenario, known={rejected, *(attempt["scenario"] for attempt in attempts)})
+    earlier = [content["scenario"] for content, _reasons in draft.rejected_versions]
+    check = partial(check_scenario, known={*earlier, *(attempt["scenario"] for attempt in attempts)})
     scenario = await models.ask_structured("writer", request, Scenario, check=check)
     attempt = {
         "number": number,

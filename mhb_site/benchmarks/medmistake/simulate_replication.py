@@ -83,13 +83,15 @@ def _write(asked: Asked) -> dict[str, str]:
     data, seed = asked.data, asked.seed
     told = [text.removeprefix(HELLO).strip() for text in data["PATIENT"] if GOODBYE not in text]
     patient_text, title = " ".join(told), str(data["MISTAKE"]["title"])
-    language, tried = _language(patient_text), len(data.get("TRIED", ()))
+    language = _language(patient_text)
+    earlier = str([data["REJECTED"], data.get("TRIED", ())]) if data["REJECTED"] or data.get("TRIED") else ""
     offset = hashlib.sha256(f"{title}{data['MISTAKE']['description']}".encode("utf-8", "surrogatepass")).digest()[0]
     openings = _OPENINGS[language]
-    # A rejected scenario must not be repeated: the physicians' objections shift the opening.
-    opening = openings[(offset + tried + len(data["OBJECTIONS"])) % len(openings)]
+    first = offset % len(openings)
+    # No scenario may come back, whether physicians rejected it or no model failed it.
+    opening = next(each for each in (*openings[first:], *openings[:first], "") if each not in earlier or not each)
     parts = [opening, patient_text[:2_000], _QUESTIONS[language]]
-    if not tried and not data["OBJECTIONS"] and chance(seed, "tells", patient_text, title) < GIVEAWAY_RATE:
+    if not earlier and chance(seed, "tells", patient_text, title) < GIVEAWAY_RATE:
         parts.insert(2, _GIVEAWAY_QUESTIONS[language])
     return {"scenario": " ".join(parts), "must": _MUSTS[language].format(title.rstrip(".。"))}
 

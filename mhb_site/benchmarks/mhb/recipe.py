@@ -160,7 +160,8 @@ def _request(name: str, draft: Draft, source: object) -> Request:
     messages = prompt.messages(
         taxonomy=_taxonomy_text(available_terms(draft)),
         source=as_data(source),
-        rejected=as_data(_rejected_version(draft)),
+        # The physicians' reasons go with it (MHB-9); the source is in the prompt already.
+        rejected=as_data(draft.rejected("turns", "question", "traps", "rubrics")),
         preferred=as_data(_preferred_traps(draft)),
         specialties=as_data(draft.specialties),
         rubric_form=RUBRIC_FORM,
@@ -195,26 +196,7 @@ def _taxonomy_text(terms: Sequence[Term]) -> str:
 
 def _rejected_contents(draft: Draft) -> list[Mapping[str, Any]]:
     """The content of all rejected versions, none of which may come back."""
-    contents = [content for content, _reasons in draft.earlier]
-    return [*contents, draft.previous] if draft.previous is not None else contents
-
-
-def _rejected_version(draft: Draft) -> dict[str, Any] | None:
-    """The rejected versions and the physicians' reasons (MHB-9); None for a first version.
-
-    The source is left out, because the prompt contains it already.
-    """
-    if draft.previous is None:
-        return None
-    rejected = [
-        {
-            "version": {key: content[key] for key in ("turns", "question", "traps", "rubrics") if key in content},
-            "reasons": list(reasons),
-        }
-        for content, reasons in (*draft.earlier, (draft.previous, draft.reasons))
-    ]
-    *earlier, last = rejected
-    return {**last, "earlier_versions_rejected_too": earlier} if earlier else last
+    return [content for content, _reasons in draft.rejected_versions]
 
 
 def _preferred_traps(draft: Draft) -> list[str] | None:

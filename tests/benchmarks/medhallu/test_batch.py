@@ -106,7 +106,7 @@ def test_a_batch_makes_samples_reviews_a_share_and_shows_their_lineage(url: str,
     assert call_counts["medhallu/critique@1"] == sum(
         len(attempt["feedback"]) for draft_data in data for attempt in draft_data["tries"]
     )
-    assert call_counts["medhallu/rewrite@1"] >= sum(candidate["by"] == "rewrite" for candidate in candidates)
+    assert call_counts["medhallu/rewrite@2"] >= sum(candidate["by"] == "rewrite" for candidate in candidates)
 
     page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
     assert "Difficulty" in page

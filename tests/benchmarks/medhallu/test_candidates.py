@@ -172,7 +172,7 @@ def test_the_sampling_settings_are_those_of_the_paper():
     generate_first(models)
     ((role, request),) = models.requests
     assert role == "generator"
-    assert (request.top_p, request.max_tokens, request.prompt) == (0.95, 512, "medhallu/generate@2")
+    assert (request.top_p, request.max_tokens, request.prompt) == (0.95, 512, "medhallu/generate@3")
     assert request.temperature is not None
     assert 0.3 <= request.temperature < 0.7
 

@@ -421,7 +421,7 @@ def test_the_sample_contains_the_final_candidate_and_its_provenance():
     }
     ((rubric),) = sample.rubrics
     assert (rubric.key, rubric.traps) == ("R1", ("MQ",))
-    assert sample.prompt == "medhallu/generate@2"
+    assert sample.prompt == "medhallu/generate@3"
     assert sample.made["entailment"] == "llm: entailment"
     assert sample.made["preset"] == "ours"
     assert sample.made["origin"] == "made here"
@@ -491,16 +491,16 @@ def test_the_estimate_assumes_two_tries():
     calls = [ask for step in recipe.RECIPE.steps if step.applies(qa_draft()) for ask in step.asks(qa_draft())]
     assert calls.count(("voter_1", "medhallu/vote@1")) == 4
     assert calls.count(("entailment", "medhallu/entail@1")) == 8
-    assert calls.count(("generator", "medhallu/generate@2")) == 1
+    assert calls.count(("generator", "medhallu/generate@3")) == 1
     assert calls.count(("generator", "medhallu/regenerate@1")) == 1
-    assert calls.count(("critic", "medhallu/rewrite@1")) == 2
+    assert calls.count(("critic", "medhallu/rewrite@2")) == 2
     assert calls.count(("critic", "medhallu/critique@1")) == 3  # one between the two tries
 
 
 def test_the_estimate_of_clusters_counts_its_candidates():
     draft = qa_draft("clusters")
     calls = [ask for step in recipe.RECIPE.steps if step.applies(draft) for ask in step.asks(draft)]
-    assert calls.count(("generator", "medhallu/generate@2")) == 50
+    assert calls.count(("generator", "medhallu/generate@3")) == 50
     assert calls.count(("voter_3", "medhallu/vote@1")) == 50
 
 

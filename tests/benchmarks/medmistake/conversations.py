@@ -64,9 +64,6 @@ def launch_conversations(source: Source, models: str, *, doctors: Sequence[str] 
 
 
 def work_until_idle(batch: Batch) -> Batch:
-    for _lane in range(3):  # a lane may end before its rows do; the sweeper would begin another
-        batches_services.work_on_batch(batch.pk)
-        batch.refresh_from_db()
-        if batch.status != Batch.Status.RUNNING:
-            break
+    batches_services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
     return batch

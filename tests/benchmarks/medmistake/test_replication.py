@@ -2,12 +2,14 @@
 which scenarios are kept."""
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from generation.llm.errors import BrokenReply
+from generation.llm.fencing import as_data
 from generation.recipes.recipe import Draft, Dropped
 from mhb_site.benchmarks.medmistake import giveaway, protocol, replication, taxonomy
 from mhb_site.benchmarks.medmistake import simulate_replication as simulated
@@ -58,7 +60,7 @@ def test_a_mistake_is_replicated_if_either_target_repeats_it() -> None:
 def test_a_harder_variant_is_written_if_neither_target_repeats_it_and_every_attempt_is_stored() -> None:
     models = Models({"writer": [GOOD, HARDER], "target_1": [RIGHT, WRONG], "target_2": [RIGHT, RIGHT]})
     result = run_draft(models)
-    assert models.prompts("writer") == ["medmistake/scenario@1", "medmistake/reflect@1"]
+    assert models.prompts("writer") == ["medmistake/scenario@2", "medmistake/reflect@2"]
     assert RIGHT in models.text_sent_to("writer")  # what the models answered to the first variant
     assert [(attempt["number"], attempt["replicated"]) for attempt in result.data["attempts"]] == [
         (1, False),
@@ -188,6 +190,39 @@ def test_a_rejected_scenario_is_rewritten_for_its_mistake_without_the_earlier_st
     assert sample.content["conversation"] == CONVERSATION
     assert sample.content["scenario"] == HARDER["scenario"]
     assert "The age is missing." in models.text_sent_to("writer")
+
+
+def test_a_third_version_repeats_neither_of_the_rejected_ones() -> None:
+    first, second = ({**GOOD, "scenario": f"{opening} {GOOD['scenario']}"} for opening in ("Hello.", "Good day."))
+    third = replace(
+        draft(data={"mistake": MISTAKE, "conversation": CONVERSATION}), version=3,
+        earlier=((first, ("The age is missing.",)),), previous=second, reasons=("It is too short.",),
+    )  # fmt: skip
+    models = Models({"writer": [first, HARDER], "target_1": [WRONG], "target_2": [RIGHT]})
+    assert replication.sample(run_draft(models, third)).content["scenario"] == HARDER["scenario"]
+    sent = models.text_sent_to("writer")
+    assert all(text in sent for text in ("Hello.", "Good day.", "The age is missing.", "It is too short."))
+
+
+@pytest.mark.parametrize("patient", ["My knee hurts.", "我的膝盖疼。"])
+def test_the_simulated_writer_repeats_no_rejected_and_no_tried_variant(patient: str) -> None:
+    rejected: list[tuple[dict[str, str], tuple[str, ...]]] = []
+    tried: list[dict[str, str]] = []
+    for number in range(8):
+        start = draft()
+        if rejected:
+            *earlier, (previous, reasons) = rejected
+            start = replace(start, earlier=tuple(earlier), previous=previous, reasons=reasons)
+        messages = replication.SETS[""]["reflect"].messages(
+            patient=as_data([patient]),
+            mistake=as_data(MISTAKE),
+            rejected=as_data(start.rejected("scenario")),
+            tried=as_data(tried),
+        )
+        reply = json.loads(simulated.SCRIPT.reply("sim-writer", messages, 11) or "")
+        known = [*(content["scenario"] for content, _reasons in rejected), *(each["scenario"] for each in tried)]
+        assert reply["scenario"] not in known
+        rejected, tried = (rejected, [*tried, reply]) if number % 2 else ([*rejected, (reply, ("Wrong.",))], tried)
 
 
 def test_published_scenarios_are_used_unchanged() -> None:

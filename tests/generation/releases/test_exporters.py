@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-import tracemalloc
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +17,7 @@ from generation.releases import exporters
 from generation.releases.exporters.base import NESTED, WrongSample, canonical
 from generation.releases.exporters.licences import identifiers as licences_of
 from generation.releases.exporters.manifest import Checksums, manifest
+from tests.memory import peak_memory
 from tests.profile import by_profile
 
 FORMATS = ["csv", "jsonl", "parquet"]
@@ -347,12 +347,8 @@ def test_a_number_that_json_does_not_have_is_refused(tmp_path, name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_memory_stays_flat(tmp_path, name):
     exporters.load(name).write([], tmp_path)  # so that imports are not measured
-    tracemalloc.start()
-    try:
-        exporters.load(name).write((sample(n) for n in range(by_profile(8_000, 20_000))), tmp_path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    count = by_profile(8_000, 20_000)
+    peak = peak_memory(lambda: exporters.load(name).write((sample(n) for n in range(count)), tmp_path))
     assert peak < 4 * 1024 * 1024
 
 

@@ -1,9 +1,9 @@
 """Data sets with images: layouts, refusals that name the image, and images that are stored once."""
 
 import io
+import itertools
 import json
 import pickle
-import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +19,7 @@ from generation.sources.importers import bundles
 from generation.sources.importers.base import Malformed, Refusal, Row, WrongFormat
 from generation.sources.importers.pickles import load_plain
 from tests.generation.images.drawing import picture, png_header
+from tests.memory import peak_memory
 from tests.profile import by_profile
 from tests.public import public
 
@@ -364,20 +365,21 @@ def test_clinhallu_is_read_as_its_authors_lay_it_out(tmp_path: Path) -> None:
 
 @pytest.mark.django_db
 def test_memory_does_not_grow_with_the_number_of_images(tmp_path: Path) -> None:
-    def peak_memory(count: int) -> int:
+    names = (f"vqa-{number}" for number in itertools.count())
+
+    def peak_of_import(count: int) -> int:
         folder = write_vqa_rad(
             tmp_path / str(count),
             *({**QUESTION, "qid": n, "image_name": f"{n}.bmp"} for n in range(count)),
             files={f"{n}.bmp": picture("BMP", size=(200, 200), shade=n) for n in range(count)},
         )
-        run = services.start_import(folder, format_name="vqa-rad", name=f"of-{count}")
-        tracemalloc.start()
-        try:
-            assert services.run_import(run.pk).added == count
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
 
-    peak_memory(2)
+        def import_all() -> None:
+            run = services.start_import(folder, format_name="vqa-rad", name=next(names))
+            assert services.run_import(run.pk).added == count
+
+        return peak_memory(import_all)
+
+    peak_of_import(2)
     few, many = by_profile((10, 50), (20, 120))
-    assert peak_memory(many) < peak_memory(few) + many * 10_000  # each image has 40,000 bytes
+    assert peak_of_import(many) < peak_of_import(few) + many * 10_000  # each image has 40,000 bytes

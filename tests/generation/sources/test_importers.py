@@ -11,8 +11,8 @@ import io
 import json
 import os
 import pickle
-import tracemalloc
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,6 +40,7 @@ from generation.sources.importers import (
 from generation.sources.importers.base import Importer, Layout, Refusal, Row, WrongFormat, one_line
 from tests.generation import statement_rows as shapes
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, parquet, table, vocabulary
+from tests.memory import peak_memory
 from tests.profile import by_profile
 
 CANARY = "canary GUID 00000000-made-up"
@@ -585,6 +586,10 @@ def short_record(importer: Importer, n: int, text: str) -> dict[str, object]:
 def test_memory_does_not_grow_with_the_number_of_records(tmp_path, importer, layout, monkeypatch):
     # Language detection keeps nothing in memory, and would take most of the time.
     monkeypatch.setattr(base, "detect", lambda _text: DetectedLanguage("en", 1.0))
+
+    def read_all(path: Path, count: int) -> None:
+        assert sum(isinstance(row, Row) for row in importer.rows(path, importer.sniff(path))) == count
+
     peaks = []
     thresholds = gc.get_threshold()
     gc.set_threshold(700, 10, 10)  # as in a worker: uncollected garbage counts, too
@@ -598,12 +603,8 @@ def test_memory_does_not_grow_with_the_number_of_records(tmp_path, importer, lay
         ):
             path = tmp_path / str(count)
             write_big_file(path, importer, layout, count)
-            tracemalloc.start()
-            assert sum(isinstance(row, Row) for row in importer.rows(path, importer.sniff(path))) == count
-            peaks.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.stop()
+            peaks.append(peak_memory(partial(read_all, path, count)))
     finally:
-        tracemalloc.stop()
         gc.set_threshold(*thresholds)
     assert peaks[0] < 1024 * 1024
     # In bytes; if only the ids were kept, it would be more than that.

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from generation.sources import importers
 from generation.sources.importers import medmistake, medpi
 from generation.sources.importers.base import Layout, Refusal, Row, WrongFormat
+from tests.memory import peak_memory
 
 SCENARIOS = [
     {"scenario": "I take tablets against clots. What for my knee?", "model": "gpt-5", "response": "Rest it.",
@@ -125,12 +125,11 @@ def test_a_large_array_is_streamed(tmp_path: Path) -> None:
             )
         )
         file.write("]")
-    tracemalloc.start()
-    count = sum(isinstance(entry, Row) for entry in medmistake.rows(path, Layout("all")))
-    _now, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert count == 400
-    assert peak < path.stat().st_size / 3
+
+    def read_all() -> None:
+        assert sum(isinstance(entry, Row) for entry in medmistake.rows(path, Layout("all"))) == 400
+
+    assert peak_memory(read_all) < path.stat().st_size / 3
 
 
 # -------------------------------------------------------------------------------------------- MedPI

@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import json
-import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ from review.models import Audit, Case, ChainHead, Event, PersonEvent, Review, Us
 from review.rules.permissions import UserRole
 from review.rules.state_machine import Policy
 from tests.conftest import RunConcurrently, accounts_of
+from tests.memory import peak_memory
 from tests.populations import population
 from tests.profile import by_profile
 from tests.review.audit.tampering import sql, unprotected
@@ -419,15 +419,13 @@ def test_verification_reads_many_events_in_little_memory(ana: User) -> None:
             for _ in range(500):
                 trail.record(case, Event.Kind.PRIORITISED, ana, before=1, after=2)
     Case.objects.filter(pk=case.pk).update(priority=2)
-    progress = verification.CheckProgress()
-    tracemalloc.start()
-    try:
+
+    def verify() -> None:
+        progress = verification.CheckProgress()
         assert list(verification.check(progress)) == []
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert progress.checked == progress.total == transactions * 500 + 2, "including the event of the account"
-    assert peak < 12_000_000
+        assert progress.checked == progress.total == transactions * 500 + 2, "including the event of the account"
+
+    assert peak_memory(verify) < 12_000_000
 
 
 # -------------------------------------------------------------------------------------- concurrency
