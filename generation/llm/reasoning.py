@@ -8,11 +8,15 @@ import re
 MAX_BLOCKS = 100  # blocks of reasoning in a reply
 MAX_TAILS = 5  # marks after it
 
-_NAME = r"(?:[a-z_]{1,20}[:_]|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|scratchpad|reflection|inner_monologue|cot)"
+_NAME = (
+    r"(?:[a-z_]{1,20}[:_]|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|scratch_?pad|reflection|(?:inner|internal)_monologue"
+    r"|cot)(?:_(?:process|content|trace|block|steps?))?"
+)
 # One mark of the beginning or end of reasoning. Each mark of an end sets one of the named groups.
 _MARK = re.compile(
-    rf"<\s?(?P<a>/?)\s?{_NAME}(?:\s[^<>]{{0,200}})?>"  # <think>, </Thinking>, <thought id="1">
-    r"|\[(?P<b>/?)think(?:ing)?\]"  # [THINK]
+    # <think>, </Thinking>, <thought id="1">, <end_of_thought>
+    rf"<\s?(?P<a>/|end_of_)?(?:start_of_|begin_of_)?\s?{_NAME}(?:\s[^<>]{{0,200}})?(?<!/)>"
+    r"|\[(?P<b>/?)(?:think(?:ing)?|reasoning)\]"  # [THINK]
     rf"|<\|(?P<c>/|end_of_|end_)?(?:begin_of_|begin_|start_of_|start_)?{_NAME}(?P<d>_end)?(?:_start)?\|>"
     r"|◁(?P<e>/?)think(?:ing)?▷"
     r"|<\|channel>\s?(?:thought|analysis)|(?P<f><channel\|>)"  # Gemma
@@ -44,7 +48,8 @@ _SPOKEN_END = re.compile(
 
 # Marks before and after a whole turn.
 _LEAD = re.compile(
-    r"(?:\s|\ufeff|<s>|<bos>|<\|(?:im_start|start|assistant|begin_of_text|start_header_id|end_header_id)\|>(?:assistant)?)*",
+    r"(?:\s|\ufeff|<s>|<bos>|<\|(?:im_start|start|assistant|begin_of_text|start_header_id|end_header_id)\|>(?:assistant)?"
+    r"|<think\s?/>|(?:assistant|model)\n(?=\s*<))*",  # an empty thought; a role from the template
     re.IGNORECASE,
 )
 _TAILS = (
@@ -63,6 +68,7 @@ _ANSWER_ENDS = (
 _LIKE_REASONING = re.compile(
     r"\s*(?:<\|?/?[a-z_]{0,20}(?:analy|think|thought|reason|reflect|scratch|monolog|deliberat|ponder|cot\b|channel)"
     r"|\[/?[a-z_]{0,20}(?:think|thought|reason|reflect)|<\|[a-z_]{1,40}\|>|◁|&lt;/?think|<｜"
+    r"|<seed:cot|<details[^<>]{0,99}>\s*<summary>\s*(?:think|thought|reason)|<details[^<>]{0,99}reasoning"
     r"|(?:```|\*\*|#{1,3}) ?(?:thinking|thoughts?|reasoning|analysis)\b"
     r"|(?:okay|ok|alright|hmm|wait|so)\b[,.]{0,3} (?:so\b|let|the user|i need|we need|i have|we have|first)"
     r"|let me (?:think|analy|break|consider)|let's (?:think|analy|break)|we (?:need|have|must|should)(?: to)? "
