@@ -40,7 +40,7 @@ from generation.llm.http.failures import (
     named_error,
     unexpected_error,
 )
-from generation.llm.http.limits import KnownLimits
+from generation.llm.http.limits import KnownLimits, limit_of
 from generation.llm.http.provider_words import NO_ENDING, Ending
 from generation.llm.ledger_interface import Ledger, no_paid_replies
 from generation.llm.parsing import parse_vectors, storable
@@ -64,6 +64,7 @@ from generation.llm.request_body import (
     effective,
     excerpt,
     identity,
+    most_tokens,
     no_stored_images,
     refers_to_stored_images,
     reply_limit,
@@ -71,7 +72,7 @@ from generation.llm.request_body import (
     with_image_data,
     with_schema,
 )
-from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Texts
+from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Texts, Usage
 
 if TYPE_CHECKING:  # takes a second to import
     from openai import AsyncOpenAI
@@ -423,7 +424,10 @@ class Gateway:
                     data = b"".join([chunk async for chunk in response.aiter_bytes()])
                     text = decode_text(data, response.charset_encoding, limit)
                 except TooLong as failure:
-                    return BrokenReply(str(failure), http_status=response.status_code), response.status_code
+                    too_long = BrokenReply(str(failure), http_status=response.status_code)
+                    if response.is_success and not vector_count:  # billed, though nobody read what for
+                        too_long.reply = Reply("", usage=Usage(tokens_out=limit_of(draft.sent) or MOST_TOKENS))
+                    return too_long, response.status_code
                 finally:
                     await response.aclose()
         except failures as failure:
@@ -441,10 +445,13 @@ class Gateway:
             )
             return read, status
         except StreamsOnly as error:
-            return error, status
+            unread: LLMError = error
         except (ValueError, RecursionError):
             what = "No embeddings" if vector_count else "Not a chat completion"
-            return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status
+            unread = ServerError(f"{what}: {clean(text, api_key)}", http_status=status)
+        if '"choices"' in text:  # a model wrote this, so it is billed, whatever became of it
+            unread.reply = Reply("", usage=Usage(tokens_out=most_tokens([text])))
+        return unread, status
 
     async def _body(self, sent: Mapping[str, Any]) -> bytes:
         """The bytes to send, with stored images as data URLs.

@@ -28,6 +28,8 @@ _PROMPT_FEEDBACK = ("prompt_filter_results", "prompt_annotations", "promptFeedba
 _ERRORS = ("error", "errors", "base_resp")  # the names of an error; where there is none, it is the body
 _SAID = ("message", "msg", "detail")
 _REASONING_BLOCKS = ("thinking_blocks", "reasoning_details", "reasoning", "thinking")
+# Where a choice may say why it ended. The first counts, unless it hides what another says.
+_FINISH_REASONS = ("finish_reason", "native_finish_reason", "finishReason", "stop_reason", "done_reason")
 
 Shape = TypeVar("Shape", bound=BaseModel)
 Check = Callable[[str], None]  # raises BrokenReply to refuse a text
@@ -42,7 +44,7 @@ def body_of(text: str) -> Any:
     rest = text[start.end() :] if start else text
     if rest.startswith(("data:", "event:")):
         raise StreamsOnly(ONLY_STREAMS)
-    return json.loads(rest)
+    return json.loads(rest, strict=False)  # raw control characters stand for themselves
 
 
 def read_completion(
@@ -109,7 +111,9 @@ def _error_in(value: Any) -> Any:
     if error is None and not value.get("choices") and any(isinstance(value.get(name), str) for name in _SAID):
         error = value if any(name in value for name in ("code", "status", "type", "object", "success")) else None
     error = error[0] if isinstance(error, list) else error
-    return error if isinstance(error, (dict, str)) else None
+    if isinstance(error, dict):
+        return error if any(error.values()) else None  # an error without a word is none
+    return value if error and not isinstance(error, str) else error  # `true`: what is wrong stands beside it
 
 
 def _read_error(error: Any, api_key: str) -> LLMError:
@@ -215,31 +219,40 @@ def _parse_reply(body: Any) -> Reply:
 
 def _finish_reason(choice: Mapping[Any, Any]) -> str:
     """The finish reason of a choice; a proxy's translation gives way to what it hides."""
-    names = ("finish_reason", "native_finish_reason", "stop_reason")
-    said, native, other = (
-        _text(value if isinstance(value, str) else json.dumps(value) if value is not None else "")[:40]
-        for value in map(choice.get, names)
-    )
-    said = said or other
-    hidden = ending_of(native) if native else Ending.UNKNOWN
-    if hidden not in (Ending.UNKNOWN, Ending.COMPLETE) and ending_of(said) in (Ending.UNKNOWN, Ending.COMPLETE):
-        return native
-    return said or native
+    reasons = [reason for reason in map(_reason, map(choice.get, _FINISH_REASONS)) if reason]
+    meanings = {reason: ending_of(reason) for reason in reasons}
+    if reasons and meanings[reasons[0]] in (Ending.UNKNOWN, Ending.COMPLETE):
+        hidden = (name for name in reasons if meanings[name] not in (Ending.UNKNOWN, Ending.COMPLETE))
+        return next(hidden, reasons[0])
+    return reasons[0] if reasons else ""
+
+
+def _reason(value: Any) -> str:
+    value = value.get("type", value) if isinstance(value, dict) else value
+    return _text(value if isinstance(value, str) else json.dumps(value) if value is not None else "")[:40]
 
 
 def _join_parts(content: Sequence[Any]) -> tuple[str, str]:
-    """Join content parts into (text, reasoning); other parts are left out."""
+    """Join content parts into (text, reasoning); parts without text are left out."""
     texts, reasoning = [], []
     for part in content:
-        match part:
-            case {"type": "thinking" | "reasoning", **more}:
-                inner = more.get("thinking") or more.get("reasoning") or more.get("text") or more.get("summary")
-                reasoning.append(
-                    _join_parts(inner)[0] if isinstance(inner, list) else inner if isinstance(inner, str) else ""
-                )
-            case str(text) | {"text": str(text)} | {"refusal": str(text)}:
-                texts.append(text)
+        if not isinstance(part, dict):
+            texts.append(_part_text(part))
+        elif part.get("thought") is True or str(part.get("type")).startswith(("thinking", "reasoning", "thought")):
+            names = ("thinking", "reasoning", "text", "content", "summary", str(part.get("type")))
+            reasoning.append(next(filter(None, map(_part_text, map(part.get, names))), ""))
+        else:
+            texts.append(next(filter(None, map(_part_text, map(part.get, ("text", "refusal", "content")))), ""))
     return "".join(texts), "\n\n".join(part for part in reasoning if part)
+
+
+def _part_text(value: Any) -> str:
+    """The text in the value of a part: itself, within an object, or a list of them."""
+    if isinstance(value, dict):
+        value = value.get("text") or value.get("value")
+    if isinstance(value, list):
+        return "".join(_part_text(inner) for inner in value if isinstance(inner, (dict, str)))
+    return value if isinstance(value, str) else ""
 
 
 # The names under which endpoints report tokens, as `plain` spells them. The first that is a number
@@ -273,6 +286,8 @@ def _usage(body: Any) -> Usage:
     # Some leave reasoning out of what they call completion, but not out of the total.
     if tokens_in and total > tokens_in:
         tokens_out = max(tokens_out, total - tokens_in)
+    if tokens_out and reasoning > tokens_out:
+        tokens_out += reasoning
     return Usage(tokens_in, tokens_out, min(cached, tokens_in), reasoning)
 
 

@@ -134,15 +134,16 @@ def usage_of(attempt: Attempt) -> Usage:
     if reply is None or attempt.hit_of is not None:
         return Usage()
     usage = reply.usage
-    tokens_in = usage.tokens_in or _most_tokens(_sent_texts(sent)) + MOST_IMAGE_TOKENS * len(image_parts(sent))
+    tokens_in = usage.tokens_in or most_tokens(_sent_texts(sent)) + MOST_IMAGE_TOKENS * len(image_parts(sent))
     is_text = "input" not in sent  # embeddings use no tokens for their vectors
-    tokens_out = usage.tokens_out or (_most_tokens([reply.text, reply.reasoning]) if is_text else 0)
+    tokens_out = usage.tokens_out or (most_tokens([reply.text, reply.reasoning]) if is_text else 0)
     if (tokens_in, tokens_out) == (usage.tokens_in, usage.tokens_out):
         return usage
     return replace(usage, tokens_in=tokens_in, tokens_out=tokens_out, estimated=True)
 
 
-def _most_tokens(texts: Iterable[str]) -> int:
+def most_tokens(texts: Iterable[str]) -> int:
+    """An upper estimate of the tokens of some texts."""
     total = 0
     for text in texts:
         other = 0 if text.isascii() else sum(not character.isascii() for character in text)

@@ -137,7 +137,7 @@ def status_error(
     return error
 
 
-_CODE_FIELDS = ("code", "type", "status", "reason", "error_type")
+_CODE_FIELDS = ("code", "type", "status", "status_code", "reason", "error_type")
 _INNER = ("error", "innererror", "inner_error", "metadata", "details")
 
 
@@ -184,7 +184,11 @@ def _message(body: object) -> str:
     """What an error says, without what it quotes of the request."""
     if isinstance(body, str):
         return body[:MAX_DETAIL]
-    values = [layer.get(name) for layer in _layers(body) for name in ("message", "msg", "detail", "raw", "title")]
+    values = [
+        layer.get(name)
+        for layer in _layers(body)
+        for name in ("message", "msg", "status_msg", "detail", "raw", "title")
+    ]
     nested = [
         part.get("msg") for value in values if isinstance(value, list) for part in value if isinstance(part, dict)
     ]

@@ -46,21 +46,22 @@ ENDINGS: Mapping[Ending, str] = {
     Ending.COMPLETE: """
         stop eos eos_token eos_found end_turn end_of_turn end_of_text end_of_sequence stop_sequence
         stop_sequences stop_string_found stop_token stop_word stop_words matched_stop im_end eot_id eot eom complete
-        completed finish finished end done normal natural
+        completed finish finished end done normal natural stop_criteria_met stop_sequence_reached stop_str end_id
     """,
     Ending.CUT_OFF: """
         length max_tokens max_length max_token max_output_tokens max_completion_tokens max_new_tokens maximum_tokens
         max_predicted_tokens_reached token_limit limit model_length model_context_window_exceeded context_length
         context_length_exceeded context_length_reached context_window_exceeded context_limit error_limit incomplete
         not_finished time_limit pause_turn repetition truncated tokens output_limit length_limit token_budget
-        context_overflow max_context_length max_context_length_reached too_long
+        context_overflow max_context_length max_context_length_reached too_long max_len max_output
+        max_tokens_reached max_new_tokens_reached token_limit_reached out_of_tokens context_full compaction
     """,
     Ending.FILTERED: """
         content_filter content_filtered content_filter_error filter filtered safety recitation blocklist
         prohibited_content spii language model_armor image_safety image_prohibited_content image_recitation
         guardrail_intervened guardrail guardrails error_toxic sensitive moderation flagged blocked risk
         content_policy_violation policy_violation content_blocked content_filter_triggered unsafe harmful safety_block
-        blocked_by_safety censored sensitive_words
+        blocked_by_safety censored sensitive_words blacklist
     """,
     Ending.REFUSED: "refusal refused refuse declined",
     Ending.FAILED: """
@@ -68,7 +69,8 @@ ENDINGS: Mapping[Ending, str] = {
         cancelled canceled user_cancel user_stopped interrupted load unload model_unloaded network_error engine_error
         engine_overloaded server_error internal_error timeout image_other no_image missing_thought_signature
         malformed_response failed failure overload overloaded unavailable rate_limit deadline shutdown server_shutdown
-        preempted disconnected client_disconnect abort_request aborted_by_user user_abort
+        preempted disconnected client_disconnect abort_request aborted_by_user user_abort timed_out
+        server_overloaded killed
     """,
     Ending.TOOL_CALL: """
         tool_calls tool_call tool_use function_call function_calls malformed_function_call malformed_tool_call
@@ -86,7 +88,7 @@ CODES: Mapping[type[LLMError], str] = {
         content_moderation data_inspection_failed inappropriate_content sensitive_content sensitive_content_detected
         input_text_sensitive_content_detected output_text_sensitive_content_detected risk_control prompt_blocked
         content_blocked content_violation policy_violation usage_policy_violation safety safety_violation
-        prohibited_content guardrail_intervened invalid_prompt flagged 1301
+        prohibited_content guardrail_intervened blocked_by_guardrail invalid_prompt flagged 1301
     """,
     BrokenReply: """
         json_validate_failed json_validation_failed tool_use_failed output_parse_failed output_parsing_failed
@@ -104,11 +106,12 @@ CODES: Mapping[type[LLMError], str] = {
     NoCredit: """
         insufficient_quota billing_hard_limit_reached billing_not_active insufficient_balance insufficient_credits
         insufficient_credit insufficient_funds insufficient_user_quota credit_balance_too_low payment_required
-        arrearage billing_error
+        arrearage billing_error budget_exceeded exceeded_budget exceeded_current_quota_error
     """,
     RateLimited: """
         rate_limit_exceeded rate_limit rate_limit_error rate_limited too_many_requests too_many_requests_error
         resource_exhausted throttling throttled throttling_exception requests_limit_exceeded
+        service_quota_exceeded_exception
     """,
     AuthFailed: """
         invalid_api_key authentication_error invalid_authentication invalid_authentication_error unauthenticated
@@ -116,7 +119,7 @@ CODES: Mapping[type[LLMError], str] = {
     """,
     NotFound: """
         model_not_found model_not_available model_decommissioned deployment_not_found unknown_model invalid_model
-        model_does_not_exist no_such_model
+        model_does_not_exist no_such_model model_not_supported
     """,
     TimedOut: "request_timeout deadline_exceeded",
     ServerError: """
@@ -139,20 +142,27 @@ STATUSES: Mapping[int, type[LLMError]] = {
     499: ServerError,  # given up on by a proxy
 }  # others: ServerError from 500, BadRequest below
 
-# Wordings, where neither codes nor status say more than "bad request" or "forbidden". Each is one
-# scan: no pattern repeats a repetition.
+# Wordings, where neither codes nor status say more than "bad request", "forbidden" or "too many".
+# Each is one scan: no pattern repeats a repetition.
 WORDINGS: Mapping[type[LLMError], str] = {
     BrokenReply: r"not (?:produce|generate|return|output) (?:a )?valid json|failed to (?:generate|"
-    r"validate|produce|parse)(?: the)?(?: generated| model's| model)? (?:json|output)|generated json does not|model"
-    r"(?:'s)? (?:output|reply|response|generated)[ a-z]{0,30}(?:not valid|invalid|malformed)",
+    r"validate|produce|parse)(?: the)?(?: generated| model's| model)? (?:json|output)|generated json does not|(?:model"
+    r"(?:'s)?|generated) (?:output|reply|response|generated)[ a-z]{0,30}(?:not valid|not match|invalid|malformed)"
+    r"|parse the model|model produced invalid",
     ContentFiltered: r"moderation|\bflagged|content[ _-]?(?:filter|policy|management|exists risk|safety)|safety (?:system|"
     r"filter|polic|guideline|setting)|usage polic|acceptable use|responsible ai|inappropriate|prohibited content|"
-    r"sensitive (?:content|information|word)|harmful content|guardrail",
+    r"sensitive (?:content|information|word)|new_sensitive|harmful content|guardrail|usage guideline|violates? (?:our|the) "
+    r"(?:polic|terms)|敏感内容|敏感词|敏感信息",
     ContextTooLong: r"context[ _-](?:length|window|size|limit)|max_new_tokens` must be|maximum context|prompt is too long|"
     r"input is too long|too many (?:input |prompt )?tokens|reduce the length|maximum (?:model|input|sequence) length|"
     r"must have less than \d{1,9} tokens|exceeds? the (?:maximum|available) "
-    r"(?:number of tokens|context|input)",
-    NoCredit: r"credit balance|insufficient (?:balance|credits?|funds)|more credits|out of credits?",
+    r"(?:number of tokens|context|input)|input length should be|input tokens exceeds|max message tokens"
+    r"|sequence length \d{1,9} exceeds",
+    NoCredit: r"credit balance|insufficient (?:balance|credits?|funds)|more credits|out of credits?|available credits"
+    r"|spending limit|over budget|budget has been exceeded|api usage limits|key limit exceeded|余额不足|欠费",
+    AuthFailed: r"(?:invalid|incorrect|missing|wrong|expired) (?:api|secret|access)[ _-]?(?:key|token)|(?:api|secret) key "
+    r"(?:is )?(?:not valid|invalid|incorrect|expired|missing)|carry the api secret|organization has been disabled",
+    RateLimited: r"rate[ -]?limit|too many requests|tokens per min",
     BadRequest: r"response[ _]?format|json[ _]?schema|json[ _]?object|json[ _]?mode|structured[ _]?output|guided[ _]?"
     r"(?:json|decoding|grammar)|\bgrammar|xgrammar|outlines|llguidance|additionalproperties|requested parameters",
     StreamsOnly: r"only supports? (?:the )?stream|enable the stream|stream(?:ing)? (?:mode )?(?:is )?(?:required|mandatory)"
@@ -168,7 +178,7 @@ ABOUT_RATE = re.compile(
     re.IGNORECASE,
 )
 
-_PREFIX = "finishreason"
+_PREFIX = re.compile(r"^(?:finish|stop)?reason")
 
 
 def plain(word: str) -> str:
@@ -190,7 +200,7 @@ def ending_of(finish_reason: str, decided: Mapping[str, str] | None = None) -> E
 
     `decided`: what people decided about endings of the endpoint, by their names.
     """
-    word = plain(finish_reason).removeprefix(_PREFIX) or NO_ENDING
+    word = _PREFIX.sub("", plain(finish_reason), count=1) or NO_ENDING
     known = _ENDING_OF.get(word)
     if known is None:
         known = {plain(name): meaning for name, meaning in (decided or {}).items()}.get(word, Ending.UNKNOWN)
@@ -213,8 +223,11 @@ def error_class(status: int, codes: Iterable[str], param: str, text: str, *, wai
     by_status = STATUSES.get(status) or (ServerError if status >= 500 else BadRequest)
     if not status:
         return next((kind for kind, wording in _WORDING.items() if wording.search(text)), ServerError)
-    if status == 403:
-        return ContentFiltered if _WORDING[ContentFiltered].search(text) else by_status
+    if status in (403, 429):
+        others = (ContentFiltered, NoCredit) if status == 403 else (NoCredit,)
+        about_rate = waits or ABOUT_RATE.search(text)
+        found = next((kind for kind in others if _WORDING[kind].search(text)), by_status)
+        return by_status if found is NoCredit and about_rate else found
     if by_status is BadRequest:
         return next((kind for kind, wording in _WORDING.items() if wording.search(text)), BadRequest)
     if status >= 500 and speaks_of_format(text):

@@ -147,12 +147,16 @@ def _unpack(unpack: "zlib._Decompress", piece: bytes) -> bytes:
 
 
 def decode_text(data: bytes, charset: str | None, limit: int) -> str:
-    """Decode bytes as UTF-8, or by the given charset if it is accepted.
+    """Decode bytes as UTF-8 where they are, else by the given charset if it is accepted.
 
-    Raises TooLong if the text exceeds the limit in UTF-8.
+    JSON is UTF-8, whatever charset a server names by habit. Raises TooLong if the text exceeds the
+    limit in UTF-8.
     """
     name = (charset or "").lower()
-    text = data.decode(name if name in CHARSETS else "utf-8", errors="replace")
+    try:
+        text = data.decode(name if name.startswith(("utf-16", "utf-32")) and name in CHARSETS else "utf-8")
+    except UnicodeDecodeError:
+        text = data.decode(name if name in CHARSETS else "utf-8", errors="replace")
     if not text.isascii() and len(text.encode(errors="replace")) > limit:
         raise TooLong(limit)
     return text

@@ -91,6 +91,11 @@ def test_every_word_has_one_meaning():
         ("client-disconnect", Ending.FAILED),
         ("<|im_end|>", Ending.COMPLETE),
         ("TOKEN_BUDGET", Ending.CUT_OFF),
+        ("REASON_MAX_LEN", Ending.CUT_OFF),
+        ("stopReason.max_tokens_reached", Ending.CUT_OFF),
+        ("blacklist", Ending.FILTERED),
+        ("TIMED_OUT", Ending.FAILED),
+        ("STOP_CRITERIA_MET", Ending.COMPLETE),
         ("unsafe", Ending.FILTERED),
         ("tool_use", Ending.TOOL_CALL),
         ("MALFORMED_FUNCTION_CALL", Ending.TOOL_CALL),
@@ -154,6 +159,22 @@ def test_people_decide_what_an_unknown_ending_means_and_nothing_is_paid_twice(de
     assert len(target.bodies) == (decided is Ending.FAILED)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"finish_reason": {"type": "length", "length": 5}},
+        {"finish_reason": None, "finishReason": "MAX_TOKENS"},
+        {"finish_reason": None, "done_reason": "length"},
+        {"finish_reason": "stop", "stop_reason": "max_tokens"},
+    ],
+)
+def test_an_ending_is_read_from_wherever_a_choice_says_it(said):
+    body = completion("Half an answ")
+    body["choices"][0] |= said
+    with fake_endpoint(body) as target:
+        assert ask(target.url).ending == Ending.CUT_OFF
+
+
 BLOCKED = {"violence": {"filtered": True, "severity": "high"}}
 
 
@@ -175,6 +196,9 @@ BLOCKED = {"violence": {"filtered": True, "severity": "high"}}
         ({"choices": None, "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, NoCredit),
         ({"object": "error", "message": "exceeds the context length", "code": 400}, ContextTooLong),
         ({"error": "model overloaded"}, ServerError),
+        ({"error": True, "code": 429, "message": "slow"}, RateLimited),
+        ({"error": True, "message": "failed halfway", **completion("half")}, ServerError),
+        ({"choices": None, "base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}}, ContentFiltered),
         ({"choices": [{**completion("a")["choices"][0], "native_finish_reason": "MAX_TOKENS"}]}, None),
     ],
 )
@@ -196,6 +220,18 @@ def test_a_verdict_in_a_tool_call_is_named_as_such():
     ):
         ask_structured(target.url)
     assert len(target.bodies) == 2
+
+
+def test_a_completion_that_cannot_be_read_is_billed_as_estimated():
+    """Its text was written, and five attempts that cost nothing would spend a budget unseen."""
+    ledger = Ledger()
+    with fake_endpoint(Answer(json.dumps(completion("Rest, and drink."))[:120])) as target, pytest.raises(ServerError):
+        ask(target.url, ledger, price_out=Decimal(20))
+    assert [usage_of(attempt) for attempt in ledger] == [Usage(6, 60, estimated=True)] * 5
+    ledger = Ledger()
+    with fake_endpoint(Answer("<html>Sign in</html>")) as target, pytest.raises(ServerError):
+        ask(target.url, ledger, attempts=1)
+    assert usage_of(ledger[0]) == Usage()
 
 
 @pytest.mark.parametrize("before", ["\ufeff", "\n\n: OPENROUTER PROCESSING\n\n: again\n", "// cached\n"])
@@ -267,6 +303,18 @@ def routed(status, **raw):
         (500, {"message": "litellm.ContentPolicyViolationError: x", "code": "500"}, ContentFiltered),
         (400, {"type": "error", "error": {"message": "Your credit balance is too low."}}, NoCredit),
         (400, [{"error": {"status": "INVALID_ARGUMENT", "details": [{"reason": "API_KEY_INVALID"}]}}], AuthFailed),
+        (400, {"message": "Range of input length should be [1, 30720]", "code": "InvalidParameter"}, ContextTooLong),
+        (403, {"code": "No permission", "error": "Content violates usage guidelines."}, ContentFiltered),
+        (400, {"message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}, ContentFiltered),
+        (400, {"code": "invalid argument", "error": "Incorrect API key provided: xx***."}, AuthFailed),
+        (400, {"message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}, AuthFailed),
+        (400, {"message": "Budget has been exceeded!", "type": "budget_exceeded", "code": "400"}, NoCredit),
+        (429, {"message": "Your team has used all available credits."}, NoCredit),
+        (429, {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}, NoCredit),
+        (429, {"message": "...", "type": "exceeded_current_quota_error"}, NoCredit),
+        (400, {"message": "...", "code": "ServiceQuotaExceededException"}, RateLimited),
+        (400, {"message": "Request too large: tokens per minute (TPM): limit 6000, requested 7000"}, RateLimited),
+        (400, {"message": "The model's response did not match the schema."}, BrokenReply),
         # Not so fast, and no money left.
         (429, {"message": "You exceeded your current quota.", "code": "insufficient_quota"}, NoCredit),
         (429, {"message": "Allocated quota per minute exceeded.", "code": "insufficient_quota"}, RateLimited),
@@ -436,6 +484,10 @@ def test_the_length_of_a_context_is_read_from_what_servers_list(answers, length)
         ({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 30}, Usage(7, 23)),
         ({"input_tokens": 2, "output_tokens": 3, "cache_read_input_tokens": 5}, Usage(7, 3, 5)),
         ({"input_tokens": 7, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 5}}, Usage(7, 3, 5)),
+        (
+            {"prompt_tokens": 7, "completion_tokens": 3, "completion_tokens_details": {"reasoning_tokens": 50}},
+            Usage(7, 53, tokens_reasoning=50),
+        ),
     ],
 )
 def test_usage_is_read_in_any_form(usage, read):
@@ -472,11 +524,21 @@ def test_cached_tokens_have_a_price_of_their_own():
         completion(["A"]),
         {**completion("A"), "base_resp": {"status_code": 0, "status_msg": "success"}},
         {**completion("A"), "error": None, "errors": []},
+        {**completion("A"), "error": {"code": None, "message": ""}},
+        completion([{"type": "text", "text": {"value": "A"}}]),
+        completion([{"type": "text", "content": "A"}]),
+        completion([{"text": "Hm.", "thought": True}, {"text": "A"}]),
+        completion([{"type": "reasoning_text", "text": "Hm."}, {"type": "output_text", "text": "A"}]),
     ],
 )
 def test_what_is_unusual_in_a_good_reply_does_no_harm(body):
     with fake_endpoint(body) as target:
         assert ask(target.url).text == "A"
+
+
+def test_raw_line_breaks_in_the_strings_of_a_body_stand_for_themselves():
+    with fake_endpoint(Answer(json.dumps(completion("A;B")).replace(";", "\n"))) as target:
+        assert ask(target.url).text == "A\nB"
 
 
 def test_an_ending_that_is_no_text_keeps_its_name():

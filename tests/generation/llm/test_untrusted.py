@@ -19,6 +19,7 @@ from generation.llm.batch_protocol import BatchClient, LineResult
 from generation.llm.errors import BadRequest, BrokenReply, ConnectionCut, LLMError, ServerError
 from generation.llm.fencing import as_data, read_data
 from generation.llm.gateway import Gateway
+from generation.llm.request_body import usage_of
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply
 from tests.generation.llm.helpers import HELLO, Ledger, app_of, ask, completion, fake_endpoint, in_gateway, settings_for
@@ -72,9 +73,12 @@ def test_a_charset_that_is_not_for_text_is_read_as_utf_8() -> None:
     assert [(attempt.error, attempt.reply and attempt.reply.usage.tokens_in) for attempt in ledger] == [("", 7)] * count
 
 
-def test_a_text_charset_is_obeyed() -> None:
-    answer = json.dumps(completion("größer"), ensure_ascii=False).encode("latin-1")
-    with run_in_background(raw_endpoint(answer, Content_Type="application/json; charset=ISO-8859-1")) as url:
+@pytest.mark.parametrize(
+    ("written", "named"), [("latin-1", "ISO-8859-1"), ("utf-8", "ISO-8859-1"), ("utf-16le", "utf-16le")]
+)
+def test_a_text_charset_is_obeyed_unless_the_text_is_utf_8(written: str, named: str) -> None:
+    answer = json.dumps(completion("größer"), ensure_ascii=False).encode(written)
+    with run_in_background(raw_endpoint(answer, Content_Type=f"application/json; charset={named}")) as url:
         assert ask(url).text == "größer"
 
 
@@ -137,9 +141,8 @@ def test_the_size_of_a_completion_is_limited(body: bytes, headers: dict[str, str
         pytest.raises(BrokenReply, match=f"longer than {MB} bytes"),
     ):
         ask(url, ledger)
-    assert [(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger] == [
-        ("BrokenReply", 200, None)
-    ] * 2
+    assert [(attempt.error, attempt.http_status) for attempt in ledger] == [("BrokenReply", 200)] * 2
+    assert {(usage_of(attempt).tokens_out, usage_of(attempt).estimated) for attempt in ledger} == {(16_384, True)}
 
 
 def test_the_size_limit_follows_max_tokens_and_the_sites_setting() -> None:
