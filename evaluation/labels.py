@@ -1,10 +1,12 @@
 """Labels of verdicts and facet values, and the badge states of verdicts."""
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
 
+from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import Protocol
-from evaluation.verdicts.selection import RUBRIC, UNJUDGED
+from evaluation.verdicts.selection import NO_ANSWER, NO_RESPONSE, NOT_JUDGED, RUBRIC, UNJUDGED
+from generation.jobs.endpoint_choices import error_words
 
 # Defaults for verdicts that the protocol has no words for.
 VERDICTS: dict[str, Promise] = {
@@ -12,6 +14,19 @@ VERDICTS: dict[str, Promise] = {
     "not_met": pgettext_lazy("verdict on a criterion", "not met"),
     UNJUDGED: pgettext_lazy("verdict on a criterion", "unjudged"),
 }
+
+# Why there is no response or verdict, where no call failed.
+FAILURES: dict[str, Promise] = {
+    NO_ANSWER: gettext_lazy("Not asked: an earlier question has no response."),
+    NO_MAJORITY: gettext_lazy("The votes of the judges have no majority."),
+    NO_RESPONSE: gettext_lazy("There was no response to judge."),
+    NOT_JUDGED: gettext_lazy("Not judged: the outcome of the response decides how it is counted."),
+}
+
+
+def failure_words(code: str, detail: str = "") -> str:
+    """Why there is no response or verdict, in the reader's language."""
+    return str(FAILURES[code]) if code in FAILURES else error_words(code, detail)
 
 
 def verdict_label(verdict: str, protocol: Protocol) -> str:

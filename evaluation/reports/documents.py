@@ -4,7 +4,7 @@ from django.utils.translation import override
 
 from evaluation.judges import markdown as judges_markdown
 from evaluation.judges import summary
-from evaluation.labels import value_name
+from evaluation.labels import failure_words, value_name
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import UNDECIDED, Rate
@@ -233,7 +233,7 @@ def _endings(report: Report) -> list[str]:
         for odd in report.oddities
     ]
     if unread := report.unread.count:
-        errors = ", ".join(f"{name} {n}" for name, n in report.unread.by_error.items())
+        errors = ", ".join(f"{n}: {failure_words(name)}" for name, n in report.unread.by_error.items())
         notes.append(
             f"- {unread} of {report.unread.asked} verdicts ({format_share(report.unread.share)}) could not be read: {errors}."
         )

@@ -15,7 +15,7 @@ from evaluation.protocol import JUDGED, Ask, Decision, Protocol
 from evaluation.runs import leaving, plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
 from evaluation.runs.rows.reading import Reader, ResponseReading, Rubrics, format_score, rubrics_of
-from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
+from evaluation.verdicts.selection import NO_ANSWER, NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches
 from generation.engine.bound_models import BoundModels
 from generation.engine.task_queue import check_tries, finish_all, join, requeue, take
@@ -167,7 +167,7 @@ class _RunWork:
             check_tries(row)
             ask = await self.reader.question(row, self.run.seed, earlier)
             if ask is None:
-                unasked = {"outcome": Outcome.UNASKED, "error": chains.NO_ANSWER}
+                unasked = {"outcome": Outcome.UNASKED, "error": NO_ANSWER}
                 await lane.run_grouped(self.store, (row, Status.FAILED, unasked))
                 return
             reply = await models.ask("target", queries.model_request(ask, self.run.sampling, row.repeat))

@@ -36,6 +36,7 @@ RUBRIC = "key"  # membership by rubric key, for rates that count only one key
 BROKEN = "BrokenReply"
 NO_RESPONSE = "NoResponse"  # the response failed
 NOT_JUDGED = "NotJudged"  # counts by the outcome of its response alone
+NO_ANSWER = "NoEarlierAnswer"  # the error of a question that was not asked
 
 Ints = NDArray[np.signedinteger[Any]]
 

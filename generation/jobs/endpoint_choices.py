@@ -10,7 +10,7 @@ from django.utils import formats, timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
-from generation.llm import errors
+from generation.llm.errors import in_words
 from generation.models import Endpoint
 
 
@@ -41,11 +41,9 @@ def health(endpoint: Endpoint) -> Health:
     return Health("failed", gettext("did not answer"), error_words(test["error"]), at)
 
 
-def error_words(code: str) -> str:
-    """The sentence of an error of a call; the code itself if it is not known."""
-    error = getattr(errors, code, None) if code else None
-    sentence = " ".join((getattr(error, "__doc__", None) or "").split())
-    return gettext(sentence) if sentence else code
+def error_words(code: str, detail: str = "") -> str:
+    """The sentence of an error of a call in the reader's language, then its detail."""
+    return in_words(code, detail, translate=gettext)
 
 
 def price(endpoint: Endpoint) -> str:

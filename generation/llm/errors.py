@@ -1,5 +1,7 @@
 """The errors of calls to models. `permanent`: a retry cannot help."""
 
+from collections.abc import Callable
+
 from generation.llm.types import Reply
 
 MAX_DETAIL = 2_000  # characters of detail, which may quote an endpoint or a model
@@ -156,7 +158,13 @@ class BatchLost(LLMError, permanent=True):
 STOPPING_ERRORS = (KeyMissing, NotAllowed, HostNotFound, TLSFailed)
 
 
-def in_words(kind: str, detail: str) -> str:
-    """The sentence of the error of this class name, which the ledger keeps, then its detail."""
+def in_words(kind: str, detail: str = "", *, translate: Callable[[str], str] = str) -> str:
+    """The sentence of the error of this class name, then its detail; of another error the detail.
+
+    The ledger keeps the class name. A detail may begin with the sentence: it is said once.
+    """
     error = globals().get(kind)
-    return str(error(detail)) if isinstance(error, type) and issubclass(error, LLMError) else f"{kind} {detail}".strip()
+    if not (isinstance(error, type) and issubclass(error, LLMError)):
+        return detail or kind
+    sentence = " ".join((error.__doc__ or "").split())
+    return f"{translate(sentence)} {detail.removeprefix(sentence).strip()}".strip()

@@ -9,7 +9,7 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from generation.jobs.endpoint_choices import error_words
-from generation.llm import errors
+from generation.llm.errors import in_words
 from generation.models import Job
 from generation.recipes import registry
 from generation.recipes.registry import module
@@ -51,11 +51,8 @@ register.filter("error_words", error_words)
 @register.filter
 def pause_reason(job: Job) -> str:
     """Why a job paused automatically: the translated error, then the endpoint's detail."""
-    error = getattr(errors, job.paused_because, None)
-    sentence = " ".join((getattr(error, "__doc__", None) or "").split())
-    if not sentence or not (job.paused_detail or sentence).startswith(sentence):
-        return job.paused_detail or job.paused_because
-    return f"{gettext(sentence)} {job.paused_detail.removeprefix(sentence).strip()}".strip()
+    known = not job.paused_detail or job.paused_detail.startswith(in_words(job.paused_because))
+    return error_words(job.paused_because, job.paused_detail) if known else job.paused_detail
 
 
 @register.filter

@@ -21,7 +21,6 @@ ENDED = (Status.DONE, Status.FAILED, Status.DROPPED)
 READY = Q(after__isnull=True) | Q(after__status__in=ENDED)
 # Failed responses that a retry cannot mend: they would follow the same unusable answer.
 HOPELESS = Q(outcome=Response.Outcome.UNASKED, after__status=Status.DONE)
-NO_ANSWER = "NoEarlierAnswer"  # error of a question that was not asked
 # Variant -> text of the earlier answers; None if one of them has no text.
 EarlierAnswers = Mapping[str, str] | None
 
