@@ -1,13 +1,11 @@
 """A paper's tables and figures: their layout, and the numbers that they print.
 
-A benchmark's `published_results.py` offers `TABLES`. Reports and leaderboards fill the layout with
-the numbers of their own models and show them beside the published ones.
+A benchmark's `published_results.json` has them. Reports and leaderboards fill the layout with the
+numbers of their own models and show them beside the published ones.
 """
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 # What a column shows: a rate; the mean of a score, or the number of answers that have it; the share
@@ -164,12 +162,3 @@ def _mean(values: Sequence[float | None]) -> float | None:
     """The unweighted mean; None where a model has no number."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
-
-
-def published_numbers(beside: str, names: Sequence[str]) -> dict[str, dict[str, tuple[float, ...]]]:
-    """The numbers in the CSV file beside a module: data set -> model -> the columns `names`."""
-    numbers: dict[str, dict[str, tuple[float, ...]]] = {}
-    with Path(beside).with_suffix(".csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            numbers.setdefault(row["dataset"], {})[row["model"]] = tuple(float(row[name]) for name in names)
-    return numbers

@@ -1,12 +1,12 @@
 """Protocols of benchmarks by name, as `generation.recipes.registry` is for recipes."""
 
-from importlib.util import find_spec
-
-from django.conf import settings
+from functools import cache
 
 from evaluation.protocol import Protocol
 from evaluation.published import PublishedTable
-from generation.recipes.registry import module, names
+from generation.errors import UnknownBenchmark
+from generation.recipes.recipe import read_declared
+from generation.recipes.registry import module
 
 
 def protocol(benchmark: str) -> Protocol:
@@ -15,9 +15,10 @@ def protocol(benchmark: str) -> Protocol:
     return value
 
 
+@cache
 def published(benchmark: str) -> tuple[PublishedTable, ...]:
-    """The benchmark's `published_results.TABLES`: its paper's tables and figures."""
-    if benchmark not in names() or not find_spec(f"{settings.MHB_BENCHMARKS}.{benchmark}.published_results"):
+    """The tables and figures of the benchmark's paper: `published_results.json`, if it has one."""
+    try:
+        return read_declared(PublishedTable, module(benchmark, "protocol").__file__ or "", "published_results.json")
+    except (FileNotFoundError, UnknownBenchmark):
         return ()
-    tables: tuple[PublishedTable, ...] = module(benchmark, "published_results").TABLES
-    return tables

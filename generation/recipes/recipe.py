@@ -4,16 +4,19 @@ Plain values and async functions, which the generation engine runs.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pydantic import BaseModel
+from django.utils.translation import gettext_noop as _
+from pydantic import BaseModel, TypeAdapter
 
 from generation.llm.types import Reply, Request
 from generation.recipes.review_sampling import ReviewDraw, ReviewShare
 from review.rules.blocks import Block
 
 T = TypeVar("T", bound=BaseModel)
+D = TypeVar("D")
 
 
 class Dropped(Exception):
@@ -336,6 +339,35 @@ class Preset:
     rule: str
     values: Mapping[str, Any]
     prompts: str = ""
+
+
+def read_declared(kind: type[D], module: str, name: str) -> tuple[D, ...]:
+    """The entries of the JSON file `name` beside a module, as values of the dataclass `kind`.
+
+    Raises ValueError for a field that the dataclass does not have or that has another type.
+    """
+    entries = TypeAdapter[tuple[D, ...]](tuple[kind, ...])  # type: ignore[valid-type]
+    return entries.validate_json(Path(module).with_name(name).read_bytes(), extra="forbid")
+
+
+def read_presets(module: str) -> tuple[Preset, ...]:
+    """The presets in `presets.json` beside a module.
+
+    The first has a value for each setting, the others have those that they change.
+    """
+    first, *others = read_declared(Preset, module, "presets.json")
+    return (first, *(replace(preset, values={**first.values, **preset.values}) for preset in others))
+
+
+def settings_in_force(presets: Sequence[Preset], draft: Draft) -> Mapping[str, Any]:
+    """The settings of a draft's batch; of the first preset, where it sets none."""
+    return {**presets[0].values, **draft.settings}
+
+
+def preset_name(presets: Sequence[Preset], draft: Draft) -> str:
+    """The preset with exactly the values in force; 'own' if the launch changed some."""
+    values = settings_in_force(presets, draft)
+    return next((preset.name for preset in presets if preset.values == values), _("own"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,36 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.utils.translation import gettext_noop as _
+from generation.recipes.recipe import Term, check_codes, read_declared
 
-from generation.recipes.recipe import Term, check_codes
-
-TERMS: tuple[Term, ...] = (
-    Term(
-        "V",
-        _("Visual recognition"),
-        definition=_(
-            "What can be seen in the images: modality, region, objective findings. Hallucinated where it describes "
-            "something that the images do not show, or misplaces or misses what decides the question."
-        ),
-    ),
-    Term(
-        "K",
-        _("Knowledge recall"),
-        definition=_(
-            "The medical knowledge that the question needs, whatever the images show. Hallucinated where it is untrue or "
-            "not accepted in medicine."
-        ),
-    ),
-    Term(
-        "R",
-        _("Reasoning integration"),
-        definition=_(
-            "How findings and knowledge together lead to the answer. Hallucinated where the conclusion does not follow "
-            "from them, or contradicts them."
-        ),
-    ),
-)
+TERMS = read_declared(Term, __file__, "taxonomy.json")
 STAGE_OF = {"V": "visual", "K": "knowledge", "R": "reasoning"}
 CODE_OF = {stage: code for code, stage in STAGE_OF.items()}
 # The fields of a sample's content that `facets` reads.

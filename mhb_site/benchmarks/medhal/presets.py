@@ -23,67 +23,16 @@
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Draft, Preset
+from generation.recipes.recipe import preset_name, read_presets, settings_in_force
 
-_PAPER: Mapping[str, Any] = {
-    "training_only": True,
-    "seed": 0,
-    "qa_filters": "none",
-    "wrong_option": "any",
-    "qa_context": "split",
-    "qa_explanation": "wrong",
-    "one_sentence": False,
-    "pairs_a_note": 0,
-    "summaries": "three",
-    "summary_sentence": 100,
-    "summary_last": True,
-    "summary_explanation": "sentence",
-    "filter": True,
-    "filter_nli": True,
-    "temperature": 0.0,
-    "max_tokens": 512,
-    "review_per_label": 25,
-    "review_seed": 0,
-    "reviewers": "two",
-}
-_RELEASED: Mapping[str, Any] = {
-    **_PAPER,
-    "qa_filters": "released",
-    "qa_explanation": "right",
-    "one_sentence": True,
-    "summary_sentence": 0,
-    "summary_last": False,
-    "summary_explanation": "with-source",
-    "filter_nli": False,
-    "review_per_label": 0,
-}
-
-PRESETS: tuple[Preset, ...] = (
-    Preset(
-        "paper",
-        _("As in the paper"),
-        _(
-            "One statement with the right option and one with a wrong one. Another note's value of the same category and "
-            "concept. One sentence of at least 100 characters altered. A model filters all statements. 25 statements of each "
-            "task and label, and 50 altered summaries, are reviewed, each by two physicians."
-        ),
-        _PAPER,
-    ),
-    Preset(
-        "released",
-        _("As in the released code"),
-        _(
-            "Questions with 'the above', 'except' or true and false are left out, as are statements of more than one sentence. "
-            "Sentences of any length are altered. MedNLI is not filtered. No review."
-        ),
-        _RELEASED,
-        prompts="released",
-    ),
-)
+PRESETS = read_presets(__file__)
+settings = partial(settings_in_force, PRESETS)
+name_of = partial(preset_name, PRESETS)
 # Words that a launch may give besides those of the presets.
 CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "qa_filters": ("none", "released", "stricter"),
@@ -94,11 +43,6 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "summary_explanation": ("sentence", "with-source"),
     "reviewers": (_("two"), _("one")),
 }
-
-
-def settings(draft: Draft) -> Mapping[str, Any]:
-    """The settings of a draft's batch; the paper's for those it does not set."""
-    return {**_PAPER, **draft.settings}
 
 
 def splits(values: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:

@@ -52,7 +52,7 @@ def sample(draft: Draft) -> NewSample:
     values = presets.settings(draft)
     entries = {
         _("origin"): _("made here"),
-        _("preset"): next((preset.name for preset in presets.PRESETS if preset.values == values), _("own")),
+        _("preset"): presets.name_of(draft),
         _("filter"): _("judged") if label in draft.data.get("judged", ()) else _("not judged"),
         _("reviewers"): values["reviewers"],
     }

@@ -21,114 +21,16 @@
 | fallback_entailed | a candidate that says the same as the true answer may become the fallback |
 | review_share | share of samples that physicians review; others are not sampled for review |
 | reviewers | `one` physician per sample, or `two` as in MHB |
+
+`paper` rewrites nothing: of its "maximum of five generation attempts" each candidate is one, also
+one written from feedback.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
-from django.utils.translation import gettext_noop as _
-
-from generation.recipes.recipe import Draft, Preset
+from generation.recipes.recipe import preset_name, read_presets, settings_in_force
 
 MAX_TRIES = 5
-
-_PAPER: Mapping[str, Any] = {
-    "tries": MAX_TRIES,
-    "candidates": 0,
-    "temperature": [0.3, 0.7],
-    "top_p": 0.95,
-    "max_tokens": 512,
-    "length": 0.1,
-    "order": "random",
-    "reading": "strict",
-    "vote_justification": False,
-    "vote_temperature": 0.3,
-    "vote_max_tokens": None,
-    "fooled": 1,
-    "entailment": True,
-    "tau": 0.75,
-    # "A maximum of five generation attempts": each candidate is an attempt, also one written from
-    # feedback.
-    "rewrites": 0,
-    "steps": 1,
-    "regenerate": False,
-    "feedback": True,
-    "fallback_entailed": True,
-    "review_share": 0.0,
-    "reviewers": "one",
-}
-_OURS: Mapping[str, Any] = {**_PAPER, "rewrites": 1, "fallback_entailed": False, "review_share": 0.2}
-_RELEASED: Mapping[str, Any] = {
-    **_PAPER,
-    "temperature": [0.8, 0.8],
-    "length": None,
-    "order": "truth-first",
-    "reading": "contains-2",
-    "vote_justification": True,
-    "vote_max_tokens": 4,
-    "entailment": False,
-    "rewrites": 1,
-    "steps": 3,
-    "regenerate": True,
-    "feedback": False,
-}
-
-PRESETS: tuple[Preset, ...] = (
-    Preset(
-        "ours",
-        _("MHB default"),
-        _(
-            "The paper's method, with a rewrite in each of five tries. An answer with the same meaning "
-            "as the true answer is never used as the fallback. One physician reviews a fifth of the "
-            "samples."
-        ),
-        _OURS,
-    ),
-    Preset(
-        "paper",
-        _("As in the paper"),
-        _(
-            "Temperature 0.3 to 0.7. Three voters. The lower of the two entailment scores is below 0.75. "
-            "At most five candidates, each after the first written from feedback. The answer most "
-            "similar to the true answer is the fallback. No review."
-        ),
-        _PAPER,
-    ),
-    Preset(
-        "released",
-        _("As in the released code"),
-        _(
-            "Temperature 0.8. The true answer is always shown first. Any reply that contains a 2 is a "
-            "vote for the second answer. No entailment check, any length, three revision steps, no "
-            "review."
-        ),
-        _RELEASED,
-        prompts="released",
-    ),
-    Preset(
-        "clusters",
-        _("Candidate clusters"),
-        _(
-            "50 answers per question. All are kept, voted on and clustered with the true answer by "
-            "entailment in both directions at 0.75. The best answer becomes the sample."
-        ),
-        {**_OURS, "candidates": 50},
-    ),
-    Preset(
-        "clusters-12",
-        _("Candidate clusters (12)"),
-        _("Like 'Candidate clusters', but with 12 answers per question. Use it when 50 would cost too much."),
-        {**_OURS, "candidates": 12},
-    ),
-)
-
-
-def settings(draft: Draft) -> Mapping[str, Any]:
-    """The settings of a draft's batch; our defaults for those it does not set."""
-    return {**PRESETS[0].values, **draft.settings}
-
-
-def name_of(draft: Draft) -> str:
-    """The preset with exactly these values; 'own' if the launch changed some."""
-    values = settings(draft)
-    return next((preset.name for preset in PRESETS if preset.values == values), "own")
+PRESETS = read_presets(__file__)
+settings = partial(settings_in_force, PRESETS)
+name_of = partial(preset_name, PRESETS)

@@ -3,43 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.utils.translation import gettext_noop as _
+from generation.recipes.recipe import Term, check_codes, read_declared
 
-from generation.recipes.recipe import Term, check_codes
-
-TERMS: tuple[Term, ...] = (
-    Term(
-        "MQ",
-        _("Misinterpretation of the question"),
-        definition=_(
-            "The answer addresses a different question from the one asked, such as another population, outcome, "
-            "comparison or point in time, and presents this as the answer."
-        ),
-    ),
-    Term(
-        "II",
-        _("Incomplete information"),
-        definition=_(
-            "Something decisive is left out, such as a condition, an exception or half of the finding, so that the rest is "
-            "misleading. Nothing is invented."
-        ),
-    ),
-    Term(
-        "MP",
-        _("Mechanism and pathway misattribution"),
-        definition=_(
-            "The observation is attributed to a wrong cause: a mechanism, pathway, pathogen or drug "
-            "action that does not produce it."
-        ),
-    ),
-    Term(
-        "MF",
-        _("Methodological and evidence fabrication"),
-        definition=_(
-            "A study, method, number or source is made up, or is credited with a result that it did not produce."
-        ),
-    ),
-)
+TERMS = read_declared(Term, __file__, "taxonomy.json")
 DIFFICULTIES = ("easy", "medium", "hard")
 FACET_FIELDS = ("difficulty", "branches")  # the fields of a sample's content that `facets` reads
 

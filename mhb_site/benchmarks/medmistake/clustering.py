@@ -15,6 +15,7 @@ from django.utils.translation import gettext_noop as _
 
 from generation.llm.types import EMBEDDINGS
 from generation.recipes.recipe import Arrivals, Barrier, Draft, DraftGroup, MergedDraft, ModelRole, Models, NearDraft
+from mhb_site.benchmarks.medmistake import presets
 from mhb_site.benchmarks.medmistake.conversation import is_generated
 from mhb_site.benchmarks.medmistake.replication import GENERATED
 
@@ -27,11 +28,6 @@ MAX_TOGETHER = 8_000
 # cluster: whether mistakes of different conversations are merged ('semantic') or not ('none').
 # distance: the maximum cosine distance at which clusters are joined. linkage: how the distance of
 # two clusters is measured.
-SETTINGS: Mapping[str, Any] = {"cluster": "semantic", "distance": 0.25, "linkage": "average"}
-CHOICES: Mapping[str, tuple[str | None, ...]] = {
-    "cluster": ("semantic", "none"),
-    "linkage": ("average", "complete", "single"),
-}
 ROLES: tuple[ModelRole, ...] = (
     ModelRole(
         "embedder", _("Embedder: compares mistakes; without it, none are merged"), optional=True, kinds=GENERATED
@@ -46,7 +42,7 @@ def embedded_text(mistake: Mapping[str, Any]) -> str:
 
 async def cluster(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[DraftGroup]:
     """Group the arrived mistakes that are the same."""
-    values = {**SETTINGS, **settings}
+    values = {**presets.DEFAULTS, **settings}
     numbers: list[int] = []
     blocks: list[str] = []
     vectors: list[Any] = []
@@ -72,7 +68,7 @@ async def similar_ones(
     """
     import numpy as np
 
-    values = {**SETTINGS, **settings}
+    values = {**presets.DEFAULTS, **settings}
     if not _is_enabled(values, models):
         return []
     numbers: list[int] = []
@@ -235,7 +231,7 @@ def describe(data: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _embedding_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    return [("embedder", EMBEDDINGS)] if {**SETTINGS, **draft.settings}["cluster"] == "semantic" else ()
+    return [("embedder", EMBEDDINGS)] if presets.settings(draft)["cluster"] == "semantic" else ()
 
 
 BARRIER = Barrier("cluster", cluster, describe, join, is_generated, _embedding_prompts, similar_ones)

@@ -28,6 +28,7 @@ from generation.llm.types import Message, Request, Role
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, Step
 from mhb_site.benchmarks.medmistake.dimensions import Dimension, all_dimensions, anchors, as_json
+from mhb_site.benchmarks.medmistake.presets import settings
 from mhb_site.benchmarks.medmistake.replication import GENERATED
 from mhb_site.benchmarks.medmistake.taxonomy import NAMES, RISKS, code_of
 
@@ -46,20 +47,6 @@ MAX_TAGS = 10
 MAX_MISTAKES = 40  # of a conversation: each becomes a draft, which asks models about a dozen times
 MAX_FIELD = 2_000  # characters of each text about a mistake
 ESTIMATED_TURNS = 12  # turns per conversation in the estimate of a launch
-
-# Settings of these steps. most_turns: the maximum number of turns, including the patient's. scale:
-# the best score. low: the highest score that is a finding. pooling: whose scores count.
-# dimensions_per_call: how many dimensions a judge scores in a call. judge_calls: the maximum number
-# of calls to a judge if one call covers all dimensions; each further call needed for that adds one.
-SETTINGS: Mapping[str, Any] = {
-    "most_turns": 24,
-    "scale": 4,
-    "low": 3,
-    "pooling": "either",
-    "dimensions_per_call": 40,
-    "judge_calls": 3,
-}
-CHOICES: Mapping[str, tuple[str | None, ...]] = {"pooling": ("either", "both", "mean")}
 
 _CASES = frozenset({CASE})
 ROLES: tuple[ModelRole, ...] = (
@@ -125,11 +112,6 @@ class Mistakes(_Strict):
     """All mistakes of the conversation, each once."""
 
     mistakes: tuple[Mistake, ...]
-
-
-def settings(draft: Draft) -> Mapping[str, Any]:
-    """The settings of a draft's batch; this module's for those it does not set."""
-    return {**SETTINGS, **draft.settings}
 
 
 def _prompt(draft: Draft, name: str) -> Prompt:

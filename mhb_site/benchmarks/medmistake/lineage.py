@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from mhb_site.benchmarks.medmistake import conversation
+from mhb_site.benchmarks.medmistake import conversation, presets
 from mhb_site.benchmarks.medmistake.committee_agreement import CommitteeAgreement
 from mhb_site.benchmarks.medmistake.dimensions import all_dimensions
 from mhb_site.benchmarks.medmistake.review import SPEAKERS, invented_values, turn_mark
@@ -47,7 +47,7 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
                 tuple((member["conversation"], member["doctor"], member["title"]) for member in members),
             )
         )
-    scores = conversation.low_scores(data, {**conversation.SETTINGS, **data.get("rule", {})})
+    scores = conversation.low_scores(data, {**presets.DEFAULTS, **data.get("rule", {})})
     if scores:
         # Two columns, so that the notes can be read on a phone.
         score_rows = tuple((entry["dimension"], _note_cell(entry)) for entry in scores)

@@ -28,9 +28,7 @@ from generation.llm.types import Message, Request
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Step
 from mhb_site.benchmarks.medmistake import giveaway
-from mhb_site.benchmarks.medmistake.scenario_shapes import CHOICES as CHOICES
-from mhb_site.benchmarks.medmistake.scenario_shapes import PAPER_SETTINGS as PAPER_SETTINGS
-from mhb_site.benchmarks.medmistake.scenario_shapes import SETTINGS as SETTINGS
+from mhb_site.benchmarks.medmistake.presets import settings
 from mhb_site.benchmarks.medmistake.scenario_shapes import Giveaway, Repeated, Scenario, check_scenario
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -75,11 +73,6 @@ ROLES: tuple[ModelRole, ...] = (
         independent_of=("target_1", "target_2"),
     ),
 )
-
-
-def settings(draft: Draft) -> Mapping[str, Any]:
-    """The settings of a draft's batch; this module's for those it does not set."""
-    return {**SETTINGS, **draft.settings}
 
 
 def is_regeneration(draft: Draft) -> bool:

@@ -1,8 +1,6 @@
-"""Settings of the steps from mistake to scenario, and the shapes of their models' replies."""
+"""The shapes of the replies of the models that make a scenario of a mistake."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,27 +8,6 @@ from generation.llm.errors import BrokenReply
 
 MIN_WORDS, MAX_LENGTH = 8, 4_000  # of a scenario: words (two Chinese characters count as one), characters
 _HAN = re.compile(r"[\u3400-\u9fff]")
-
-# Settings of these steps, for the recipe's presets. harder: the maximum number of harder variants
-# if neither target repeats the mistake (0: none, as the paper's step 7 is optional). rewrites: the
-# maximum number of variants after one that gives the answer away. check: by code alone, or by a
-# model too. unreplicated: what happens to a mistake that neither target repeats. review_share: the
-# share of scenarios that physicians review. reviewers: the number of physicians per scenario.
-SETTINGS: Mapping[str, Any] = {
-    "harder": 2,
-    "rewrites": 2,
-    "check": "model",
-    "unreplicated": "drop",
-    "review_share": 1.0,
-    "reviewers": "two",
-}
-# "299/3390 mistakes" were validated.
-PAPER_SETTINGS: Mapping[str, Any] = {**SETTINGS, "harder": 1, "review_share": 299 / 3390}
-CHOICES: Mapping[str, tuple[str | None, ...]] = {
-    "check": ("model", "code"),
-    "unreplicated": ("drop", "keep"),
-    "reviewers": ("one", "two"),
-}
 
 
 # Models see the docstrings of these classes: they are descriptions in their reply's JSON schema.

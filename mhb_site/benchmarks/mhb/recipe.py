@@ -21,11 +21,12 @@ from generation.recipes.recipe import (
     Models,
     NewRubric,
     NewSample,
-    Preset,
     Recipe,
     Record,
     Term,
     per_draft,
+    read_presets,
+    settings_in_force,
 )
 from generation.recipes.text_similarity import longest_leak, word_overlap
 from mhb_site.benchmarks.mhb import control, examiner
@@ -66,7 +67,7 @@ TRUTH_SHARE = 0.5
 # `kept`: the minimum share of a conversation's text to keep. Ours: the paper "restructures" turns
 # and gives no bound. `controls`: make a control for each sample (`control.py`).
 MAX_VERSIONS = 3  # of a sample, unless a launch says otherwise
-SETTINGS: Mapping[str, Any] = {"kept": 0.5, "controls": False, "versions": MAX_VERSIONS}
+PRESETS = read_presets(__file__)
 
 
 class Answerable(Strict):
@@ -135,7 +136,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
 
 def min_share_kept(draft: Draft) -> float:
     """The minimum share of a conversation's text that its altered version has to keep."""
-    return float(draft.settings.get("kept", SETTINGS["kept"]))
+    return float(settings_in_force(PRESETS, draft)["kept"])
 
 
 def available_terms(draft: Draft) -> tuple[Term, ...]:
@@ -367,23 +368,7 @@ RECIPE = Recipe(
     compared=text_to_compare,
     plans=(PAPER,),
     prompt_sets=tuple(name for name in SETS if name),
-    presets=(
-        Preset(
-            "standard",
-            _("Standard"),
-            _("A rewritten conversation keeps at least the share “kept” of its source's text. No control arm."),
-            SETTINGS,
-        ),
-        Preset(
-            "controls",
-            _("With a control arm"),
-            _(
-                "Like Standard, with a control for each sample whose source states something that can honestly be "
-                "confirmed: the same passage without the trap, reviewed by one physician."
-            ),
-            {**SETTINGS, "controls": True},
-        ),
-    ),
+    presets=PRESETS,
     control=control.control,
     lineage=lineage,
 )

@@ -1,4 +1,4 @@
-"""Django's makemessages that also collects error messages (docstrings in `errors.py`) and forms.
+"""Django's makemessages that also collects error messages and what benchmarks declare in JSON.
 
 xgettext reads neither docstrings nor JSON.
 """
@@ -12,9 +12,13 @@ from typing import Any
 
 from django.core.management.commands import makemessages
 
+# Of a benchmark's folder: the files whose texts people read in their language.
+DECLARED = ("form.json", "presets.json", "taxonomy.json")
+TEXTS = ("label", "asks", "help", "about", "severity_asks", "locked", "rule", "definition")
+
 
 class SourceFile(makemessages.BuildFile):
-    """A file for xgettext; texts of forms and of an `errors.py` are appended as marked messages."""
+    """A file for xgettext; texts of JSON files and of an `errors.py` are marked messages."""
 
     @cached_property
     def has_errors(self) -> bool:
@@ -24,21 +28,21 @@ class SourceFile(makemessages.BuildFile):
         )
 
     @property
-    def is_form(self) -> bool:
-        return self.translatable.file.endswith("form.json")
+    def is_declared(self) -> bool:
+        return self.translatable.file in DECLARED
 
     @cached_property
     def is_templatized(self) -> bool:  # makes Django prepare a copy, and remove it
-        return self.has_errors or self.is_form or super().is_templatized
+        return self.has_errors or self.is_declared or super().is_templatized
 
     def preprocess(self) -> None:
-        if not (self.has_errors or self.is_form):
+        if not (self.has_errors or self.is_declared):
             super().preprocess()
             return
         source = Path(self.path).read_text(encoding="utf-8")
-        texts = form_texts(json.loads(source)) if self.is_form else messages(source)
+        texts = declared_texts(json.loads(source)) if self.is_declared else messages(source)
         marked = "".join(f"\n_({text!r})" for text in texts)
-        Path(self.work_path).write_text(("" if self.is_form else source) + marked, encoding="utf-8")
+        Path(self.work_path).write_text(("" if self.is_declared else source) + marked, encoding="utf-8")
 
 
 def messages(source: str) -> list[str]:
@@ -47,15 +51,15 @@ def messages(source: str) -> list[str]:
     return [" ".join((ast.get_docstring(node) or "").split()) for node in classes]
 
 
-def form_texts(part: Any, name: str = "") -> Iterator[str]:
-    """The texts of a review form that people read."""
+def declared_texts(part: Any, name: str = "") -> Iterator[str]:
+    """The texts of a review form, of presets or of a taxonomy that people read."""
     if isinstance(part, dict):
         for key, value in part.items():
-            yield from form_texts(value, "locked" if name == "locked" else key)
+            yield from declared_texts(value, "locked" if name == "locked" else key)
     elif isinstance(part, list):
         for value in part:
-            yield from form_texts(value, name)
-    elif isinstance(part, str) and part and name in ("label", "asks", "help", "about", "severity_asks", "locked"):
+            yield from declared_texts(value, name)
+    elif isinstance(part, str) and part and name in TEXTS:
         yield part
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from generation.llm.types import Request
 from generation.recipes.recipe import Draft, Record
-from mhb_site.benchmarks.medmistake import replication, simulate_replication
+from mhb_site.benchmarks.medmistake import presets, replication, simulate_replication
 from tests.benchmarks import models
 
 CONVERSATION = [
@@ -36,7 +36,7 @@ HARDER = {**GOOD, "scenario": GOOD["scenario"].replace("My knee", "Since the wee
 def draft(**fields: Any) -> Draft:
     record = Record("case-1", "A painful knee", "en", {"kind": "case"})
     data = {"mistake": MISTAKE, "conversation": CONVERSATION, "doctor": "sim-doctor", "case": {}}
-    return replace(Draft(record, data=data, settings=replication.SETTINGS), **fields)
+    return replace(Draft(record, data=data, settings=presets.DEFAULTS), **fields)
 
 
 NAMES = {

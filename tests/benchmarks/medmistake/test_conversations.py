@@ -18,7 +18,7 @@ from mhb_site.benchmarks.medmistake import (
     conversation,
     dimensions,
     lineage,
-    recipe,
+    presets,
     review,
     simulate_conversation,
     taxonomy,
@@ -39,7 +39,7 @@ NAMES_OF = {
 
 def draft(**data: Any) -> Draft:
     content = {**cases(1)[0], "kind": "case"}
-    return Draft(Record("case-1", "Cough", "en", content), data=data, settings=recipe.SETTINGS)
+    return Draft(Record("case-1", "Cough", "en", content), data=data, settings=presets.DEFAULTS)
 
 
 def run(step: Any, value: Draft, models: Any) -> Draft:
@@ -82,7 +82,7 @@ def test_patient_and_doctor_each_see_the_other_as_user_and_the_patient_ends_the_
 
 
 def test_the_turn_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -> None:
-    value = replace(draft(), settings={**recipe.SETTINGS, "most_turns": 2})
+    value = replace(draft(), settings={**presets.DEFAULTS, "most_turns": 2})
     models = ScriptedModels("I read [END] somewhere.", "Where? [END]")
     value = run(conversation.converse, value, models)
     assert conversation._is_ongoing(value)
@@ -111,7 +111,7 @@ def test_a_doctor_who_answers_nothing_ends_the_visit_and_each_try_counts() -> No
         assert (value.data["asked"], len(value.data["conversation"])) == (asked, 1)
     with pytest.raises(Dropped, match="doctor answered nothing, 3 times"):
         run(conversation.converse, value, models)
-    value = replace(draft(), settings={**recipe.SETTINGS, "most_turns": 4})
+    value = replace(draft(), settings={**presets.DEFAULTS, "most_turns": 4})
     models = ScriptedModels("I cough.", "", "Since when?", "")
     while conversation._is_ongoing(value):
         value = run(conversation.converse, value, models)
@@ -225,10 +225,10 @@ def test_scores_published_with_a_conversation_count_as_those_of_one_judge() -> N
         "kind": "conversation", "conversation": TURNS, "doctor": "m", "patient": {}, "encounter": {},
         "scores": [{"dimension": "Allergies", "category": "medication safety", "score": 2, "note": "No.", "judge": "x"}],
     }  # fmt: skip
-    value = Draft(Record("c", "t", "en", content), settings=recipe.SETTINGS)
+    value = Draft(Record("c", "t", "en", content), settings=presets.DEFAULTS)
     value = run(conversation.take_conversation, value, ScriptedModels())
     assert not conversation._needs_committee(value)
-    assert [score["judge"] for score in conversation.low_scores(value.data, recipe.SETTINGS)] == ["published"]
+    assert [score["judge"] for score in conversation.low_scores(value.data, presets.DEFAULTS)] == ["published"]
 
 
 def test_a_conversation_without_a_low_score_is_dropped() -> None:
@@ -250,7 +250,7 @@ def unit_vectors(*angles: float) -> list[Any]:
 
 
 def groups(angles: Sequence[float], **changes: Any) -> list[tuple[int, tuple[int, ...]]]:
-    values = {**clustering.SETTINGS, **changes}
+    values = {**presets.DEFAULTS, **changes}
     numbers = list(range(10, 10 + len(angles)))
     clusters = clustering._cluster_blocks(numbers, unit_vectors(*angles), [range(len(angles))], values)
     return sorted((group.lead, tuple(other.number for other in group.others)) for group in clusters)
@@ -266,7 +266,7 @@ def test_clusters_are_cut_at_the_distance_and_led_by_the_medoid() -> None:
 
 def test_a_zero_vector_joins_no_cluster() -> None:
     vectors = [np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]], dtype=np.float32)]
-    clusters = clustering._cluster_blocks([1, 2, 3], vectors, [range(3)], clustering.SETTINGS)
+    clusters = clustering._cluster_blocks([1, 2, 3], vectors, [range(3)], presets.DEFAULTS)
     assert sorted(group.lead for group in clusters) == [1, 2]
 
 

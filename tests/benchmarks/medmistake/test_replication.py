@@ -11,7 +11,7 @@ import pytest
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.recipes.recipe import Draft, Dropped
-from mhb_site.benchmarks.medmistake import giveaway, protocol, replication, taxonomy
+from mhb_site.benchmarks.medmistake import giveaway, presets, protocol, replication, taxonomy
 from mhb_site.benchmarks.medmistake import simulate_replication as simulated
 from mhb_site.benchmarks.medmistake.simulate_replication import replication_rate
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, HARDER, MISTAKE, Models, draft, run_steps
@@ -21,7 +21,7 @@ NOTHING: dict[str, list[str]] = {"gives_away": [], "unsupported": []}
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    return {**replication.SETTINGS, **changes}
+    return {**presets.DEFAULTS, **changes}
 
 
 def run_draft(models: Models, start: Draft | None = None) -> Draft:
