@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from django.utils.translation import gettext_noop as _
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from generation.llm.types import Reply, Request
 from generation.recipes.review_sampling import ReviewDraw, ReviewShare
@@ -346,7 +346,8 @@ def read_declared(kind: type[D], module: str, name: str) -> tuple[D, ...]:
 
     Raises ValueError for a field that the dataclass does not have or that has another type.
     """
-    entries = TypeAdapter[tuple[D, ...]](tuple[kind, ...])  # type: ignore[valid-type]
+    config = ConfigDict(arbitrary_types_allowed=True)
+    entries = TypeAdapter[tuple[D, ...]](tuple[kind, ...], config=config)  # type: ignore[valid-type]
     return entries.validate_json(Path(module).with_name(name).read_bytes(), extra="forbid")
 
 

@@ -1,15 +1,18 @@
 """What providers' words mean: how a reply ended, and of which class an error is.
 
-One closed table each. Words are compared in lower case and without punctuation, so that
-``MAX_TOKENS``, ``max_tokens`` and ``maxTokens`` are one entry. An ending that is not here is
-unknown until somebody decides it for its endpoint. Of an error, its codes decide before its status,
-and its wording decides last.
+One closed table each (`provider_words.json`). Words are compared in lower case and without
+punctuation, so that ``MAX_TOKENS``, ``max_tokens`` and ``maxTokens`` are one entry. An ending that
+is not here is unknown until somebody decides it for its endpoint. Of an error, its codes decide
+before its status, and its wording decides last.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from pathlib import Path
 
+from generation.llm import errors
 from generation.llm.errors import (
     AuthFailed,
     BadRequest,
@@ -22,7 +25,6 @@ from generation.llm.errors import (
     RateLimited,
     ServerError,
     StreamsOnly,
-    TimedOut,
 )
 
 
@@ -38,109 +40,24 @@ class Ending(StrEnum):
     UNKNOWN = "unknown"
 
 
+def _class_named(name: str) -> type[LLMError]:
+    named: type[LLMError] = getattr(errors, name)
+    return named
+
+
 # What may be decided about an ending that is not in the table.
 DECISIONS = (Ending.COMPLETE, Ending.CUT_OFF, Ending.FILTERED, Ending.REFUSED, Ending.FAILED)
 NO_ENDING = "none"  # the name of an ending that the endpoint left out
 
-ENDINGS: Mapping[Ending, str] = {
-    Ending.COMPLETE: """
-        stop eos eos_token eos_found end_turn end_of_turn end_of_text end_of_sequence stop_sequence
-        stop_sequences stop_string_found stop_token stop_word stop_words matched_stop im_end eot_id eot eom complete
-        completed finish finished end done normal natural stop_criteria_met stop_sequence_reached stop_str end_id
-    """,
-    Ending.CUT_OFF: """
-        length max_tokens max_length max_token max_output_tokens max_completion_tokens max_new_tokens maximum_tokens
-        max_predicted_tokens_reached token_limit limit model_length model_context_window_exceeded context_length
-        context_length_exceeded context_length_reached context_window_exceeded context_limit error_limit incomplete
-        not_finished time_limit pause_turn repetition truncated tokens output_limit length_limit token_budget
-        context_overflow max_context_length max_context_length_reached too_long max_len max_output
-        max_tokens_reached max_new_tokens_reached token_limit_reached out_of_tokens context_full compaction
-    """,
-    Ending.FILTERED: """
-        content_filter content_filtered content_filter_error filter filtered safety recitation blocklist
-        prohibited_content spii language model_armor image_safety image_prohibited_content image_recitation
-        guardrail_intervened guardrail guardrails error_toxic sensitive moderation flagged blocked risk
-        content_policy_violation policy_violation content_blocked content_filter_triggered unsafe harmful safety_block
-        blocked_by_safety censored sensitive_words blacklist
-    """,
-    Ending.REFUSED: "refusal refused refuse declined",
-    Ending.FAILED: """
-        error other unspecified insufficient_system_resource insufficient_system_resources abort aborted cancel
-        cancelled canceled user_cancel user_stopped interrupted load unload model_unloaded network_error engine_error
-        engine_overloaded server_error internal_error timeout image_other no_image missing_thought_signature
-        malformed_response failed failure overload overloaded unavailable rate_limit deadline shutdown server_shutdown
-        preempted disconnected client_disconnect abort_request aborted_by_user user_abort timed_out
-        server_overloaded killed
-    """,
-    Ending.TOOL_CALL: """
-        tool_calls tool_call tool_use function_call function_calls malformed_function_call malformed_tool_call
-        malformed_model_output unexpected_tool_call too_many_tool_calls
-    """,
-}
-
+_TABLES = json.loads(Path(__file__).with_suffix(".json").read_bytes())
+ENDINGS: Mapping[Ending, list[str]] = {Ending(name): words for name, words in _TABLES["endings"].items()}
 # Codes of errors (`code`, `type`, `status`, `reason`, also of inner errors). The first class that
 # has one of an error's codes decides. Those of BadRequest, and its wordings, are about the output
 # format.
-CODES: Mapping[type[LLMError], str] = {
-    ContentFiltered: """
-        content_filter content_filtered content_filter_error content_policy content_policy_violation
-        content_policy_violation_error responsible_ai_policy_violation moderation moderation_blocked moderation_error
-        content_moderation data_inspection_failed inappropriate_content sensitive_content sensitive_content_detected
-        input_text_sensitive_content_detected output_text_sensitive_content_detected risk_control prompt_blocked
-        content_blocked content_violation policy_violation usage_policy_violation safety safety_violation
-        prohibited_content guardrail_intervened blocked_by_guardrail invalid_prompt flagged 1301
-    """,
-    BrokenReply: """
-        json_validate_failed json_validation_failed tool_use_failed output_parse_failed output_parsing_failed
-        invalid_model_output model_output_error structured_output_error
-    """,
-    BadRequest: """
-        unsupported_response_format invalid_response_format invalid_json_schema json_schema_not_supported
-        invalid_schema response_format_unsupported structured_outputs_not_supported grammar_error
-    """,
-    ContextTooLong: """
-        context_length_exceeded context_window_exceeded context_window_exceeded_error exceed_context_size_error
-        model_context_window_exceeded string_above_max_length input_too_long prompt_too_long tokens_limit_reached
-        context_too_long request_too_large
-    """,
-    NoCredit: """
-        insufficient_quota billing_hard_limit_reached billing_not_active insufficient_balance insufficient_credits
-        insufficient_credit insufficient_funds insufficient_user_quota credit_balance_too_low payment_required
-        arrearage billing_error budget_exceeded exceeded_budget exceeded_current_quota_error
-    """,
-    RateLimited: """
-        rate_limit_exceeded rate_limit rate_limit_error rate_limited too_many_requests too_many_requests_error
-        resource_exhausted throttling throttled throttling_exception requests_limit_exceeded
-        service_quota_exceeded_exception
-    """,
-    AuthFailed: """
-        invalid_api_key authentication_error invalid_authentication invalid_authentication_error unauthenticated
-        unauthorized api_key_invalid invalid_key account_deactivated permission_denied permission_error incorrect_api_key
-    """,
-    NotFound: """
-        model_not_found model_not_available model_decommissioned deployment_not_found unknown_model invalid_model
-        model_does_not_exist no_such_model model_not_supported
-    """,
-    TimedOut: "request_timeout deadline_exceeded",
-    ServerError: """
-        overloaded overloaded_error engine_overloaded engine_overloaded_error server_error internal_error
-        internal_server_error service_unavailable unavailable unavailable_error model_loading model_not_ready
-    """,
-}
-
-STATUSES: Mapping[int, type[LLMError]] = {
-    401: AuthFailed,
-    402: NoCredit,
-    403: AuthFailed,
-    408: TimedOut,
-    409: ServerError,
-    424: ServerError,  # a part of the provider's own failed
-    425: ServerError,
-    429: RateLimited,
-    451: ContentFiltered,
-    498: ServerError,  # over capacity
-    499: ServerError,  # given up on by a proxy
-}  # others: ServerError from 500, BadRequest below
+CODES: Mapping[type[LLMError], list[str]] = {_class_named(name): words for name, words in _TABLES["codes"].items()}
+# 424: a part of the provider's own failed; 498: over capacity; 499: given up on by a proxy. Others:
+# ServerError from 500, BadRequest below.
+STATUSES = {int(status): _class_named(name) for status, name in _TABLES["statuses"].items()}
 
 # Wordings, where neither codes nor status say more than "bad request", "forbidden" or "too many".
 # Each is one scan: no pattern repeats a repetition.
@@ -186,12 +103,8 @@ def plain(word: str) -> str:
     return re.sub(r"[^a-z0-9]", "", word[:100].casefold())
 
 
-def _by_word(table: Mapping[object, str]) -> dict[str, object]:
-    return {plain(word): meaning for meaning, words in table.items() for word in words.split()}
-
-
-_ENDING_OF = _by_word(ENDINGS)  # type: ignore[arg-type]
-_CLASS_OF = {kind: frozenset(map(plain, words.split())) for kind, words in CODES.items()}
+_ENDING_OF = {plain(word): ending for ending, words in ENDINGS.items() for word in words}
+_CLASS_OF = {kind: frozenset(map(plain, words)) for kind, words in CODES.items()}
 _WORDING = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDINGS.items()}
 
 
@@ -201,10 +114,9 @@ def ending_of(finish_reason: str, decided: Mapping[str, str] | None = None) -> E
     `decided`: what people decided about endings of the endpoint, by their names.
     """
     word = _PREFIX.sub("", plain(finish_reason), count=1) or NO_ENDING
-    known = _ENDING_OF.get(word)
-    if known is None:
-        known = {plain(name): meaning for name, meaning in (decided or {}).items()}.get(word, Ending.UNKNOWN)
-    return Ending(str(known))
+    if known := _ENDING_OF.get(word):
+        return known
+    return Ending({plain(name): meaning for name, meaning in (decided or {}).items()}.get(word, Ending.UNKNOWN))
 
 
 def error_class(status: int, codes: Iterable[str], param: str, text: str, *, waits: bool = False) -> type[LLMError]:

@@ -11,12 +11,10 @@ from django.utils.translation import gettext_noop as _
 
 from evaluation.protocol import (
     JUDGE_FAILURES,
-    RUBRIC,
     Ask,
     CountingPreset,
     DataSet,
     Decision,
-    FacetValue,
     FacetView,
     Protocol,
     Rate,
@@ -26,6 +24,7 @@ from evaluation.protocol import (
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.recipes.prompts import Prompt, read_prompt
+from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.clinhallu import trace_text
 from mhb_site.benchmarks.clinhallu.judging import (
     ANSWER,
@@ -150,123 +149,7 @@ PART_LABELS = {
 }
 
 
-def _weights(*verdicts: str) -> dict[str, int]:
-    return dict.fromkeys(verdicts, 1)
-
-
-RATES = (
-    Rate(
-        name="accuracy",
-        label=_("Accuracy"),
-        rule=_(
-            "Correct answers divided by all questions (the paper's equation 8). Replies without a valid trace and answer, "
-            "failed calls and questions that could not be asked count as wrong."
-        ),
-        hits=_weights(CORRECT),
-        counted=_weights(CORRECT, WRONG, MISSING),
-        only=FacetValue(RUBRIC, ANSWER),
-    ),
-    Rate(
-        name="accuracy_valid",
-        label=_("Accuracy, valid traces only"),
-        rule=_(
-            "Correct answers divided by the answers of valid traces (as in the released code). Replies without a valid trace "
-            "and answer are excluded; their number is shown."
-        ),
-        hits=_weights(CORRECT),
-        counted=_weights(CORRECT, WRONG),
-        only=FacetValue(RUBRIC, ANSWER),
-    ),
-    Rate(
-        name="h_visual",
-        label=_("Visual hallucination rate"),
-        rule=_(
-            "Hallucinated visual recognition divided by all questions, under Rep-K, which keeps the model's own visual "
-            "recognition. A missing stage, a failed call and a question that could not be asked count as hallucinated "
-            "(as in the released code). A failure of the judge counts as hallucinated under the released code's rules "
-            "and is excluded under the paper's."
-        ),
-        hits=_weights(HALLUCINATED, MISSING, UNREAD),
-        counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
-        only=FacetValue(RUBRIC, VISUAL),
-    ),
-    Rate(
-        name="h_knowledge",
-        label=_("Knowledge hallucination rate"),
-        rule=_(
-            "Hallucinated knowledge recall divided by all questions, under Rep-V. A missing stage and a failed call "
-            "count as hallucinated (as in the released code). A failure of the judge counts as hallucinated under the "
-            "released code's rules and is excluded under the paper's."
-        ),
-        hits=_weights(HALLUCINATED, MISSING, UNREAD),
-        counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
-        only=FacetValue(RUBRIC, KNOWLEDGE),
-    ),
-    Rate(
-        name="h_reasoning",
-        label=_("Reasoning hallucination rate"),
-        rule=_(
-            "Hallucinated reasoning divided by all questions, under Rep-VK. A missing stage and a failed call count as "
-            "hallucinated (as in the released code). A failure of the judge counts as hallucinated under the "
-            "released code's rules and is excluded under the paper's."
-        ),
-        hits=_weights(HALLUCINATED, MISSING, UNREAD),
-        counted=_weights(SUPPORTED, HALLUCINATED, MISSING, UNREAD),
-        only=FacetValue(RUBRIC, REASONING),
-    ),
-    Rate(
-        name="h_visual_judged",
-        label=_("Visual hallucination rate, judged stages only"),
-        rule=_(
-            "Hallucinated visual recognition divided by judged visual recognition. Missing stages and failures of the "
-            "judge are excluded; their number is shown."
-        ),
-        hits=_weights(HALLUCINATED),
-        counted=_weights(SUPPORTED, HALLUCINATED),
-        only=FacetValue(RUBRIC, VISUAL),
-    ),
-    Rate(
-        name="h_knowledge_judged",
-        label=_("Knowledge hallucination rate, judged stages only"),
-        rule=_(
-            "Hallucinated knowledge recall divided by judged knowledge recall. Missing stages and failures of the "
-            "judge are excluded; their number is shown."
-        ),
-        hits=_weights(HALLUCINATED),
-        counted=_weights(SUPPORTED, HALLUCINATED),
-        only=FacetValue(RUBRIC, KNOWLEDGE),
-    ),
-    Rate(
-        name="h_reasoning_judged",
-        label=_("Reasoning hallucination rate, judged stages only"),
-        rule=_(
-            "Hallucinated reasoning divided by judged reasoning. Missing stages and failures of the judge are "
-            "excluded; their number is shown."
-        ),
-        hits=_weights(HALLUCINATED),
-        counted=_weights(SUPPORTED, HALLUCINATED),
-        only=FacetValue(RUBRIC, REASONING),
-    ),
-)
-
-DATASETS = (
-    DataSet("vqa-rad-free", _("VQA-RAD, free trace"), "vqa-rad", FREE),
-    DataSet("vqa-rad-rep-v", _("VQA-RAD, Rep-V"), "vqa-rad", REP_V),
-    DataSet("vqa-rad-rep-k", _("VQA-RAD, Rep-K"), "vqa-rad", REP_K),
-    DataSet("vqa-rad-rep-vk", _("VQA-RAD, Rep-VK"), "vqa-rad", REP_VK),
-    DataSet("pathvqa-free", _("PathVQA, free trace"), "pathvqa", FREE),
-    DataSet("pathvqa-rep-v", _("PathVQA, Rep-V"), "pathvqa", REP_V),
-    DataSet("pathvqa-rep-k", _("PathVQA, Rep-K"), "pathvqa", REP_K),
-    DataSet("pathvqa-rep-vk", _("PathVQA, Rep-VK"), "pathvqa", REP_VK),
-    DataSet("medframeqa-free", _("MedFrameQA, free trace"), "medframeqa", FREE),
-    DataSet("medframeqa-rep-v", _("MedFrameQA, Rep-V"), "medframeqa", REP_V),
-    DataSet("medframeqa-rep-k", _("MedFrameQA, Rep-K"), "medframeqa", REP_K),
-    DataSet("medframeqa-rep-vk", _("MedFrameQA, Rep-VK"), "medframeqa", REP_VK),
-    DataSet("medxpertqa-free", _("MedXpertQA, free trace"), "medxpertqa", FREE),
-    DataSet("medxpertqa-rep-v", _("MedXpertQA, Rep-V"), "medxpertqa", REP_V),
-    DataSet("medxpertqa-rep-k", _("MedXpertQA, Rep-K"), "medxpertqa", REP_K),
-    DataSet("medxpertqa-rep-vk", _("MedXpertQA, Rep-VK"), "medxpertqa", REP_VK),
-)
+DATASETS = read_declared(DataSet, __file__, "datasets.json")
 TASKS = tuple(dict.fromkeys(dataset.task for dataset in DATASETS))
 
 VISUAL_REPLACED, KNOWLEDGE_REPLACED = _("Visual recognition replaced"), _("Knowledge recall replaced")
@@ -286,7 +169,7 @@ PROTOCOL = Protocol(
     read=read,
     judge_temperature=TEMPERATURE,
     validation_sample="10%",
-    rates=RATES,
+    rates=read_declared(Rate, __file__, "rates.json"),
     facets=(
         FacetView(
             "question_type",

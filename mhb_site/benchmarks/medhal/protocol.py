@@ -14,6 +14,7 @@ from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rat
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.recipes.prompts import Prompt, read_prompt
+from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.medhal import parsing, scoring, taxonomy
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -136,118 +137,6 @@ def kept_together(sample: Sample) -> Sequence[str]:
 
 # -------------------------------------------------------------------------------------------- rates
 
-ANSWERED = ("tp", "fp", "tn", "fn")
-UNPARSED = ("unparsed-factual", "unparsed-nonfactual")
-
-
-def _weights(*verdicts: str) -> dict[str, int]:
-    return dict.fromkeys(verdicts, 1)
-
-
-def _f1(name: str, label: str, rule: str, right: str) -> Rate:
-    return Rate(
-        name=name,
-        label=label,
-        rule=rule,
-        hits={right: 2},
-        counted={right: 2, "fp": 1, "fn": 1},
-        scope=frozenset(ANSWERED),
-        percent=False,
-    )
-
-
-def _share(name: str, label: str, rule: str, hits: Sequence[str], counted: Sequence[str]) -> Rate:
-    return Rate(name, label, rule, _weights(*hits), _weights(*counted), frozenset(ANSWERED), percent=False)
-
-
-RATES = (
-    _f1(
-        "f1",
-        _("F1 (factual)"),
-        _(
-            "2 TP divided by (2 TP + FP + FN), with factual as the positive class. TP: factual statements called factual."
-            " FP: non-factual ones called factual. FN: factual ones called non-factual. Replies without one clear decision"
-            " are excluded; their number is shown."
-        ),
-        "tp",
-    ),
-    _share(
-        "precision",
-        _("Precision (factual)"),
-        _(
-            "Share of factual statements among all that were called factual. Replies without one clear decision are"
-            " excluded; their number is shown."
-        ),
-        ("tp",),
-        ("tp", "fp"),
-    ),
-    _share(
-        "recall",
-        _("Recall (factual)"),
-        _(
-            "Share of factual statements called factual. Replies without one clear decision are excluded; their number is"
-            " shown."
-        ),
-        ("tp",),
-        ("tp", "fn"),
-    ),
-    _f1(
-        "f1_nonfactual",
-        _("F1 (non-factual)"),
-        _(
-            "F1 with non-factual as the positive class. Replies without one clear decision are excluded; their number "
-            "is shown."
-        ),
-        "tn",
-    ),
-    _share(
-        "precision_nonfactual",
-        _("Precision (non-factual)"),
-        _(
-            "Share of non-factual statements among all that were called non-factual. Replies without one clear decision"
-            " are excluded; their number is shown."
-        ),
-        ("tn",),
-        ("tn", "fn"),
-    ),
-    _share(
-        "recall_nonfactual",
-        _("Recall (non-factual)"),
-        _(
-            "Share of non-factual statements called non-factual. Replies without one clear decision are excluded; their"
-            " number is shown."
-        ),
-        ("tn",),
-        ("tn", "fp"),
-    ),
-    Rate(
-        name="accuracy",
-        label=_("Accuracy"),
-        rule=_(
-            "Share of statements classified correctly. Replies without one clear decision are excluded; their "
-            "number is shown."
-        ),
-        hits=_weights("tp", "tn"),
-        counted=_weights(*ANSWERED),
-    ),
-    Rate(
-        name="accuracy_unparsed_wrong",
-        label=_("Accuracy, unclear replies wrong"),
-        rule=_(
-            "Share of statements classified correctly among all replies. Replies without one clear decision count as wrong."
-        ),
-        hits=_weights("tp", "tn"),
-        counted=_weights(*ANSWERED, *UNPARSED),
-    ),
-    Rate(
-        name="response_rate",
-        label=_("Response rate"),
-        rule=_("Share of replies with one clear decision among all replies."),
-        hits=_weights(*ANSWERED),
-        counted=_weights(*ANSWERED, *UNPARSED),
-    ),
-)
-
 SCORES = (
     ScoreRule(
         scoring.BLEU,
@@ -287,7 +176,7 @@ PROTOCOL = Protocol(
     ),
     ask=ask,
     read=read,
-    rates=RATES,
+    rates=read_declared(Rate, __file__, "rates.json"),
     facets=(
         FacetView("source", _("Source"), "heat", taxonomy.SOURCES),
         FacetView("length", _("Length of the context"), "heat", taxonomy.LENGTHS),

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_noop as _
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.llm.fencing import as_data
 from generation.recipes.prompts import Prompt, read_prompt
+from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.medhallu import taxonomy
 from mhb_site.benchmarks.medhallu.parsing import Reading, read_reply
 
@@ -95,133 +96,8 @@ def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str],
     return Decision(VERDICTS[about["shown"], reading], f"shown: {about['shown']}; read: {reading}")
 
 
-ANSWERED = ("tp", "fp", "tn", "fn")
-UNSURE = ("unsure-pos", "unsure-neg")
-UNPARSED = ("unparsed-pos", "unparsed-neg")
-
-
-def _weights(*verdicts: str) -> dict[str, int]:
-    return dict.fromkeys(verdicts, 1)
-
-
 # The paper prints F1 and precision as decimals and, as here, leaves abstentions out.
-RATES = (
-    Rate(
-        name="f1",
-        label=_("F1"),
-        rule=_(
-            "2 TP divided by (2 TP + FP + FN), with hallucinated as the positive class. TP: hallucinated "
-            "answers called hallucinated. FP: true answers called hallucinated. FN: hallucinated answers "
-            "called factual. 'Not sure' and replies without one clear decision are excluded; their "
-            "number is shown."
-        ),
-        hits={"tp": 2},
-        counted={"tp": 2, "fp": 1, "fn": 1},
-        scope=frozenset(ANSWERED),
-        percent=False,
-    ),
-    Rate(
-        name="precision",
-        label=_("Precision"),
-        rule=_(
-            "Share of hallucinated answers among all answers called hallucinated. 'Not sure' and replies "
-            "without one clear decision are excluded; their number is shown."
-        ),
-        hits=_weights("tp"),
-        counted=_weights("tp", "fp"),
-        scope=frozenset(ANSWERED),
-        percent=False,
-    ),
-    Rate(
-        name="recall",
-        label=_("Recall"),
-        rule=_(
-            "Share of answers called hallucinated among all hallucinated answers that were judged. 'Not "
-            "sure' and replies without one clear decision are excluded; their number is shown."
-        ),
-        hits=_weights("tp"),
-        counted=_weights("tp", "fn"),
-        scope=frozenset(ANSWERED),
-        percent=False,
-    ),
-    Rate(
-        name="accuracy",
-        label=_("Accuracy"),
-        rule=_(
-            "Share of answers classified correctly among all answers that were judged. 'Not sure' and replies without "
-            "one clear decision are excluded; their number is shown."
-        ),
-        hits=_weights("tp", "tn"),
-        counted=_weights(*ANSWERED),
-    ),
-    Rate(
-        name="response_rate",
-        label=_("Response rate"),
-        rule=_(
-            "Share of replies that decide (hallucinated or factual) among all replies. 'Not sure' and replies "
-            "without one clear decision count as not answered."
-        ),
-        hits=_weights(*ANSWERED),
-        counted=_weights(*ANSWERED, *UNSURE, *UNPARSED),
-    ),
-    Rate(
-        name="accuracy_unparsed_wrong",
-        label=_("Accuracy, unclear replies wrong"),
-        rule=_(
-            "Share of answers classified correctly among all replies except 'not sure', which is excluded. Replies "
-            "without one clear decision count as wrong."
-        ),
-        hits=_weights("tp", "tn"),
-        counted=_weights(*ANSWERED, *UNPARSED),
-    ),
-)
-
-FACETS = (
-    FacetView(
-        "difficulty",
-        _("Difficulty"),
-        "heat",
-        (("easy", _("Easy")), ("medium", _("Medium")), ("hard", _("Hard"))),
-        note=_(
-            "A true answer counts under the difficulty of the hallucinated answer to the same question, "
-            "as in the released code."
-        ),
-    ),
-    FacetView(
-        "category",
-        _("Hallucination category"),
-        rate="recall",
-        note=_(
-            "About half of the answers shown are true and have no category. They count under the "
-            "category of the hallucinated answer to the same question, so F1, precision and accuracy "
-            "hardly differ between categories. Recall covers hallucinated answers only: it is the "
-            "paper's detection ratio per category."
-        ),
-    ),
-    FacetView(
-        "branch",
-        _("MeSH branch"),
-        "heat",
-        (
-            ("A", _("Anatomy")),
-            ("B", _("Organisms")),
-            ("C", _("Diseases")),
-            ("D", _("Chemicals and Drugs")),
-            ("E", _("Analytical, Diagnostic and Therapeutic Techniques, and Equipment")),
-            ("F", _("Psychiatry and Psychology")),
-            ("G", _("Phenomena and Processes")),
-            ("H", _("Disciplines and Occupations")),
-            ("I", _("Anthropology, Education, Sociology, and Social Phenomena")),
-            ("J", _("Technology, Industry, and Agriculture")),
-            ("K", _("Humanities")),
-            ("L", _("Information Science")),
-            ("M", _("Named Groups")),
-            ("N", _("Health Care")),
-            ("V", _("Publication Characteristics")),
-            ("Z", _("Geographicals")),
-        ),
-    ),
-)
+RATES = read_declared(Rate, __file__, "rates.json")
 
 # Labels of the cells of the confusion matrix, and the cells that count against a model.
 VERDICT_LABELS: Mapping[str, str] = {
@@ -254,7 +130,7 @@ PROTOCOL = Protocol(
     ask=ask,
     read=read,
     rates=RATES,
-    facets=FACETS,
+    facets=read_declared(FacetView, __file__, "facets.json"),
     pooled=False,  # a pooled rate would count each question four times
     contrasts=CONTRASTS,
     verdicts=VERDICT_LABELS,

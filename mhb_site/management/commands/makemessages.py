@@ -12,9 +12,9 @@ from typing import Any
 
 from django.core.management.commands import makemessages
 
-# Of a benchmark's folder: the files whose texts people read in their language.
-DECLARED = ("form.json", "presets.json", "taxonomy.json")
-TEXTS = ("label", "asks", "help", "about", "severity_asks", "locked", "rule", "definition")
+# The files whose texts people read in their language.
+DECLARED = ("form.json", "presets.json", "taxonomy.json", "rates.json", "datasets.json", "facets.json", "reasons.json")
+TEXTS = ("label", "asks", "help", "about", "severity_asks", "locked", "rule", "definition", "note")
 
 
 class SourceFile(makemessages.BuildFile):
@@ -40,7 +40,7 @@ class SourceFile(makemessages.BuildFile):
             super().preprocess()
             return
         source = Path(self.path).read_text(encoding="utf-8")
-        texts = declared_texts(json.loads(source)) if self.is_declared else messages(source)
+        texts = declared_texts(json.loads(source), "label") if self.is_declared else messages(source)
         marked = "".join(f"\n_({text!r})" for text in texts)
         Path(self.work_path).write_text(("" if self.is_declared else source) + marked, encoding="utf-8")
 
@@ -52,15 +52,16 @@ def messages(source: str) -> list[str]:
 
 
 def declared_texts(part: Any, name: str = "") -> Iterator[str]:
-    """The texts of a review form, of presets or of a taxonomy that people read."""
-    if isinstance(part, dict):
-        for key, value in part.items():
-            yield from declared_texts(value, "locked" if name == "locked" else key)
-    elif isinstance(part, list):
-        for value in part:
-            yield from declared_texts(value, name)
-    elif isinstance(part, str) and part and name in TEXTS:
-        yield part
+    """The texts of a review form or of another file of `DECLARED` that people read."""
+    match part:
+        case dict():
+            for key, value in part.items():
+                yield from declared_texts(value, "locked" if name == "locked" else key)
+        case list():
+            for value in part:  # of a facet: [value, label]
+                yield from declared_texts(value[1], "label") if name == "values" else declared_texts(value, name)
+        case str() if part and name in TEXTS:
+            yield part
 
 
 class Command(makemessages.Command):

@@ -48,7 +48,7 @@ from tests.generation.llm.test_structured import GOOD, ask_structured
 
 def test_every_word_has_one_meaning():
     for table in (ENDINGS, CODES):
-        words = [plain(word) for entry in table.values() for word in entry.split()]
+        words = [plain(word) for entry in table.values() for word in entry]
         assert len(words) == len(set(words))
 
 
