@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from generation.llm.types import Reply, Request
@@ -368,7 +367,7 @@ def settings_in_force(presets: Sequence[Preset], draft: Draft) -> Mapping[str, A
 def preset_name(presets: Sequence[Preset], draft: Draft) -> str:
     """The preset with exactly the values in force; 'own' if the launch changed some."""
     values = settings_in_force(presets, draft)
-    return next((preset.name for preset in presets if preset.values == values), _("own"))
+    return next((preset.name for preset in presets if preset.values == values), "own")
 
 
 @dataclass(frozen=True, slots=True)

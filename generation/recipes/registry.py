@@ -74,7 +74,7 @@ def task_label(task: str) -> str:
 
 
 NO_PLAN = "none"
-CUSTOM_PLAN = "own"  # the stored name of a plan that came with the launch
+CUSTOM_PLAN = _("own")  # the stored name of a plan, or of settings, that came with the launch
 
 
 def plan(benchmark: str, name: str = "") -> TrapPlan | None:

@@ -12,7 +12,17 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
+from generation.recipes.recipe import (
+    Draft,
+    Dropped,
+    ModelRole,
+    Models,
+    NewRubric,
+    NewSample,
+    Recipe,
+    Step,
+    read_declared,
+)
 from generation.recipes.review_sampling import ReviewShare
 from mhb_site.benchmarks.clinhallu import corrections, lineage, presets, reference
 from mhb_site.benchmarks.clinhallu.judging import ANSWER
@@ -201,23 +211,7 @@ RECIPE = Recipe(
         " conclude. Nothing in the questions is wrong on purpose."
     ),
     kinds=frozenset({GENERATED, PUBLISHED}),
-    roles=(
-        ModelRole("generator", _("Generator: sees the images and writes the reference traces"), kinds=_GENERATED_KINDS),
-        ModelRole(
-            "judge",
-            _("Judge: decides whether the answer is right and the trace consistent with it"),
-            kinds=_GENERATED_KINDS,
-            independent_of=("generator",),
-        ),
-        ModelRole(
-            "reporter",
-            _("Reporter: writes the image reports for the judge in the preset of the released code"),
-            default="judge",
-            optional=True,
-            kinds=_GENERATED_KINDS,
-            independent_of=("generator",),
-        ),
-    ),
+    roles=read_declared(ModelRole, __file__, "roles.json"),
     steps=(
         *TRIES,
         Step("report", _write_report, _needs_report, lambda draft: [("reporter", reference.REPORT.label)]),  # noqa: ARG005

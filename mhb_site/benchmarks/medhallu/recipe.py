@@ -11,7 +11,17 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
+from generation.recipes.recipe import (
+    Draft,
+    Dropped,
+    ModelRole,
+    Models,
+    NewRubric,
+    NewSample,
+    Recipe,
+    Step,
+    read_declared,
+)
 from mhb_site.benchmarks.medhallu import attempt, candidates, clusters, lineage, mesh, presets, similarity, votes
 from mhb_site.benchmarks.medhallu.candidates import SETS, prompt_of
 from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
@@ -249,48 +259,7 @@ RECIPE = Recipe(
         "articles. Half of the answers are wrong on purpose."
     ),
     kinds=frozenset({GENERATED, PUBLISHED}),
-    roles=(
-        ModelRole("generator", _("Generator: writes the hallucinated answers"), kinds=_GENERATED_KINDS),
-        ModelRole(
-            "voter_1",
-            _("Voter 1: chooses the more accurate of two answers"),
-            kinds=_GENERATED_KINDS,
-            independent_of=("generator",),
-        ),
-        ModelRole(
-            "voter_2",
-            _("Voter 2: chooses the more accurate of two answers"),
-            kinds=_GENERATED_KINDS,
-            independent_of=("generator", "voter_1"),
-        ),
-        ModelRole(
-            "voter_3",
-            _("Voter 3: chooses the more accurate of two answers"),
-            kinds=_GENERATED_KINDS,
-            independent_of=("generator", "voter_1", "voter_2"),
-        ),
-        ModelRole(
-            "critic",
-            _("Critic: finds what gives an answer away and rewrites it"),
-            default="voter_1",
-            kinds=_GENERATED_KINDS,
-            independent_of=("generator",),
-        ),
-        ModelRole(
-            "entailment",
-            _("Entailment: judges whether one answer follows from another if no NLI model is installed"),
-            default="critic",
-            optional=True,
-            kinds=_GENERATED_KINDS,
-            independent_of=("generator",),
-        ),
-        ModelRole(
-            "embedder",
-            _("Embedder: measures how similar answers are to the true answer; without it, TF-IDF is used"),
-            optional=True,
-            kinds=_GENERATED_KINDS,
-        ),
-    ),
+    roles=read_declared(ModelRole, __file__, "roles.json"),
     steps=(
         *TRIES,
         Step("candidates", _generate_candidates, _is_clustered, _candidate_prompts),

@@ -11,13 +11,10 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from django.utils.translation import gettext_noop as _
-
 from generation.llm.types import EMBEDDINGS
-from generation.recipes.recipe import Arrivals, Barrier, Draft, DraftGroup, MergedDraft, ModelRole, Models, NearDraft
+from generation.recipes.recipe import Arrivals, Barrier, Draft, DraftGroup, MergedDraft, Models, NearDraft
 from mhb_site.benchmarks.medmistake import presets
 from mhb_site.benchmarks.medmistake.conversation import is_generated
-from mhb_site.benchmarks.medmistake.replication import GENERATED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,16 +22,10 @@ if TYPE_CHECKING:
 BATCH_SIZE = 64  # texts per call
 MAX_TOGETHER = 8_000
 
+
 # cluster: whether mistakes of different conversations are merged ('semantic') or not ('none').
 # distance: the maximum cosine distance at which clusters are joined. linkage: how the distance of
 # two clusters is measured.
-ROLES: tuple[ModelRole, ...] = (
-    ModelRole(
-        "embedder", _("Embedder: compares mistakes; without it, none are merged"), optional=True, kinds=GENERATED
-    ),
-)
-
-
 def embedded_text(mistake: Mapping[str, Any]) -> str:
     """The text of a mistake that is embedded."""
     return f"{mistake['title']}. {mistake['description']}"

@@ -19,14 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict
 
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request, Role
 from generation.recipes.prompts import Prompt, read_prompts
-from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, Step
+from generation.recipes.recipe import Draft, Dropped, Models, Step
 from mhb_site.benchmarks.medmistake.dimensions import Dimension, all_dimensions, anchors, as_json
 from mhb_site.benchmarks.medmistake.presets import settings
 from mhb_site.benchmarks.medmistake.replication import GENERATED
@@ -47,33 +46,6 @@ MAX_TAGS = 10
 MAX_MISTAKES = 40  # of a conversation: each becomes a draft, which asks models about a dozen times
 MAX_FIELD = 2_000  # characters of each text about a mistake
 ESTIMATED_TURNS = 12  # turns per conversation in the estimate of a launch
-
-_CASES = frozenset({CASE})
-ROLES: tuple[ModelRole, ...] = (
-    ModelRole("patient", _("Patient: plays the person of the case"), kinds=_CASES),
-    ModelRole("doctor", _("Doctor: the models tested for mistakes"), kinds=_CASES, multiple=True),
-    # Both judges may be one model, as in the paper (Gemini 2.5 Flash).
-    ModelRole(
-        "judge_1",
-        _("Judge 1: scores the doctor on all dimensions"),
-        kinds=GENERATED,
-        independent_of=("doctor",),
-    ),
-    ModelRole(
-        "judge_2",
-        _("Judge 2: scores the doctor on all dimensions"),
-        default="judge_1",
-        kinds=GENERATED,
-        independent_of=("doctor",),
-    ),
-    ModelRole(
-        "extractor",
-        _("Extractor: turns low scores into mistakes"),
-        default="judge_1",
-        kinds=GENERATED,
-        independent_of=("doctor",),
-    ),
-)
 
 
 # Models see the docstrings of these classes: they are descriptions in their reply's JSON schema.

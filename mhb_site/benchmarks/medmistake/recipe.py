@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Recipe
+from generation.recipes.recipe import ModelRole, Recipe, read_declared
 from mhb_site.benchmarks.medmistake import clustering, conversation, lineage, presets, replication
 
 
@@ -23,8 +23,7 @@ RECIPE = Recipe(
         "purpose."
     ),
     kinds=replication.GENERATED | {replication.PUBLISHED},
-    # The engine takes the first role as the one that writes the sample.
-    roles=(replication.ROLES[0], *conversation.ROLES, *clustering.ROLES, *replication.ROLES[1:]),
+    roles=read_declared(ModelRole, __file__, "roles.json"),  # the first is the one that writes the sample
     steps=(*conversation.STEPS, clustering.BARRIER, *replication.STEPS),
     sample=replication.sample,
     compared=replication.text_to_compare,

@@ -26,7 +26,7 @@ from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import Prompt, read_prompts
-from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Step
+from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Step
 from mhb_site.benchmarks.medmistake import giveaway
 from mhb_site.benchmarks.medmistake.presets import settings
 from mhb_site.benchmarks.medmistake.scenario_shapes import Giveaway, Repeated, Scenario, check_scenario
@@ -43,36 +43,6 @@ TARGETS = ("target_1", "target_2")
 MAX_HARDER, MAX_REWRITES = 5, 3
 MAX_ATTEMPTS = 1 + MAX_HARDER + MAX_REWRITES
 ESTIMATED_ATTEMPTS = 2  # per mistake in the estimate of a launch: the average, not the maximum
-
-ROLES: tuple[ModelRole, ...] = (
-    ModelRole("writer", _("Writer: turns a mistake into a single-shot scenario"), kinds=GENERATED),
-    ModelRole(
-        "checker",
-        _("Checker: finds what gives the answer away in a scenario"),
-        default="replication_judge",
-        kinds=GENERATED,
-        independent_of=("writer",),
-    ),
-    ModelRole(
-        "target_1",
-        _("Target 1: answers the scenario, to see whether it repeats the mistake"),
-        kinds=GENERATED,
-        selects=True,
-    ),
-    ModelRole(
-        "target_2",
-        _("Target 2: answers the scenario, to see whether it repeats the mistake"),
-        kinds=GENERATED,
-        independent_of=("target_1",),
-        selects=True,
-    ),
-    ModelRole(
-        "replication_judge",
-        _("Replication judge: decides whether a target repeats the mistake"),
-        kinds=GENERATED,
-        independent_of=("target_1", "target_2"),
-    ),
-)
 
 
 def is_regeneration(draft: Draft) -> bool:

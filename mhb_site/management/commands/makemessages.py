@@ -13,7 +13,9 @@ from typing import Any
 from django.core.management.commands import makemessages
 
 # The files whose texts people read in their language.
-DECLARED = ("form.json", "presets.json", "taxonomy.json", "rates.json", "datasets.json", "facets.json", "reasons.json")
+DECLARED = tuple(
+    f"{name}.json" for name in ("datasets", "facets", "form", "presets", "rates", "reasons", "roles", "taxonomy")
+)
 TEXTS = ("label", "asks", "help", "about", "severity_asks", "locked", "rule", "definition", "note")
 
 
