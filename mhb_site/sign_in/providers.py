@@ -62,11 +62,25 @@ class Provider(BaseModel):
         return any(group in self.seniors for group in groups) if self.seniors else None
 
     def groups_in(self, claims: Mapping[str, Any]) -> list[str]:
-        """A person's groups in what the provider told: a list, or one name."""
+        """A person's groups in what the provider told: a list, an object of them, or one name."""
         for part in (claims.get("userinfo"), claims.get("id_token"), claims):
-            if isinstance(part, Mapping) and (value := part.get(self.groups)):
-                return [value] if isinstance(value, str) else [group for group in value if isinstance(group, str)]
+            # An empty list counts: somebody left the last group, whatever an older token says.
+            value = part.get(self.groups) if isinstance(part, Mapping) else None
+            if isinstance(value, str):
+                return [value]
+            if isinstance(value, (list, Mapping)):
+                return [group for group in value if isinstance(group, str)]
         return []
+
+
+def is_unverified(claims: Mapping[str, Any]) -> bool:
+    """Whether the provider says of a person's address anything but that it verified it.
+
+    Some write "false" as a text.
+    """
+    parts = [part for name in ("userinfo", "id_token") if isinstance(part := claims.get(name), Mapping)]
+    said = [part["email_verified"] for part in parts if "email_verified" in part]
+    return any(str(value).casefold() not in ("true", "1") for value in said)
 
 
 def read_providers(path: str) -> list[Provider]:

@@ -15,7 +15,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
 
-from mhb_site.sign_in.providers import Provider
+from mhb_site.sign_in.providers import Provider, is_unverified
 from review.audit.trail import recording_events
 from review.errors import ProviderRefused
 from review.models import User
@@ -86,12 +86,8 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         account, said = sociallogin.account, sociallogin.user
         known = User.objects.filter(pk=account.user_id).first() if account.pk else None
         claims = sociallogin.claims
-        unverified = any(
-            isinstance(part, dict) and part.get("email_verified") is False
-            for part in (claims.get("userinfo"), claims.get("id_token"))
-        )
         groups = provider.groups_in(claims)
-        email = "" if unverified or said is None else said.email
+        email = "" if is_unverified(claims) or said is None else said.email
         person = Provided(
             provider=provider.id,
             username=(said.username or email or account.uid)[:150],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from knox.models import AuthToken
 
-from mhb_site.sign_in.providers import Provider, read_providers
+from mhb_site.sign_in.providers import Provider, is_unverified, read_providers
 from review.audit import verification
 from review.errors import ProviderRefused
 from review.models import PersonEvent, User
@@ -132,8 +132,27 @@ def test_secrets_come_from_variables_and_roles_from_the_first_group(
         {"userinfo": {"groups": ["staff"]}},
         {"userinfo": {"sub": "1"}, "id_token": {"groups": "staff"}},
         {"groups": ["staff", 3]},
+        {"userinfo": {"groups": {"staff": {"id": "1"}}}},
     ],
 )
 def test_groups_are_read_from_what_either_protocol_sends(claims: dict[str, object]) -> None:
     provider = Provider.model_validate({**HOSPITAL, "role": "physician", "settings": {"server_url": "x"}})
     assert provider.groups_in(claims) == ["staff"]
+
+
+@pytest.mark.parametrize(
+    "claims", [{"userinfo": {"groups": []}, "id_token": {"groups": ["staff"]}}, {"userinfo": {"groups": True}}, {}]
+)
+def test_who_has_left_the_last_group_has_none(claims: dict[str, object]) -> None:
+    provider = Provider.model_validate({**HOSPITAL, "role": "physician", "settings": {"server_url": "x"}})
+    assert provider.groups_in(claims) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "unverified"), [(False, True), ("false", True), (None, True), (True, False), ("true", False)]
+)
+def test_an_address_is_verified_only_if_the_provider_says_so_in_whatever_spelling(
+    said: object, unverified: bool
+) -> None:
+    assert is_unverified({"userinfo": {"email_verified": said}, "id_token": {"sub": "1"}}) is unverified
+    assert not is_unverified({"userinfo": {"sub": "1"}}), "a provider of a hospital may not say"
