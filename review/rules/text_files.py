@@ -26,14 +26,29 @@ _MARKS = (  # that of UTF-32 LE begins with that of UTF-16 LE
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _CHUNK = 64 * 1024  # bytes
+# White space, and marks that nobody sees, as spreadsheets write them for other directions.
+_INVISIBLE = re.compile(
+    r"^[\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+|[\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+$"
+)
 # Of text in an old encoding, what is looked at to find out which.
 _RUN = re.compile(rb"[\x80-\xff]+")
-# Windows-1252: a letter beside an ASCII letter, a sign (° ± ² µ ½ …), a typographic quote or dash.
+# Windows-1252: a letter beside an ASCII letter, a word of one letter, a sign (° ± ² µ ½ …) that is
+# not within a word, a typographic quote or dash. Without the letters that mostly mean another
+# encoding (Š, Ž, Ð, Þ): what is not recognised is refused, and what is recognised wrongly is not.
+_LETTER = rb"[\x8c\x9c\xc0-\xcf\xd1-\xd6\xd8-\xdd\xdf-\xef\xf1-\xf6\xf8-\xfd]"
 _WESTERN = re.compile(
-    rb"(?:(?<=[A-Za-z])[\x8a\x8c\x8e\x9a\x9c\x9e\xc0-\xd6\xd8-\xf6\xf8-\xfe]"
-    rb"|[\x8a\x8c\x8e\x9a\x9c\x9e\xc0-\xd6\xd8-\xf6\xf8-\xfe](?=[A-Za-z])"
-    rb"|[\x80\x85\x91-\x97\x99\xa0-\xbf\xd7\xf7])"
+    rb"(?:(?<=[A-Za-z])" + _LETTER + rb"|" + _LETTER + rb"(?=[A-Za-z])"
+    rb"|(?<![A-Za-z\x80-\xff])[\xc0\xc8\xe0\xe8\xf2](?![A-Za-z\x80-\xff])"
+    rb"|[\x80\x85\x91-\x97\x99\xa0\xb7\xd7\xf7]|(?<![A-Za-z])[\xa1-\xbf]|[\xa1-\xbf](?![A-Za-z]))"
 )
+# Text in a Japanese, Korean, Thai or traditional Chinese encoding can be decoded as GB 18030, too.
+# That of a Chinese text has these characters.
+_FREQUENT = frozenset(
+    "的一是不了在有人我他这中大来上个国说们为和你地出道也时年得就那要下以生会自着去之过家学对可里后小么"
+    "心多天而能好都然没日于起还发成事只作当想看文无开手十用主行方又如前所本见经头面公同三已老从动两长"
+    "患者病男女性岁月周热痛咳血压体查史诊断治疗药院室科号例部右左肺胸腹肝胃肾炎症检肿伴予示高低常服片次"
+)
+_LEAST_FREQUENT = 0.1  # share of the Chinese characters
 
 
 def _broken(error: UnicodeError) -> tuple[str, int]:
@@ -104,13 +119,17 @@ def _eight_bit(file: BinaryIO, limit: int | None) -> str:
     else:
         return "utf-8"
     # Both begin with ASCII, and need no state from before it.
-    runs = b"\n".join(found.group() for found in re.finditer(rb"[^\x80-\xff]?[\x80-\xff]+[^\x80-\xff]?", chunk))
-    high = _RUN.findall(runs)
+    high = _RUN.findall(chunk)
     if sum(_decodes(run, "utf-8") for run in high) * 2 >= len(high):
         return "utf-8"  # with some damage
-    if sum(len(run) for run in high if len(run) > 1) > 0.8 * sum(map(len, high)) and _decodes(chunk, "gb18030"):
+    if _decodes(chunk, "gb18030") and _is_chinese(chunk.decode("gb18030", "ignore")):
         return "gb18030"
-    return "cp1252" if not _RUN.search(_WESTERN.sub(b"", runs)) else "utf-8"
+    return "cp1252" if not _RUN.search(_WESTERN.sub(b"", chunk)) else "utf-8"
+
+
+def _is_chinese(text: str) -> bool:
+    characters = [character for character in text if not character.isascii() and character.isalpha()]
+    return sum(character in _FREQUENT for character in characters) > _LEAST_FREQUENT * len(characters)
 
 
 def _decodes(text: bytes, encoding: str) -> bool:
@@ -236,8 +255,13 @@ class TwiceNamed(Exception):
     """A table has two columns of this name."""
 
 
+def bare(text: str) -> str:
+    """A name or an id without what surrounds it unseen."""
+    return _INVISIBLE.sub("", text)
+
+
 def _trimmed(cells: list[str]) -> list[str]:
-    names = [cell.strip() for cell in cells]
+    names = list(map(bare, cells))
     while names and not names[-1]:
         names.pop()
     return names

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from generation.common.languages import detect
 from generation.common.limited import LimitsExceeded as LimitsExceeded
 from review.rules import json_nesting
 from review.rules.text_files import MAX_RECORD as MAX_RECORD
-from review.rules.text_files import open_text
+from review.rules.text_files import bare, open_text
 
 HEAD = 64 * 1024  # bytes of a file that are looked at before it is queued
 # What follows the position of a Malformed at which reading had to stop.
@@ -29,6 +30,7 @@ REST = " and everything after it"
 SNIFF_LIMIT = 50
 TITLE_LENGTH = 80  # characters
 NOT_UTF_8 = "A text in it contains bytes that are not UTF-8 text."
+MOST_EXACT = 2**53  # a float from here on may have been another number
 MAX_PARTS = 5_000  # lists and objects of a record, such as its turns and rubrics
 
 PARQUET = b"PAR1"  # the first bytes of every Parquet file
@@ -337,13 +339,16 @@ def _is_unicode(text: str) -> bool:
 
 
 def id_text(value: Any) -> Any:
-    """A whole number as text, however a table wrote it (1001, 1001.0, 1e3); else the value."""
+    """A whole number as text, however a table wrote it (1001, 1001.0, 1e3); else the value.
+
+    One that may have been rounded is written as such, so that `checked_id` refuses it.
+    """
     if isinstance(value, float) and value.is_integer():
-        value = int(value)
+        value = int(value) if abs(value) < MOST_EXACT else f"{value:e}"
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str):
-        return re.sub(r"^(\d+)\.0+$", r"\1", value.strip())
+        return re.sub(r"^(\d+)\.0+$", r"\1", bare(value))
     return value
 
 
@@ -358,12 +363,12 @@ def digest_of(text: str) -> str:
 
 
 def checked_id(value: str) -> str:
-    """The id, without white space around it and without '.0' after a number.
+    """The id in NFC, without white space around it and without '.0' after a number.
 
     Raises Malformed unless it is printable, without white space and at most 200 characters long.
     """
-    value = str(id_text(value))
-    if re.fullmatch(r"\d(\.\d+)?[eE]\+\d+", value):
+    value = unicodedata.normalize("NFC", str(id_text(value)))
+    if re.fullmatch(r"\d([.,]\d+)?[eE]\+\d+", value):
         raise Malformed("Its id is rounded (1.23E+05): give the column the format 'text' and export the table again.")
     if len(value) > 200 or not value.isprintable() or any(c.isspace() for c in value):
         raise Malformed("Its id is longer than 200 characters or contains a space or control character.")

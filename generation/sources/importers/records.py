@@ -88,13 +88,14 @@ def options_of(value: Any) -> dict[str, str]:
         raise Malformed("The name of an option is not a letter.")
     if not all(isinstance(text, str) for text in options.values()):
         raise Malformed("An option has no text.")
+    # Letters in the texts count if they are those of the options, of a list in whatever order.
+    # 'E. coli' is an option, too.
     bare = {
-        letter: text[mark.end() :]
+        mark[1].upper(): text[mark.end() :]
         for letter, text in options.items()
-        if (mark := LETTERED.match(text)) and mark[1].upper() == letter
+        if (mark := LETTERED.match(text)) and (mark[1].upper() == letter or isinstance(value, list))
     }
-    # Strip letters only if every option has its own: 'E. coli' is an option, too.
-    options = {letter: text.strip() for letter, text in (bare if len(bare) == len(options) else options).items()}
+    options = {letter: text.strip() for letter, text in (bare if bare.keys() == options.keys() else options).items()}
     if not all(options.values()):
         raise Malformed("An option has no text.")
     return dict(sorted(options.items()))

@@ -8,7 +8,7 @@ layout.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -38,6 +38,7 @@ from generation.sources.importers.table_mapping import (
     TableMapping,
     guess,
     guess_field,
+    option_letter,
     role_of,
 )
 from generation.sources.importers.tables import csv_table, is_parquet
@@ -57,14 +58,14 @@ EXAMPLE = 120  # characters of a value that are shown
 MAX_DEPTH = 3  # of objects in one another whose members are columns
 _KINDS = {tabular.CSV: "CSV", tabular.JSONL: "JSON Lines", tabular.ARRAY: "a JSON array", tabular.PARQUET: "Parquet"}
 _WRAPPERS = frozenset({"data", "fields"})  # objects in which annotation tools put what they show
-_BLANK = frozenset({"", "nan", "null", "none", "n/a", "-"})
+_BLANK = frozenset({"", "nan", "null", "none", "n/a", "#n/a", "<na>", "-"})
 _LANGUAGES = {
-    **dict.fromkeys(("english", "englisch", "anglais", "英语", "英文", "الإنجليزية", "إنجليزي"), "en"),
-    **dict.fromkeys(("german", "deutsch", "allemand", "德语", "德文", "الألمانية"), "de"),
-    **dict.fromkeys(("chinese", "chinesisch", "mandarin", "中文", "汉语", "普通话", "الصينية"), "zh"),
-    **dict.fromkeys(("arabic", "arabisch", "arabe", "阿拉伯语", "العربية", "عربي"), "ar"),
-    **dict.fromkeys(("french", "französisch", "français", "法语"), "fr"),
-    **dict.fromkeys(("spanish", "spanisch", "español", "西班牙语"), "es"),
+    **dict.fromkeys(("eng", "english", "englisch", "anglais", "英语", "英文", "الإنجليزية", "إنجليزي"), "en"),
+    **dict.fromkeys(("deu", "ger", "german", "deutsch", "allemand", "德语", "德文", "الألمانية"), "de"),
+    **dict.fromkeys(("zho", "chi", "chinese", "chinesisch", "mandarin", "中文", "汉语", "普通话", "الصينية"), "zh"),
+    **dict.fromkeys(("ara", "arabic", "arabisch", "arabe", "阿拉伯语", "العربية", "عربي"), "ar"),
+    **dict.fromkeys(("fra", "fre", "french", "französisch", "français", "法语"), "fr"),
+    **dict.fromkeys(("spa", "spanish", "spanisch", "español", "西班牙语"), "es"),
 }
 # What stands before what somebody says, on a line of its own or before the words.
 _SPEAKER = re.compile(r"^[ \t]*(?:\*\*)?([^\W\d_][\w.]{0,20}(?:[ _]\w{1,12})?)(?:\*\*)?[ \t]*[:：]", re.MULTILINE)
@@ -238,7 +239,7 @@ def _row(record: dict[str, Any], *, mapping: TableMapping, split: str) -> Row:
 def _question(values: Mapping[str, Any], mapping: TableMapping, split: str) -> tuple[dict[str, Any], str]:
     """The content of a question, and all of its text."""
     question = _required(values, mapping.column("question"))
-    answer = _required(values, mapping.column("answer"))
+    answer = _required(values, mapping.column("answer"), blank=())  # "None" is one
     if not mapping.columns.get("options"):
         contexts = [text for column in mapping.columns.get("context", ()) for text in _texts(values, column)]
         content = {"kind": "qa", "question": question, "contexts": contexts, "sections": [], "answer": answer}
@@ -265,9 +266,10 @@ def _text(values: Mapping[str, Any], column: str) -> str:
     return value.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-def _required(values: Mapping[str, Any], column: str) -> str:
+def _required(values: Mapping[str, Any], column: str, blank: Collection[str] = _BLANK) -> str:
+    """The text of a cell. Raises Malformed if it is missing, or one of these `blank` ones."""
     text = _text(values, column)
-    if not text or text.casefold() == "nan":
+    if not text or text.casefold() in ("nan", *blank):
         raise Malformed(f"'{column}' is blank." if column in values else f"'{column}' is missing.")
     return text
 
@@ -297,20 +299,26 @@ def _id(values: Mapping[str, Any], mapping: TableMapping, content: Mapping[str, 
     return hashlib.sha256(told.encode()).hexdigest()[:24]
 
 
-def _parsed(text: str) -> Any:
-    """The list or object that is written in a cell as JSON; else the text."""
+def _parsed(text: str, column: str) -> Any:
+    """The list or object that is written in a cell as JSON; else the text.
+
+    Raises Malformed for one that pandas wrote as Python: to read it as a text would make something
+    else of it.
+    """
     if not text.startswith(("[", "{")):
         return text
     try:
         return json_nesting.loads(text)
     except (json_nesting.TooDeep, ValueError):
+        if text.startswith(("['", '["', "[{", "{'")):
+            raise Malformed(f"'{column}' is not JSON.") from None
         return text
 
 
 def _texts(values: Mapping[str, Any], column: str) -> list[str]:
     """The texts of a cell: one, or a list of them."""
     value = values.get(column)
-    value = _parsed(_text(values, column)) if not isinstance(value, list) else value
+    value = _parsed(_text(values, column), column) if not isinstance(value, list) else value
     if isinstance(value, str):
         return [value] if value else []
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
@@ -330,7 +338,7 @@ def _turns(values: Mapping[str, Any], columns: Sequence[str]) -> list[dict[str, 
         said = [(role, _text(values, column)) for role, column in zip(roles, columns, strict=True)]
     else:
         value = values.get(columns[0])
-        value = value if isinstance(value, list | dict) else _parsed(_required(values, columns[0]))
+        value = value if isinstance(value, list | dict) else _parsed(_required(values, columns[0]), columns[0])
         said = _transcript(value, columns[0]) if isinstance(value, str) else _spoken(value, columns[0])
     turns = [{"role": role, "content": text} for role, text in said if text]
     if not any(turn["role"] == "user" for turn in turns):
@@ -383,10 +391,16 @@ def _transcript(text: str, column: str) -> list[tuple[str, str]]:
 def _options(values: Mapping[str, Any], columns: Sequence[str]) -> dict[str, str]:
     """letter -> text: of a list or object in one column, or each of one of several columns."""
     if len(columns) > 1:
-        texts: Any = [text for column in columns if (text := _text(values, column))]
+        # Each has the letter of its column, so that an empty one moves no other.
+        letters = list(map(option_letter, columns))
+        if not all(letters) or len(set(letters)) < len(letters):
+            letters = [chr(ord("A") + place) for place in range(len(columns))]
+        texts: Any = {
+            letter: text for letter, column in zip(letters, columns, strict=True) if (text := _text(values, column))
+        }
     else:
         value = values.get(columns[0])
-        texts = value if isinstance(value, list | dict) else _parsed(_required(values, columns[0]))
+        texts = value if isinstance(value, list | dict) else _parsed(_required(values, columns[0]), columns[0])
     if isinstance(texts, str):
         sign = next((sign for sign in ("\n", "|", ";") if sign in texts), "\n")
         texts = [text.strip() for text in texts.split(sign) if text.strip()]

@@ -98,6 +98,12 @@ def guess_field(column: str) -> Field | None:
     return _FIELD_OF.get(normalized(column)) or _FIELD_OF.get(normalized(column.rpartition(".")[2]))
 
 
+def option_letter(column: str) -> str:
+    """The letter of the option that a column's name means ('opa', 'Option 1'); '' for none."""
+    found = _OPTION.fullmatch(normalized(column.rpartition(".")[2]))
+    return "" if found is None else (found[1] or chr(ord("a") + int(found[2]) - 1)).upper()
+
+
 def guess(columns: Sequence[str], examples: Mapping[str, Sequence[str]]) -> TableMapping:
     """The likeliest mapping of a table with these columns.
 
@@ -109,7 +115,7 @@ def guess(columns: Sequence[str], examples: Mapping[str, Sequence[str]]) -> Tabl
         field = guess_field(column)
         if field and (field not in chosen or field == "context"):
             chosen[field] = (*chosen.get(field, ()), column)
-    options = _where(columns, lambda column: bool(_OPTION.fullmatch(normalized(column.rpartition(".")[2]))))
+    options = _where(columns, option_letter)
     if "options" not in chosen and len(options) > 1:
         chosen["options"] = options
     speakers = _where(columns, role_of)

@@ -155,6 +155,10 @@ def test_what_is_no_conversation_is_refused(read, turns: object, reason: str) ->
     ("options", "answer", "letter"),
     [
         (["A. Aspirin", "B. Ibuprofen"], "B", "B"),
+        (["B. Aspirin", "A. Ibuprofen"], "Aspirin", "B"),
+        (["E. coli", "B. fragilis"], "B. fragilis", "B"),
+        ("['Aspirin; Ibuprofen', 'None']", "A", None),
+        (["Aspirin", "None"], "None", "B"),
         ({"b": "Aspirin", "a": "Ibuprofen"}, "aspirin", "B"),
         ("Aspirin\nIbuprofen", "(b)", "B"),
         ("Aspirin | E. coli", "E. coli", "B"),
@@ -166,6 +170,20 @@ def test_the_answer_is_one_of_the_options(read, options: object, answer: str, le
     mapping = {"columns": {"question": ["q"], "options": ["o"], "answer": ["a"]}}
     [entry] = read(jsonl({"q": "Which?", "o": options, "a": answer}), mapping)
     assert (entry.content["answer"] if isinstance(entry, Row) else None) == letter
+
+
+@pytest.mark.parametrize(
+    ("header", "cells"), [("opa,opb,opc,opd", "X,,Y,Z"), ("option 3,option 1,option 4,option 2", "Y,X,Z,")]
+)
+def test_columns_of_options_have_their_letters_whichever_are_empty(read, header: str, cells: str) -> None:
+    [row] = read(f"question,answer,{header}\nWhich?,C,{cells}\n".encode())
+    assert (row.content["options"], row.content["answer"]) == ({"A": "X", "C": "Y", "D": "Z"}, "C")
+
+
+@pytest.mark.parametrize("blank", ["None", "null", "nan", "#N/A", "<NA>"])
+def test_a_missing_text_is_none_however_a_tool_writes_it(read, blank: str) -> None:
+    [row, refusal] = read(f"id,text,language\n1,A case.,eng\n2,{blank},en\n".encode())
+    assert (row.language, refusal.reason) == ("en", "'text' is blank.")
 
 
 def test_a_passage_may_be_a_list_or_several_columns(read) -> None:
