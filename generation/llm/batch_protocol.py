@@ -15,7 +15,7 @@ from generation.llm.errors import BrokenReply, LLMError, ServerError, TimedOut
 from generation.llm.gateway import Gateway
 from generation.llm.http.failures import clean, client_failures, file_error, named_error, status_error
 from generation.llm.parsing import storable
-from generation.llm.reply_reading import read_completion
+from generation.llm.reply_reading import billed, read_completion
 from generation.llm.types import ModelSettings, Reply
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class BatchClient:
         try:
             return read_completion(body, status, self._key, self._settings)
         except ValueError:
-            return ServerError("Not a chat completion.", http_status=status)
+            return billed(ServerError("Not a chat completion.", http_status=status), json.dumps(body))
 
     async def _fetch_state(self, work: "Callable[[AsyncOpenAI], Awaitable[Any]]") -> ProviderState:
         async def read(client: "AsyncOpenAI") -> ProviderState:

@@ -46,6 +46,7 @@ from generation.llm.ledger_interface import Ledger, no_paid_replies
 from generation.llm.parsing import parse_vectors, storable
 from generation.llm.reply_reading import (
     Check,
+    billed,
     body_of,
     check_reply,
     classified,
@@ -64,7 +65,6 @@ from generation.llm.request_body import (
     effective,
     excerpt,
     identity,
-    most_tokens,
     no_stored_images,
     refers_to_stored_images,
     reply_limit,
@@ -449,9 +449,7 @@ class Gateway:
         except (ValueError, RecursionError):
             what = "No embeddings" if vector_count else "Not a chat completion"
             unread = ServerError(f"{what}: {clean(text, api_key)}", http_status=status)
-        if '"choices"' in text:  # a model wrote this, so it is billed, whatever became of it
-            unread.reply = Reply("", usage=Usage(tokens_out=most_tokens([text])))
-        return unread, status
+        return billed(unread, text), status
 
     async def _body(self, sent: Mapping[str, Any]) -> bytes:
         """The bytes to send, with stored images as data URLs.

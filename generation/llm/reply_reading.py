@@ -14,6 +14,7 @@ from generation.llm.http.failures import NO_KEY, ONLY_STREAMS, clean, status_err
 from generation.llm.http.provider_words import NO_ENDING, Ending, ending_of, plain
 from generation.llm.parsing import extract_json, format_vectors, storable
 from generation.llm.reasoning import split_reasoning
+from generation.llm.request_body import most_tokens
 from generation.llm.types import REFUSED, SIMULATOR_FINGERPRINT, ModelSettings, Reply, Usage
 
 # Characters; a shorter key ("none", "EMPTY") is not secret, and removing it would alter replies.
@@ -45,6 +46,16 @@ def body_of(text: str) -> Any:
     if rest.startswith(("data:", "event:")):
         raise StreamsOnly(ONLY_STREAMS)
     return json.loads(rest, strict=False)  # raw control characters stand for themselves
+
+
+def billed(error: LLMError, text: str) -> LLMError:
+    """The error of a response that cannot be read, with an upper estimate of its cost.
+
+    A model wrote what is in a completion, whatever became of it on its way.
+    """
+    if '"choices"' in text:
+        error.reply = Reply("", usage=Usage(tokens_out=most_tokens([text])))
+    return error
 
 
 def read_completion(

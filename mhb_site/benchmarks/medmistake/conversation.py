@@ -36,10 +36,11 @@ SETS = read_prompts(Path(__file__).parent / "prompts", "patient", "doctor", "com
 CASE, CONVERSATION = "case", "conversation"
 JUDGES = ("judge_1", "judge_2")
 # The patient's mark, at the end of any line; what follows it was not said to anybody.
-END = re.compile(r"\[END\][ \t.!*_`\"']{0,20}$", re.MULTILINE | re.IGNORECASE)
-MARK = re.compile(r"\[END\]", re.IGNORECASE)
+_MARK = r"[\[【［] ?END ?[\]】］]"
+END = re.compile(_MARK + r"[ \t.!*_`\"'”’。！)]{0,20}$", re.MULTILINE | re.IGNORECASE)
+MARK = re.compile(_MARK, re.IGNORECASE)
 # A value that the case does not contain; the doctor sees it without the mark.
-INVENTED = re.compile(r"\[invented:\s*+([^\[\]\n]{1,200})\]", re.IGNORECASE)
+INVENTED = re.compile(r"[\[【［] ?invented ?[:：]\s*+([^\[\]【】［］\n]{1,200})[\]】］]", re.IGNORECASE)
 MAX_TURN = 8_000  # characters
 MAX_SILENT = 3  # empty replies in a row, after which the visit is given up
 MAX_TAGS = 10

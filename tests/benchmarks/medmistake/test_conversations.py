@@ -92,7 +92,16 @@ def test_the_turn_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -
 
 
 @pytest.mark.parametrize(
-    "said", ["Bye. [END]", "Bye.\n[END]\n", "Bye. [end].", "Bye. [END]\nAnd then", "Bye. **[END]**"]
+    "said",
+    [
+        "Bye. [END]",
+        "Bye.\n[END]\n",
+        "Bye. [end].",
+        "Bye. [END]\nAnd then",
+        "Bye. **[END]**",
+        "Bye. 【END】。",
+        "Bye.\n[ END ]",
+    ],
 )
 def test_the_mark_ends_the_visit_at_the_end_of_any_line_and_is_never_shown(said: str) -> None:
     value = draft()
@@ -321,8 +330,9 @@ def test_the_lineage_marks_the_turns_of_the_mistake() -> None:
     assert [block.title for block in others if isinstance(block, Table)] == ["Mistake", "Merged mistakes"]
 
 
-def test_a_value_that_the_patient_makes_up_is_marked_for_readers_and_not_for_the_doctor() -> None:
-    models = ScriptedModels("I am tired. My haemoglobin was [invented: 8.2 g/dl] in May.", "Why?", "Bye.\n[END]")
+@pytest.mark.parametrize("mark", ["[invented: 8.2 g/dl]", "【Invented：8.2 g/dl】"])
+def test_a_value_that_the_patient_makes_up_is_marked_for_readers_and_not_for_the_doctor(mark: str) -> None:
+    models = ScriptedModels(f"I am tired. My haemoglobin was {mark} in May.", "Why?", "Bye.\n[END]")
     value = draft()
     for _turn in range(3):
         value = run(conversation.converse, value, models)
