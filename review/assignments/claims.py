@@ -49,7 +49,8 @@ def claim_next(physician: User, chosen: eligibility.ChosenWork = eligibility.ANY
             if eligibility.blocking_reason(me) is not None:
                 return None
             services.prepare_copy(me)
-            for search in eligibility.search_rounds(me, chosen):
+            reserved_too = me.reserved.filter(hold=Hold.OPEN).exists()
+            for search in eligibility.search_rounds(me, chosen, reserved_too=reserved_too):
                 claimed = _claim_candidate(search, me)
                 if claimed is not None:
                     return claimed

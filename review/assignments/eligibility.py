@@ -32,6 +32,7 @@ Hold = Assignment.Hold
 BAND = 64  # cases (by primary key) that are ordered differently for each physician
 WINDOW = 2 * BAND  # rows considered per claim: the whole oldest band, with both adjudicators' rows
 COUNT_LIMIT = 100  # stop counting available cases here; nobody needs the exact number beyond
+QUEUE = ("-priority", "turn", "case_id")  # the index `assignment_queue`
 PRIME = 65_537  # modulus of the hash that orders a band
 
 WHY_RESERVED = gettext_noop("An admin reserved this case for you.")
@@ -105,15 +106,16 @@ def available_work(physician: User) -> list[WorkAvailable]:
     for benchmark in Case.objects.filter(closed_at=None).order_by("benchmark").values_list("benchmark").distinct():
         of_benchmark = rows.filter(case__benchmark=benchmark[0])
         for stage, turn in TURNS.items():
-            if count := of_benchmark.filter(turn=turn)[:COUNT_LIMIT].count():
+            if count := len(of_benchmark.filter(turn=turn).values_list("pk")[:COUNT_LIMIT]):
                 result.append(WorkAvailable(benchmark[0], stage, count))
     return result
 
 
-def search_rounds(physician: User, chosen: ChosenWork = ANY) -> Iterator[SearchRound]:
+def search_rounds(physician: User, chosen: ChosenWork = ANY, *, reserved_too: bool = True) -> Iterator[SearchRound]:
     """The rounds of the search for the physician's next case, in order.
 
-    Does not check pause, daily cap and training.
+    Does not check pause, daily cap and training. `reserved_too`: also search what is reserved for
+    the physician.
     """
     now = timezone.now()
     opened = Q(hold=Hold.OPEN)
@@ -125,15 +127,17 @@ def search_rounds(physician: User, chosen: ChosenWork = ANY) -> Iterator[SearchR
     seen, permitted = _seen_earlier_version(physician), _permitted(physician) & chosen.condition
     suitable = unreserved & _suitable(physician) & permitted
 
-    yield _search_window(reserved & opened & permitted & ~returned, WHY_RESERVED)
+    if reserved_too:
+        yield _search_round(reserved & opened & permitted & ~returned, WHY_RESERVED)
     yield _search_window(opened & suitable & ~returned & ~seen, "", physician)
     yield _search_window(opened & suitable & ~returned, WHY_SEEN, physician)
     # The sweeper will soon reopen an assignment whose lease has run out. Until then its holder may
     # just be reading slowly, so take it over only if there is nothing else.
-    yield _search_window(lapsed & suitable & ~returned, WHY_LEFT, lapsed=True)
-    yield _search_window(reserved & opened & permitted & returned_cases, WHY_AGAIN)
-    yield _search_window(opened & suitable & returned_cases, WHY_AGAIN)
-    yield _search_window(lapsed & suitable & returned_cases, WHY_AGAIN, lapsed=True)
+    yield _search_round(lapsed & suitable & ~returned, WHY_LEFT, lapsed=True)
+    if reserved_too:
+        yield _search_round(reserved & opened & permitted & returned_cases, WHY_AGAIN)
+    yield _search_round(opened & suitable & returned_cases, WHY_AGAIN)
+    yield _search_round(lapsed & suitable & returned_cases, WHY_AGAIN, lapsed=True)
 
 
 def first_candidate(physician: User, rounds: Iterable[SearchRound]) -> int | None:
@@ -190,7 +194,7 @@ def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
 
 def count_available(physician: User) -> int:
     """How many cases the physician could take now, at most COUNT_LIMIT."""
-    return _available(physician)[:COUNT_LIMIT].count()
+    return len(_available(physician).values_list("pk")[:COUNT_LIMIT])
 
 
 def needs_senior(physician: User) -> bool:
@@ -285,18 +289,20 @@ def _seen_earlier_version(physician: User) -> Q:
     return Q(case__version__gt=1) & Q(Exists(Review.objects.filter(**case, physician=physician)))
 
 
-def _search_window(
-    condition: Q, reason: str = "", physician: User | None = None, *, lapsed: bool = False
-) -> SearchRound:
-    """A search of the first WINDOW rows that meet `condition` by the index `assignment_queue`.
+def _search_round(condition: Q, reason: str, *, lapsed: bool = False) -> SearchRound:
+    return SearchRound(Assignment.objects.filter(condition).order_by(*QUEUE, "pk"), reason, lapsed=lapsed)
+
+
+def _search_window(condition: Q, reason: str, physician: User) -> SearchRound:
+    """A search of the first WINDOW rows that meet `condition`.
 
     Within each band, rows come in `physician`'s own order.
     """
-    window = Assignment.objects.filter(condition).order_by("-priority", "turn", "case_id").values("pk")[:WINDOW]
-    factor, term = _order_coefficients(physician) if physician is not None else (0, 0)
+    window = Assignment.objects.filter(condition).order_by(*QUEUE).values("pk")[:WINDOW]
+    factor, term = _order_coefficients(physician)
     case = Cast("case_id", BigIntegerField())
     order = ("-priority", "turn", case / BAND, (case * factor + term) % PRIME, "case_id", "pk")
-    return SearchRound(Assignment.objects.filter(pk__in=window).order_by(*order), reason, lapsed=lapsed)
+    return SearchRound(Assignment.objects.filter(pk__in=window).order_by(*order), reason)
 
 
 def _order_coefficients(physician: User) -> tuple[int, int]:

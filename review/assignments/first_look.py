@@ -6,6 +6,7 @@ A trap that is marked as one no longer looks natural.
 import uuid
 from dataclasses import replace
 
+from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from review import errors
@@ -29,7 +30,8 @@ def reveal(
     """Commit the first look for good, reveal the rest of the case, and renew the lease.
 
     Only answers to first-look questions count. A second call changes nothing and returns the stored
-    first look. Pass `loaded` if `queries.assignment_for_post` was already called.
+    first look. Its `assignment` is as a page of the case needs it, with the case and first looks.
+    Pass `loaded` if `queries.assignment_for_post` was already called.
 
     Raises:
         Incomplete: an answer of the first look is missing. OverLimits.
@@ -55,9 +57,8 @@ def reveal(
         answers=answers_to_json(with_first_look(form, Answers(), answers)),
         at=timezone.now(),
     )
-    # A caller that submits with the same row must not find that there was no first look.
-    getattr(loaded, "_prefetched_objects_cache", {}).pop("first_looks", None)
     record(assignment.case, Event.Kind.REVEALED, physician, role=assignment.role, phase=Phase(assignment.phase))
+    prefetch_related_objects([assignment], "first_looks")
     return first_look
 
 

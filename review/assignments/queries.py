@@ -42,7 +42,8 @@ def retractable_review(physician: User) -> Review | None:
     """The physician's last review if it seems retractable; `retraction.retract` decides."""
     later = visibility.counted_reviews().filter(case=OuterRef("case"), pk__gt=OuterRef("pk"))
     held = Assignment.objects.filter(~Q(pk=OuterRef("assignment")), case=OuterRef("case"), hold=Assignment.Hold.HELD)
-    rows = visibility.reviews_by(physician).select_related("assignment").defer("case__spec", "answers")
+    shown = ("phase", "assignment__phase", "case__title", "case__kind", "case__closed_at")
+    rows = visibility.reviews_by(physician).select_related("assignment").only(*shown)
     last = rows.annotate(
         built_on=Exists(later) | Exists(held) | Exists(Rewording.objects.filter(review=OuterRef("pk")))
     ).first()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -24,11 +25,14 @@ def store(
     drafts = Draft.objects.filter(assignment=assignment, physician=physician, phase=phase)
     # Compares and writes at once: a physician who has lost the assignment holds no lock on its row.
     seen = drafts if revision is None else drafts.filter(revision=revision)
-    if seen.update(answers=answers, saved_at=at, revision=F("revision") + 1):
+    if revision != 0 and seen.update(answers=answers, saved_at=at, revision=F("revision") + 1):
         stored = drafts.get()
         stored.assignment = assignment
         return stored
-    draft, created = drafts.get_or_create(
-        assignment=assignment, physician=physician, phase=phase, defaults={"answers": answers, "saved_at": at}
-    )
-    return draft if created else None
+    try:
+        with transaction.atomic():
+            return Draft.objects.create(
+                assignment=assignment, physician=physician, phase=phase, answers=answers, saved_at=at
+            )
+    except IntegrityError:  # there is one already
+        return None

@@ -218,12 +218,12 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     try:
-        first_look.reveal(posted.me, assignment_id, posted.token, posted.answers, loaded=posted.assignment)
+        look = first_look.reveal(posted.me, assignment_id, posted.token, posted.answers, loaded=posted.assignment)
     except errors.Incomplete as incomplete:
         return _render_refused(request, incomplete, assignment_id, posted, posted.answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _render_lost(request, late, assignment_id, posted.answers)
-    return _show_case_after_post(request, assignment_id, posted.local)
+    return _show_case_after_post(request, assignment_id, posted.local, look.assignment)
 
 
 @requires(Can.REVIEW)

@@ -172,7 +172,7 @@ def _review(physician: User, held: Assignment, seed: int, dissent: float, reject
     )
     try:
         if not visibility.is_revealed(physician, held):
-            first_look.reveal(physician, held.pk, token, answers, loaded=held)
+            held = first_look.reveal(physician, held.pk, token, answers, loaded=held).assignment
         return services.submit(physician, held.pk, token, answers, loaded=held)
     except (errors.LeaseLost, errors.AlreadySubmitted, errors.CaseClosed):
         return None
