@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+from difflib import get_close_matches
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,11 +14,12 @@ import dj_database_url
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from generation.llm.http.access import Access, parse_host, parse_keys
+from generation.llm.http.access import FILE_SUFFIX, KEY_PREFIX, Access, parse_host, parse_keys
 from mhb_site.sign_in.providers import read_providers
 from review.rules.permissions import UserRole
 
 ROOT = Path(__file__).resolve().parent.parent
+ALIKE = 0.9  # from here on, a name is that of a setting, misspelt
 MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 
 
@@ -105,7 +107,10 @@ def _database_url(value: str) -> str:
 
 def _host_without_scheme(value: str) -> str:
     """A host also if it was written as an address."""
-    return re.sub(r"(?<=[^:]):\d+$", "", re.sub(r"^https?://|/.*$", "", value, flags=re.IGNORECASE))
+    host = re.sub(r"(?<=[^:]):\d+$", "", re.sub(r"^https?://|/.*$", "", value, flags=re.IGNORECASE))
+    if not re.fullmatch(r"\*|\.?[\w-]+(\.[\w-]+)*\.?|\[[0-9a-fA-F:.]+\]", host):
+        raise ValueError(f"{value!r} is not a host (write HOST or .DOMAIN, with commas between several)")
+    return host
 
 
 def _sub_path(value: str) -> str:
@@ -380,23 +385,34 @@ def _from_files() -> dict[str, Any]:
     found = {}
     for name in Env.model_fields:
         variable = f"MHB_{name.upper()}"
-        if path := os.environ.get(f"{variable}_FILE", "").strip():
+        if path := os.environ.get(f"{variable}{FILE_SUFFIX}", "").strip():
             if os.environ.get(variable, "").strip():
-                raise WrongEnvironment(f"Wrong setting. Set {variable} or {variable}_FILE, not both.")
+                raise WrongEnvironment(f"Wrong setting. Set {variable} or {variable}{FILE_SUFFIX}, not both.")
             try:
                 found[name] = Path(path).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
                 reason = getattr(error, "strerror", None) or "it is not text"
-                raise WrongEnvironment(f"Wrong setting. {variable}_FILE: {path} cannot be read ({reason}).") from None
+                raise WrongEnvironment(
+                    f"Wrong setting. {variable}{FILE_SUFFIX}: {path} cannot be read ({reason})."
+                ) from None
     return found
+
+
+def _misspelt() -> list[str]:
+    """A line for each variable that is almost the name of a setting: it would be ignored."""
+    known = {f"MHB_{name.upper()}{suffix}" for name in Env.model_fields for suffix in ("", FILE_SUFFIX)}
+    others = sorted(name for name in os.environ if name.startswith("MHB_") and name not in known)
+    meant = {name: get_close_matches(name, known, 1, ALIKE) for name in others if not name.startswith(KEY_PREFIX)}
+    return [f"Wrong setting. {name} is none. Is it {close[0]}?" for name, close in meant.items() if close]
 
 
 def read_environment() -> Env:
     """Read and check the environment. Raises WrongEnvironment with one line per mistake."""
+    if lines := _misspelt():
+        raise WrongEnvironment("\n".join(lines))
     try:
         return Env(**_from_files())
     except ValidationError as error:
-        lines = []
         for mistake in error.errors():
             name = f"MHB_{mistake['loc'][0]}: ".upper() if mistake["loc"] else ""
             lines.append(f"Wrong setting. {name}{mistake['msg'].removeprefix('Value error, ')}.")
