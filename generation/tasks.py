@@ -13,10 +13,10 @@ from generation.endpoints import testing
 from generation.jobs import services
 from generation.jobs.kinds import kind_of
 from generation.models import Endpoint, Freeze, Import, Job
+from generation.notifications import sending
+from generation.notifications import services as notifications_services
 from generation.releases import services as releases_services
 from generation.sources import services as sources_services
-from generation.told import sending
-from generation.told import services as told_services
 from generation.trials import checking
 from review.common import waking
 from review.models import Delivery, Webhook
@@ -53,7 +53,7 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> testing.EndpointTest:
 @shared_task
 def try_webhook(key: str, language: str, webhook_id: int) -> None:
     hook = Webhook.objects.get(pk=webhook_id)
-    waking.answer(key, language, lambda: told_services.test_webhook(hook).pk)
+    waking.answer(key, language, lambda: notifications_services.test_webhook(hook).pk)
 
 
 def test_webhook(hook: Webhook) -> Delivery:

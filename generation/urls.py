@@ -8,12 +8,12 @@ from generation.drafts import views as drafts_views
 from generation.endpoints import views as endpoints_views
 from generation.jobs import views as jobs_views
 from generation.merges import views as merges_views
+from generation.notifications import views as notifications_views
 from generation.outcomes import views as outcomes_views
 from generation.prompts import views as prompts_views
 from generation.releases import views as releases_views
 from generation.samples import views as samples_views
 from generation.sources import views as sources_views
-from generation.told import views as told_views
 
 app_name = "generation"
 
@@ -31,12 +31,12 @@ urlpatterns = [
     path("endpoints/<slug:name>/delete/", endpoints_views.endpoint_delete, name="endpoint-delete"),
     path("endpoints/<slug:name>/endings/", endpoints_views.endpoint_ending, name="endpoint-ending"),
     path("endpoints/<slug:name>/test/", endpoints_views.endpoint_test, name="endpoint-test"),
-    path("webhooks/", told_views.webhooks, name="webhooks"),
-    path("new-webhook/", told_views.webhook_new, name="webhook-new"),
-    path("webhooks/<slug:name>/", told_views.webhook, name="webhook"),
-    path("deliveries/", told_views.deliveries, name="deliveries"),
-    path("webhooks/<slug:name>/delete/", told_views.webhook_delete, name="webhook-delete"),
-    path("webhooks/<slug:name>/test/", told_views.webhook_test, name="webhook-test"),
+    path("webhooks/", notifications_views.webhooks, name="webhooks"),
+    path("new-webhook/", notifications_views.webhook_new, name="webhook-new"),
+    path("webhooks/<slug:name>/", notifications_views.webhook, name="webhook"),
+    path("deliveries/", notifications_views.deliveries, name="deliveries"),
+    path("webhooks/<slug:name>/delete/", notifications_views.webhook_delete, name="webhook-delete"),
+    path("webhooks/<slug:name>/test/", notifications_views.webhook_test, name="webhook-test"),
     path("prompts/", prompts_views.prompts, name="prompts"),
     path("prompts/<slug:benchmark>/compare/", prompts_views.prompts_compare, name="prompts-compare"),
     path("prompts/<slug:benchmark>/<str:name>/", prompts_views.prompt_set, name="prompt-set"),

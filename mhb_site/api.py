@@ -35,12 +35,12 @@ from generation.endpoints import api as endpoints_api
 from generation.images import api as images_api
 from generation.jobs import api as jobs_api
 from generation.merges import api as merges_api
+from generation.notifications import api as notifications_api
 from generation.outcomes import api as outcomes_api
 from generation.prompts import api as prompts_api
 from generation.releases import api as releases_api
 from generation.samples import api as samples_api
 from generation.sources import api as sources_api
-from generation.told import api as told_api
 from mhb_site.web.router import Router
 from review.answers import signatures
 from review.assignments import api as assignments_api
@@ -178,8 +178,8 @@ _router = Router()
 _router.register("sources", sources_api.SourceViewSet, "source")
 _router.register("imports", sources_api.ImportViewSet, "import")
 _router.register("images", images_api.ImageViewSet, "image")
-_router.register("webhooks", told_api.WebhookViewSet, "webhook")
-_router.register("deliveries", told_api.DeliveryViewSet, "delivery")
+_router.register("webhooks", notifications_api.WebhookViewSet, "webhook")
+_router.register("deliveries", notifications_api.DeliveryViewSet, "delivery")
 _router.register("endpoints", endpoints_api.EndpointViewSet, "endpoint")
 _router.register("batches", drafts_api.BatchDraftsViewSet, "batch")
 _router.register("drafts", drafts_api.DraftViewSet, "draft")

@@ -257,7 +257,7 @@ SPECTACULAR_SETTINGS = {
         "CaseStatus": [(value, value) for value in [*(state.value for state in State), NOT_SAMPLED]],
         "CaseKind": "review.models.Case.Kind",
         "Occasion": "review.models.Occasion",
-        "WebhookOccasion": "generation.told.services.OCCASIONS",
+        "WebhookOccasion": "generation.notifications.services.OCCASIONS",
         "DeliveryStatus": "review.models.Delivery.Status",
         "PersonEventKind": "review.models.PersonEvent.Kind",
         "EndpointRole": [("target", "target"), ("judge", "judge")],

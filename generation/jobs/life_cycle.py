@@ -23,7 +23,7 @@ from generation.models.jobs import Job
 from review.audit import acts
 from review.audit.trail import recording_events
 from review.models import Occasion, User
-from review.told import services as told
+from review.notifications import services as notifications
 
 BUDGET_SPENT = "BudgetSpent"
 FIRST_RECORD = "FirstRecord"  # the first record has ended, and the others wait for a person
@@ -111,7 +111,9 @@ def pause(pk: int, *, because: str = "", detail: str = "") -> Job:
 def tell(job: Job, occasion: Occasion, *, once: str = "", **facts: Any) -> None:
     """Tell who launched a job, and the webhooks, what became of it."""
     launcher: User | None = job.created_by
-    told.tell(occasion, [launcher] if launcher != acts.acting_account() else [], once=once, job=job.pk, **facts)
+    notifications.tell(
+        occasion, [launcher] if launcher != acts.acting_account() else [], once=once, job=job.pk, **facts
+    )
 
 
 def launch_once(

@@ -29,8 +29,8 @@ from generation.samples import queries as samples_queries
 from review.audit import acts, verification
 from review.audit.trail import recording_events
 from review.models import Occasion, User
+from review.notifications import services as notifications
 from review.rules.state_machine import Ground
-from review.told import services as told
 
 FREEZE_TRIES = 3  # a freeze that kills its worker would kill the next one, too
 RENEW_EVERY = 500  # samples between two renewals of the lease
@@ -166,7 +166,9 @@ def _fail(row: Freeze, error: Exception) -> None:
     with transaction.atomic():
         if finish(row, Work.Status.FAILED, error=type(error).__name__, detail=detail, finished_at=timezone.now()):
             path = reverse("generation:releases")
-            told.tell(Occasion.FAILED, [row.created_by], release=row.name, because=type(error).__name__, path=path)
+            notifications.tell(
+                Occasion.FAILED, [row.created_by], release=row.name, because=type(error).__name__, path=path
+            )
 
 
 def sweep() -> list[int]:
@@ -280,7 +282,7 @@ def _store(row: Freeze, latest: Release | None, chosen: ChoiceList, spool: Spool
     analyze_tables(ReleasedSample, ReleasedRubric, Facet)
     finish(row, Work.Status.DONE, release=release, finished_at=timezone.now())
     path = reverse("generation:release", args=[release.name, release.version])
-    told.tell(Occasion.FROZEN, [row.created_by], release=str(release), path=path)
+    notifications.tell(Occasion.FROZEN, [row.created_by], release=str(release), path=path)
 
 
 def _renew_lease(row: Freeze, **progress: int) -> bool:

@@ -17,7 +17,7 @@ from generation.common.storage import UPLOADS, store
 from generation.jobs.kinds import OPEN
 from generation.models import Call, Import
 from generation.models.jobs import Job
-from review.told import services as told
+from review.notifications import services as notifications
 
 log = logging.getLogger(__name__)
 DAY = 24 * 3600.0
@@ -42,7 +42,7 @@ def forget() -> dict[str, int]:
     return {
         "sign_ins": _sign_ins(now, settings.MHB_KEEP_SIGN_INS_DAYS),
         "sessions": _sessions(now),
-        "messages": told.forget(),
+        "messages": notifications.forget(),
         "call_texts": _call_texts(now, settings.MHB_KEEP_CALL_TEXTS_DAYS),
         "uploads": _shared_uploads(now),
     }

@@ -16,11 +16,11 @@ from evaluation.interchange import services as results_services
 from generation import tasks
 from generation.engine import sweeping
 from generation.jobs import kinds
+from generation.notifications import sending
 from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from generation.sources import uploads
-from generation.told import sending
 from review.assignments import claims, digest
 from review.common.waking import wake
 from review.rewordings import services as rewordings_services

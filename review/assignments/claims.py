@@ -18,10 +18,10 @@ from review.calibration import services
 from review.cases.services import lease, lock_open_case
 from review.discussion.remarks import check_rate
 from review.models import Assignment, Declined, Draft, Event, Notice, Occasion, Retraction, Review, User
+from review.notifications import services as notifications
 from review.rules import limits
 from review.rules.permissions import Can, UserRole, allowed, require
 from review.rules.state_machine import Phase, Role, State
-from review.told import services as told
 
 Hold = Assignment.Hold
 MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
@@ -250,7 +250,7 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
     _release_hold(assignment)
     if to is not None and to.pk != loser:
         _check_reservable(assignment, to)
-        told.tell(Occasion.ASSIGNED, [to], case=case.pk, path=reverse("review:workbench"))
+        notifications.tell(Occasion.ASSIGNED, [to], case=case.pk, path=reverse("review:workbench"))
     record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser, given_to=to.pk if to else None)
     return assignment
 

@@ -10,8 +10,8 @@ from review.access import visibility
 from review.assignments import eligibility
 from review.discussion.notices import notices_for
 from review.models import Delivery, Occasion, User
+from review.notifications import services as notifications
 from review.rules.permissions import UserRole
-from review.told import services as told
 
 HOUR = 6  # of the site's time zone
 _done = ""  # the last day of which this process has written all digests
@@ -25,7 +25,10 @@ def write_due() -> None:
     if now.hour < HOUR or _done == day:
         return
     for physician in User.objects.filter(role=UserRole.PHYSICIAN, is_active=True).exclude(email=""):
-        if not told.wants(physician, Occasion.DIGEST) or Delivery.objects.filter(person=physician, once=day).exists():
+        if (
+            not notifications.wants(physician, Occasion.DIGEST)
+            or Delivery.objects.filter(person=physician, once=day).exists()
+        ):
             continue
         facts = {
             "held": visibility.current_assignments(physician).count(),
@@ -33,5 +36,5 @@ def write_due() -> None:
             "unread": len(notices_for(physician)),
         }
         if any(facts.values()):
-            told.tell(Occasion.DIGEST, [physician], once=day, path=reverse("review:workbench"), **facts)
+            notifications.tell(Occasion.DIGEST, [physician], once=day, path=reverse("review:workbench"), **facts)
     _done = day

@@ -19,10 +19,10 @@ from review.audit.trail import record, recording_events
 from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Event, Occasion, Review, Rewording, User
+from review.notifications import services as notifications
 from review.rules.case_spec import CaseSpec, spec_to_json
 from review.rules.permissions import Can, Operator, require
 from review.rules.state_machine import ADJUDICATORS, Phase, Position, Role, State, position
-from review.told import services as told
 
 Hold = Assignment.Hold
 TURNS = {State.ADJUDICATION: 0, State.SECONDARY: 1, State.PRIMARY: 2}
@@ -155,7 +155,7 @@ def follow_reviews(
         record(case, kind, actor, before=before, after=now.state, ground=case.ground)
         if now.state == State.ADJUDICATION and not case.is_copy:
             path = reverse("review:history", args=[case.pk])
-            told.tell(Occasion.DISSENT, told.overseers(), case=case.pk, path=path)
+            notifications.tell(Occasion.DISSENT, notifications.overseers(), case=case.pk, path=path)
     if now.awaits_consent:
         _ask_primary(case, progress, actor)
     open_turns = {turn.role: turn.phase for turn in now.openings}

@@ -12,11 +12,11 @@ from review.access import visibility
 from review.audit.trail import record, recording_events
 from review.models import Assignment, Case, Event, Notice, Occasion, Remark, User
 from review.models.usernames import normalize_username
+from review.notifications import services as notifications
 from review.rules import limits
 from review.rules.blocks import passages
 from review.rules.permissions import Can, UserRole, allowed
 from review.rules.state_machine import State
-from review.told import services as told
 
 
 def discussed_case(author: User, case_id: int) -> Case:
@@ -53,7 +53,7 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
             Notice.objects.bulk_create(
                 Notice(user=user, kind=Notice.Kind.MENTION, case=case, remark=new, at=new.at) for user in mentioned
             )
-            told.tell(Occasion.MENTIONED, mentioned, case=case.pk, path=reverse("review:notices"))
+            notifications.tell(Occasion.MENTIONED, mentioned, case=case.pk, path=reverse("review:notices"))
         record(case, Event.Kind.REMARKED, author, remark=new.pk)
     return new
 
@@ -138,4 +138,6 @@ def notify_of_discussion(assignment: Assignment) -> None:
         defaults={"at": timezone.now()},
     )
     if is_new:
-        told.tell(Occasion.DISSENT, [assignment.physician], case=assignment.case_id, path=reverse("review:notices"))
+        notifications.tell(
+            Occasion.DISSENT, [assignment.physician], case=assignment.case_id, path=reverse("review:notices")
+        )

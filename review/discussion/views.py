@@ -20,10 +20,10 @@ from review.discussion import notices as discussion_notices
 from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Notice, Occasion, User
+from review.notifications import services as notifications
 from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
-from review.told import services as told
 
 
 class GuidelineForm(forms.Form):
@@ -61,7 +61,7 @@ class EmailsForm(forms.Form):
     def __init__(self, person: User, data: QueryDict | None) -> None:
         initial = [name for name in Occasion.values if name not in person.emails_off]
         super().__init__(data, initial={"occasions": initial, "paused": person.emails_paused})
-        self.fields["occasions"].choices = told.concerns(person)  # type: ignore[attr-defined]
+        self.fields["occasions"].choices = notifications.concerns(person)  # type: ignore[attr-defined]
 
 
 @login_required
@@ -146,7 +146,7 @@ def notices(request: HttpRequest) -> HttpResponse:
     me = signed_in_account(request)
     form = EmailsForm(me, request.POST if request.method == "POST" else None)
     if form.is_valid():
-        told.choose_emails(me, form.cleaned_data["occasions"], paused=form.cleaned_data["paused"])
+        notifications.choose_emails(me, form.cleaned_data["occasions"], paused=form.cleaned_data["paused"])
         messages.success(request, _("Your choice of e-mails was saved."))
         return redirect("review:notices")
     context = {"form": form, "emails": settings.MHB_EMAILS}

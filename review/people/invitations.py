@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 
 from review.common import csv_text
 from review.models import User
-from review.told.services import language_of
+from review.notifications.services import language_of
 
 log = logging.getLogger(__name__)
 

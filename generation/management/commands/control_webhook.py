@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation.management.command_line import StepCommand
-from generation.told import services
+from generation.notifications import services
 from review.models import Webhook
 from review.rules.permissions import OPERATOR, Can, require
 

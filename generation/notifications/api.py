@@ -11,7 +11,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
 from generation.models import ENV_NAME_PATTERN
-from generation.told import services
+from generation.notifications import services
 from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst, OldestFirst, paginated_response, validated_body, validated_query
 from review.models import Delivery, User, Webhook

@@ -4,7 +4,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from generation.models import ENV_NAME_PATTERN
-from generation.told.services import EMAIL, FIELDS, OCCASIONS, check
+from generation.notifications.services import EMAIL, FIELDS, OCCASIONS, check
 from review.common.lists import ALL, Filters
 from review.models import Delivery, Webhook
 

@@ -22,7 +22,7 @@ from generation.llm.http.posting import post
 from generation.models import Job
 from review.labels import with_label
 from review.models import Delivery, Occasion, User, Webhook
-from review.told import services
+from review.notifications import services
 
 LEASE = timedelta(minutes=2)  # longer than one attempt can take
 FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=1)

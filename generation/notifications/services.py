@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from generation.errors import WebhookUsed
 from generation.llm.errors import LLMError
 from generation.llm.http.access import check_address
-from generation.told import sending
+from generation.notifications import sending
 from review.audit import acts
 from review.audit.trail import recording_events
 from review.models import Delivery, Occasion, Webhook

@@ -18,13 +18,13 @@ from django.utils import timezone
 from generation.jobs import life_cycle
 from generation.llm.simulator.server import run_in_background
 from generation.models import Batch, Job, Source
-from generation.told import sending, services
+from generation.notifications import sending, services
 from mhb_site.server.sweeping import sweep
 from review.assignments import claims, digest
 from review.discussion import remarks
 from review.models import Case, Delivery, Occasion, User, Webhook
+from review.notifications import services as notifications
 from review.people import accounts
-from review.told import services as told
 from tests.api.conftest import Api, api
 from tests.engine import Manage
 from tests.engine import no_long_waits as no_long_waits
@@ -108,7 +108,7 @@ def test_a_webhook_is_told_by_a_signed_request_without_text_of_the_case(received
 @pytest.mark.both
 def test_after_an_error_it_is_sent_again_and_after_a_day_given_up(received: Received, statuses: list[int]):
     statuses += [500, 302, 200, 500]
-    told.tell(Occasion.FROZEN, release="spring v1")
+    notifications.tell(Occasion.FROZEN, release="spring v1")
     waits = []
     for _ in range(2):
         assert sending.send_due() == 1
@@ -121,7 +121,7 @@ def test_after_an_error_it_is_sent_again_and_after_a_day_given_up(received: Rece
     sending.send_due()
     assert (Delivery.objects.get().status, Delivery.objects.get().tries) == ("sent", 3)
     assert len({headers["X-MHB-Delivery"] for headers, _body in received}) == 1, "programs can tell repeats"
-    told.tell(Occasion.FROZEN, release="spring v2")
+    notifications.tell(Occasion.FROZEN, release="spring v2")
     Delivery.objects.filter(status="waiting").update(created_at=timezone.now() - timedelta(days=1))
     sending.send_due()
     assert Delivery.objects.latest("pk").status == "given-up"
@@ -129,7 +129,7 @@ def test_after_an_error_it_is_sent_again_and_after_a_day_given_up(received: Rece
 
 def test_one_dead_program_holds_up_nothing_else(received: Received, statuses: list[int], emails: None, ana: User):
     for version in (1, 2, 3):
-        told.tell(Occasion.FROZEN, [ana], release=f"spring v{version}")
+        notifications.tell(Occasion.FROZEN, [ana], release=f"spring v{version}")
     statuses += [500] * 9
     sending.send_due()
     assert len(received) == 1
@@ -139,11 +139,11 @@ def test_one_dead_program_holds_up_nothing_else(received: Received, statuses: li
 def test_a_webhook_gets_what_it_asks_for_and_nothing_while_switched_off(received: Received):
     hook = Webhook.objects.get()
     services.save_webhook(hook, occasions=[Occasion.FROZEN])
-    told.tell(Occasion.DISSENT, case=1)
+    notifications.tell(Occasion.DISSENT, case=1)
     assert not Delivery.objects.exists()
-    told.tell(Occasion.FROZEN, release="spring v1")
+    notifications.tell(Occasion.FROZEN, release="spring v1")
     services.save_webhook(hook, active=False)
-    told.tell(Occasion.FROZEN, release="spring v2")
+    notifications.tell(Occasion.FROZEN, release="spring v2")
     assert sending.send_due() == 0
     assert list(Delivery.objects.values_list("status", flat=True)) == ["given-up"]
     assert not received
@@ -161,7 +161,7 @@ def test_nothing_is_told_of_what_was_rolled_back(received: Received, emails: Non
 
 def test_a_missing_secret_is_named_and_the_message_waits(received: Received, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("MHB_KEY_HOOK")
-    told.tell(Occasion.FROZEN, release="spring v1")
+    notifications.tell(Occasion.FROZEN, release="spring v1")
     sending.send_due()
     row = Delivery.objects.get()
     assert (row.status, "MHB_KEY_HOOK" in row.error) == ("waiting", True)
@@ -262,9 +262,11 @@ def test_e_mails_are_written_in_the_language_of_their_reader(client: Client, ema
     client.force_login(ana)
     client.post(reverse("set_language"), {"language": "zh-hans"})
     ana.refresh_from_db()
-    assert told.language_of(ana) == "zh-hans"
+    assert notifications.language_of(ana) == "zh-hans"
     User.objects.filter(pk=adela.pk).update(languages=["zh"])
-    told.tell(Occasion.FROZEN, [ana, adela, User.objects.create_user("eve", email="eve@example.org")], release="r v1")
+    notifications.tell(
+        Occasion.FROZEN, [ana, adela, User.objects.create_user("eve", email="eve@example.org")], release="r v1"
+    )
     sending.send_due()
     chinese = {sent.to[0]: any("\u4e00" <= letter <= "\u9fff" for letter in str(sent.body)) for sent in mail.outbox}
     assert chinese == {"ana@example.org": True, "adela@example.org": True, "eve@example.org": False}
@@ -287,7 +289,7 @@ def test_what_was_sent_to_people_and_programs_is_listed_on_one_page(
     client: Client, api: Api, received: Received, emails: None, adela: User, ana: User, statuses: list[int]
 ):
     statuses += [500]
-    told.tell(Occasion.FROZEN, [ana], release="spring v1")
+    notifications.tell(Occasion.FROZEN, [ana], release="spring v1")
     sending.send_due()
     client.force_login(adela)
     page = client.get(reverse("generation:deliveries")).content.decode()
@@ -310,7 +312,7 @@ def test_a_webhook_is_deleted_while_it_was_told_of_nothing(
     services.test_webhook(hook)
     assert manage.json("control_webhook", "disable", "hook") == {"webhook": "hook", "state": "disabled"}
     assert manage.json("control_webhook", "enable", "hook")["state"] == "enabled"
-    told.tell(Occasion.FROZEN, release="spring v1")
+    notifications.tell(Occasion.FROZEN, release="spring v1")
     assert api(adela).delete("/api/v1/webhooks/hook/").status_code == 409
     client.force_login(adela)
     page, delete = reverse("generation:webhook", args=["hook"]), reverse("generation:webhook-delete", args=["hook"])

@@ -7,8 +7,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
-from generation.told import services
-from generation.told.forms import DeliveryFilters, WebhookForm
+from generation.notifications import services
+from generation.notifications.forms import DeliveryFilters, WebhookForm
 from review.common.decorators import requires
 from review.common.lists import list_context
 from review.models import Delivery, Occasion, Webhook
@@ -23,7 +23,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
         (hook, [Occasion(name).label for name in hook.occasions], hook.deliveries.last())
         for hook in Webhook.objects.order_by("name")
     ]
-    return render(request, "generation/told/webhooks.html", {"rows": rows})
+    return render(request, "generation/notifications/webhooks.html", {"rows": rows})
 
 
 @requires(Can.CONNECT, acting=True)
@@ -47,7 +47,7 @@ def _edit(request: HttpRequest, hook: Webhook) -> HttpResponse:
         messages.success(request, _("Webhook %(name)s saved.") % {"name": saved})
         return redirect("generation:webhook", saved.name)
     context = {"form": form, "name": name, "used": bool(hook.pk) and services.is_used(hook)}
-    return render(request, "generation/told/webhook.html", context, status=422 if form.errors else 200)
+    return render(request, "generation/notifications/webhook.html", context, status=422 if form.errors else 200)
 
 
 @require_POST
@@ -77,4 +77,4 @@ def deliveries(request: HttpRequest) -> HttpResponse:
     """The e-mails and requests of the last month, and what became of them."""
     filters = DeliveryFilters(request.GET)
     context = list_context(request, filters, services.deliveries(**filters.active), ("created_at", "status"))
-    return render(request, "generation/told/deliveries.html", context)
+    return render(request, "generation/notifications/deliveries.html", context)
