@@ -1,6 +1,6 @@
 """Effects of asking in another variant: charts, table rows, and the answers behind them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -233,13 +233,9 @@ def parts_table(run: Run, sample: ReleasedSample, query: Mapping[str, str]) -> P
         )
         head = f"{row.endpoint.name}, {labels[row.variant]}"
         columns.append(Column(head, _part_texts(protocol, texts[row.pk]), row, verdicts))
-    names = _part_names(protocol)
+    names = [gettext(label) for label, _text in protocol.parts("")] if protocol.parts else [gettext("Answer")]
     parts = tuple((name, tuple(column.texts[index] for column in columns)) for index, name in enumerate(names))
     return PartsTable(tuple(columns), parts)
-
-
-def _part_names(protocol: Protocol) -> Sequence[str]:
-    return [gettext(label) for label, _text in protocol.parts("")] if protocol.parts else [gettext("Answer")]
 
 
 def _part_texts(protocol: Protocol, text: str) -> tuple[str, ...]:

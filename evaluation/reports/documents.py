@@ -58,7 +58,7 @@ def as_markdown(report: Report) -> str:
         f"Release SHA-256 `{run.release.sha256}`.",
         "",
         *_plan(report),
-        *_paper_table(report),
+        *[f"## {report.planned_rate.label}", "", *text_tables.markdown(*_models_by_data_sets(report))],
         "",
         "## All metrics",
         "",
@@ -185,10 +185,6 @@ def _plan(report: Report) -> list[str]:
 
 def _label(report: Report, name: str) -> str:
     return next((str(rate.label) for rate in report.protocol.rates if rate.name == name), name)
-
-
-def _paper_table(report: Report) -> list[str]:
-    return [f"## {report.planned_rate.label}", "", *text_tables.markdown(*_models_by_data_sets(report))]
 
 
 def _models_by_data_sets(report: Report) -> tuple[list[object], list[list[str]]]:

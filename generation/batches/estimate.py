@@ -78,7 +78,8 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
             endpoint,
             prompt,
             requests,
-            repeats=_count_questions(question_counts, prompt) / sum(counts[kind] for _name, kind in places[prompt]),
+            repeats=sum(n for (_role, name), n in question_counts.items() if name == prompt)
+            / sum(counts[kind] for _name, kind in places[prompt]),
             usual=history.usual_calls(prompt, places[prompt]),
         )
         for role, endpoint, prompt, requests in requests_by_endpoint
@@ -87,11 +88,6 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     shared = queries.shared_models(benchmark, settings.endpoints_in(bound))
     working = [*bound.values(), *(player for player in players if player not in bound.values())]
     return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(working), one_model=shared)
-
-
-def _count_questions(question_counts: Mapping[tuple[str, str], int], prompt: str) -> int:
-    """The number of questions with a prompt, over all roles."""
-    return sum(n for (_role, name), n in question_counts.items() if name == prompt)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ def problems(
     """
     result = question_problems(form, answers)
     choices = _chosen_choices(form, answers)
-    rubrics_asked = asks_rubrics(form, answers)
+    rubrics_asked = _condition_holds(form.rubrics_when, without_unasked(form, answers))
     if unproved := _trap_evidence_problems(form, answers):
         result += unproved
     elif any(choice.evidence for choice in choices) and not answers.citations:
@@ -300,11 +300,6 @@ def _limited_texts(answers: Answers) -> Iterator[tuple[str, str, int]]:
 def is_asked(question: Question, answers: Answers) -> bool:
     """Whether the answers so far meet the question's condition."""
     return _condition_holds(question.when, answers)
-
-
-def asks_rubrics(form: Form, answers: Answers) -> bool:
-    """Whether the answers so far meet the condition for judging rubrics."""
-    return _condition_holds(form.rubrics_when, without_unasked(form, answers))
 
 
 def _condition_holds(when: str, answers: Answers) -> bool:

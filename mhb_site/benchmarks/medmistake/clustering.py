@@ -26,9 +26,6 @@ MAX_TOGETHER = 8_000
 # cluster: whether mistakes of different conversations are merged ('semantic') or not ('none').
 # distance: the maximum cosine distance at which clusters are joined. linkage: how the distance of
 # two clusters is measured.
-def embedded_text(mistake: Mapping[str, Any]) -> str:
-    """The text of a mistake that is embedded."""
-    return f"{mistake['title']}. {mistake['description']}"
 
 
 async def cluster(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[DraftGroup]:
@@ -109,7 +106,7 @@ async def _embedded_batches(
 async def _embed(models: Models, batch: Sequence[tuple[int, Draft]]) -> "np.ndarray[Any, Any]":
     import numpy as np
 
-    texts = [embedded_text(draft.data["mistake"]) for _number, draft in batch]
+    texts = [f"{draft.data['mistake']['title']}. {draft.data['mistake']['description']}" for _number, draft in batch]
     return np.asarray(await models.embed("embedder", texts), dtype=np.float32)
 
 

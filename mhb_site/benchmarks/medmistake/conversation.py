@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
-from generation.llm.types import Message, Request, Role
+from generation.llm.types import Message, Request
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models, Step
 from mhb_site.benchmarks.medmistake.dimensions import Dimension, all_dimensions, anchors, as_json
@@ -117,7 +117,7 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     role = "doctor" if turns and turns[-1]["role"] == "patient" else "patient"
     prompt = _prompt(draft, role)
     messages = prompt.messages(case=as_data(data["case"])) if role == "patient" else prompt.messages()
-    history = [Message(_message_role(role, turn["role"]), turn["text"]) for turn in turns]
+    history = [Message(("assistant" if turn["role"] == role else "user"), turn["text"]) for turn in turns]
     asked, silent = data.get("asked", len(turns)), data.get("silent", 0)
     # An empty reply must not be found in the ledger again, so each try is a request of its own.
     request = Request((*messages, *history), prompt=prompt.label, repeat=silent)
@@ -138,11 +138,6 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     if "ended" in data and not any(turn["role"] == "doctor" for turn in turns):
         raise Dropped("The visit ended before the doctor had said anything.")
     return [replace(draft, data={**data, "conversation": turns})]
-
-
-def _message_role(role: str, speaker: str) -> Role:
-    """The message role of a turn for the model that plays `role`: the other speaker is its user."""
-    return "assistant" if speaker == role else "user"
 
 
 def _is_ongoing(draft: Draft) -> bool:

@@ -46,7 +46,7 @@ def _with_spacing(text: str, original: str) -> str:
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
         if tag == "equal":
             gaps = [gap for gap, _token in old[start:end]]
-            gaps[0] = _wider(pending, gaps[0]) if new_start else ""
+            gaps[0] = (pending if pending not in ("", " ") and gaps[0] == " " else gaps[0]) if new_start else ""
             result += [gap + token for gap, (_old, token) in zip(gaps, old[start:end], strict=True)]
             pending = ""
             continue
@@ -65,10 +65,6 @@ def _with_spacing(text: str, original: str) -> str:
             own[0] = ""
         result += [gap + token for gap, (_own, token) in zip(own, new[new_start:new_end], strict=True)]
     return "".join(result)
-
-
-def _wider(first: str, second: str) -> str:
-    return first if first not in ("", " ") and second == " " else second
 
 
 def _tokens(text: str) -> Sequence[tuple[str, str]]:
