@@ -154,6 +154,8 @@ def _skip_blocks(text: str, position: int, thoughts: list[str]) -> int:
         if mark.start() != at:
             break
         finish = next((other for other in _MARK.finditer(text, mark.end()) if _closes(other)), None)
+        if finish is None and mark[0].casefold() == "[reasoning]":  # a heading of the answer
+            break
         thoughts.append(text[mark.end() : finish.start() if finish else None])
         position = finish.end() if finish else len(text)
     return position

@@ -182,6 +182,7 @@ def test_reasoning_without_an_end_is_no_answer(start):
     [
         "Analysis of the case: take two.",
         "[Thought] Take two.",
+        "[Reasoning]\nThe heart is large.\n[Answer] yes",
         '{"quoted": "<|channel|>final<|message|>x</think>"}',
         "Write <think> before thoughts.",
     ],
