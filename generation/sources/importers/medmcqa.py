@@ -5,12 +5,22 @@ Hugging Face version. The first 0 or 4 in a file tells which. A file with neithe
 records is refused, as guessing could make a quarter of the answers wrong.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from generation.sources.importers.base import Layout, Malformed, Row, WrongFormat, digest_of, gettext_noop, json_lines
+from generation.sources.importers.base import (
+    Layout,
+    Malformed,
+    Row,
+    WrongFormat,
+    digest_of,
+    gettext_noop,
+    id_text,
+    json_lines,
+)
 from generation.sources.importers.records import FileRecord, OptionalText, Text
 from generation.sources.importers.tabular import JSONL, File, RecordFormat, choice_content
 
@@ -28,7 +38,8 @@ INSPECTED_RECORDS = 5_000  # a 0 or 4 within them tells where `cop` counts from
 
 
 def _number(cop: Any) -> int | None:
-    return cop if isinstance(cop, int) and not isinstance(cop, bool) else None
+    text = id_text(cop)  # a table with missing answers has 1.0
+    return int(text) if isinstance(text, str) and re.fullmatch("-?[0-9]", text) else None
 
 
 class _Question(FileRecord):

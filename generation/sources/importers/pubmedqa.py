@@ -22,10 +22,11 @@ from generation.sources.importers.base import (
     Row,
     first_byte,
     gettext_noop,
+    id_text,
     language_fields,
 )
 from generation.sources.importers.json_files import object_items
-from generation.sources.importers.records import FileRecord, OptionalText, Texts, Verbatim, one_of
+from generation.sources.importers.records import FileRecord, OptionalText, Texts, Verbatim, one_of, told
 from generation.sources.importers.tables import is_parquet
 from generation.sources.importers.tabular import File, RecordFormat, identity, read_or_refused
 
@@ -45,17 +46,19 @@ _KEY = "pmid"  # what a record of the object has its key as
 
 
 def _year(year: Any) -> str:
-    if year is None or year == "":
+    text = told(year)  # a table with missing years has 2009.0
+    if text == "":
         return ""
-    if isinstance(year, bool) or not isinstance(year, int | str) or not (str(year).isdecimal() and len(str(year)) == 4):
+    if not isinstance(text, str) or not (text.isdecimal() and len(text) == 4):
         raise Malformed("The year is not valid.")
-    return str(year)
+    return text
 
 
 def _pubid(pmid: Any) -> str:
-    if isinstance(pmid, bool) or not isinstance(pmid, int | str):
+    text = id_text(pmid)
+    if not isinstance(text, str):
         raise ValueError("is neither a text nor a whole number")
-    return str(pmid).strip()
+    return text
 
 
 class _Abstract(FileRecord):

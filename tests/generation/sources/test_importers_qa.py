@@ -97,6 +97,13 @@ def test_optional_fields_may_be_missing_or_null(read_rows):
     assert second.facets == {}
 
 
+def test_numbers_of_a_table_with_gaps_are_whole_numbers(read_rows):
+    """pandas writes 2009.0 where another record has no year."""
+    [of_authors] = read_rows(pubmedqa, keyed(entry() | {"YEAR": 2009.0}))
+    [of_hub] = read_rows(pubmedqa, jsonl(hub() | {"pubid": 12345678.0}))
+    assert (of_authors.content["year"], of_hub.content["pmid"]) == ("2009", "12345678")
+
+
 def test_artificial_rows_of_the_hub_are_read(read_rows):
     context = {"contexts": CONTEXTS, "labels": ["A", "B"], "meshes": ["Adult"]}
     row = hub() | {"context": context}

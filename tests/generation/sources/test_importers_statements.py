@@ -185,9 +185,10 @@ def test_a_bad_row_of_medqa_is_refused(read_file, changes, reason):
 
 
 @pytest.mark.parametrize(("first", "layout"), [(0, "jsonl-from-0"), (1, "jsonl-from-1")])
-def test_right_options_are_numbered_from_0_or_1_as_the_file_does(tmp_path, first, layout):
+@pytest.mark.parametrize("number", [int, float, str])
+def test_right_options_are_numbered_from_0_or_1_as_the_file_does(tmp_path, first, layout, number):
     path = tmp_path / "dev.json"
-    path.write_bytes(jsonl(*(medmcqa(n, cop=first + n) for n in (1, 2, 3, 0))))
+    path.write_bytes(jsonl(*(medmcqa(n, cop=number(first + n)) for n in (1, 2, 3, 0))))
     detected_layout = importers.load("medmcqa").sniff(path)
     assert detected_layout.name == layout
     rows = read_rows(importers.load("medmcqa"), path)
