@@ -353,6 +353,18 @@ def check_not_empty(reply: Reply) -> None:
         raise BrokenReply("The reply is empty.")
 
 
+def check_whole(reply: Reply) -> Reply:
+    """Return the reply unless it was cut off at its token limit: half of a text is none.
+
+    Raises BrokenReply, with the reply.
+    """
+    if reply.ending == Ending.CUT_OFF:
+        error = BrokenReply("The reply was cut off at the token limit.")
+        error.reply = reply
+        raise error
+    return reply
+
+
 def check_reply(reply: Reply, check: Check | None) -> Reply:
     """Return the reply if `check` accepts its text.
 

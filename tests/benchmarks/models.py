@@ -12,6 +12,14 @@ from generation.llm.types import Message, Reply, Request
 T = TypeVar("T", bound=BaseModel)
 
 
+CUT_OFF = "✂"  # at the end of a scripted reply: it was cut off there
+
+
+def scripted_reply(text: str, model: str) -> Reply:
+    ending = "cut_off" if text.endswith(CUT_OFF) else "complete"
+    return Reply(text.removesuffix(CUT_OFF), model=model, ending=ending)
+
+
 @dataclass
 class Models:
     """`generation.recipes.recipe.Models` in memory; like the gateway, asks once more if a reply is
@@ -37,7 +45,7 @@ class Models:
     async def ask(self, role: str, request: Request, *, check: Any = None) -> Reply:
         assert self.has(role)
         self.requests.append((role, request))
-        return Reply(self.reply_to(role, request), model=self.model(role))
+        return scripted_reply(self.reply_to(role, request), self.model(role))
 
     async def ask_structured(
         self, role: str, request: Request, shape: type[T], *, check: Callable[[T], None] | None = None

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
+from generation.llm.reply_reading import check_whole
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import Prompt, read_prompt
 from generation.recipes.recipe import Draft, Models
@@ -66,7 +67,7 @@ def generation_request(draft: Draft, number: int) -> Request:
 async def generate_candidate(draft: Draft, models: Models, number: int) -> dict[str, Any]:
     """Ask the generator for a candidate and check its format."""
     try:
-        reply = await models.ask("generator", generation_request(draft, number))
+        reply = check_whole(await models.ask("generator", generation_request(draft, number)))
         text = reply.text
     except BrokenReply as error:
         return {"number": number, "text": "", "trace": asdict(Trace()), "status": INVALID, "why": error.detail}
@@ -100,7 +101,8 @@ async def write_report(draft: Draft, models: Models) -> str:
     messages = _messages_with_images(REPORT, draft.record.content["images"], known=as_data(known_pairs(draft)))
     temperature = presets.settings(draft)["judge_temperature"]
     try:
-        reply = await models.ask("reporter", Request(messages, prompt=REPORT.label, temperature=temperature))
+        request = Request(messages, prompt=REPORT.label, temperature=temperature)
+        reply = check_whole(await models.ask("reporter", request))
     except BrokenReply:
         return ""
     return reply.text.strip()[:MAX_STAGE]

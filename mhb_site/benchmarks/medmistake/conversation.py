@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
+from generation.llm.reply_reading import check_whole
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models, Step
@@ -121,7 +122,7 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     asked, silent = data.get("asked", len(turns)), data.get("silent", 0)
     # An empty reply must not be found in the ledger again, so each try is a request of its own.
     request = Request((*messages, *history), prompt=prompt.label, repeat=silent)
-    reply = (await models.ask(role, request)).text.strip()
+    reply = check_whole(await models.ask(role, request)).text.strip()
     end = END.search(reply) if role == "patient" else None
     text = MARK.sub("", reply[: end.start()] if end else reply).strip()
     invented = INVENTED.findall(text) if role == "patient" else []

@@ -24,6 +24,7 @@ from django.utils.translation import gettext_noop as _
 
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
+from generation.llm.reply_reading import check_not_empty, check_whole
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Step
@@ -150,8 +151,10 @@ async def _target_result(draft: Draft, models: Models, role: str, attempt: Mappi
     scenario = attempt["scenario"]
     reply = await models.ask(role, Request((Message("user", scenario),), prompt=SCENARIO_LABEL))
     result = {"role": role, "model": reply.model or role, "response": reply.text, "same_mistake_happened": None}
-    if not reply.text.strip():
-        return {**result, "refused": True, "explanation": "The reply was empty."}
+    try:
+        check_not_empty(check_whole(reply))
+    except BrokenReply as error:
+        return {**result, "refused": True, "explanation": error.detail}
     mistake, prompt = draft.data["mistake"], _prompt(draft, "replicate")
     messages = prompt.messages(
         scenario=as_data(scenario),

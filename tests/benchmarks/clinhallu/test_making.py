@@ -26,6 +26,7 @@ from review.rules.blocks import Images, Table
 from review.rules.consolidation import rejection_reasons
 from review.rules.questions import Answer, Answers
 from tests.benchmarks import models
+from tests.benchmarks.models import CUT_OFF
 
 SHA = "ab" * 32
 GOOD = (
@@ -126,6 +127,7 @@ def test_the_generator_sees_the_images_and_not_the_answer() -> None:
     [
         ("paper", GOOD % "yes", [RIGHT, AGREES], "kept"),
         ("paper", "It is so.", [RIGHT], "invalid"),
+        ("paper", f"{GOOD % 'yes'}{CUT_OFF}", [RIGHT, AGREES], "invalid"),
         ("paper", (GOOD % "yes").replace("The right angle is blunted", "Fluid seen"), [RIGHT], "invalid"),
         ("paper", GOOD % "", [RIGHT], "invalid"),
         ("paper", GOOD % "no", [WRONG], "wrong"),

@@ -28,6 +28,7 @@ from mhb_site.benchmarks.medmistake.taxonomy import NAMES, TERMS
 from review.rules.blocks import Dialogue, Table
 from tests.benchmarks.medmistake.conversations import cases
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, MISTAKE, Models
+from tests.benchmarks.models import CUT_OFF, scripted_reply
 
 pytestmark = pytest.mark.plain
 TURNS = CONVERSATION  # patient, doctor, patient, doctor
@@ -63,7 +64,7 @@ class ScriptedModels:
 
     async def ask(self, role: str, request: Any) -> Any:
         self.requests.append([(message.role, message.text) for message in request.messages])
-        return type("Reply", (), {"text": self.texts.pop(0), "model": role})
+        return scripted_reply(self.texts.pop(0), role)
 
 
 def test_patient_and_doctor_each_see_the_other_as_user_and_the_patient_ends_the_visit() -> None:
@@ -110,6 +111,17 @@ def test_the_mark_ends_the_visit_at_the_end_of_any_line_and_is_never_shown(said:
     assert value.data["ended"] == "patient"
     assert value.data["conversation"][-1]["text"].startswith("Bye.")
     assert "END" not in str(value.data["conversation"]).upper()
+
+
+@pytest.mark.parametrize("speaker", [0, 1])
+def test_half_a_turn_is_no_turn(speaker: int) -> None:
+    said = ["I cough.", "Since when? If you also have a fe"]
+    said[speaker] += CUT_OFF
+    value = draft()
+    for text in said[:speaker]:
+        value = run(conversation.converse, value, ScriptedModels(text))
+    with pytest.raises(BrokenReply, match="cut off at the token limit"):
+        run(conversation.converse, value, ScriptedModels(said[speaker]))
 
 
 def test_a_doctor_who_answers_nothing_ends_the_visit_and_each_try_counts() -> None:

@@ -15,6 +15,7 @@ from mhb_site.benchmarks.medmistake import giveaway, presets, protocol, replicat
 from mhb_site.benchmarks.medmistake import simulate_replication as simulated
 from mhb_site.benchmarks.medmistake.simulate_replication import replication_rate
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, HARDER, MISTAKE, Models, draft, run_steps
+from tests.benchmarks.models import CUT_OFF
 
 RIGHT, WRONG = simulated._RIGHT["en"], simulated._WRONG["en"]
 NOTHING: dict[str, list[str]] = {"gives_away": [], "unsupported": []}
@@ -153,10 +154,11 @@ def test_broken_replies_are_recorded_and_count_neither_as_passed_nor_as_replicat
     assert sorted(str(row["same_mistake_happened"]) for row in attempt["results"]) == ["None", "True"]
 
 
-def test_a_refusal_proves_nothing_in_replication_as_in_evaluation() -> None:
+@pytest.mark.parametrize("answer", ["", f"You could take ibup{CUT_OFF}"])
+def test_a_refusal_proves_nothing_in_replication_as_in_evaluation(answer: str) -> None:
     refusal = {"explanation": "It declines.", "refused": True, "same_mistake_happened": True}
     models = Models(
-        {"writer": [GOOD], "target_1": ["I cannot help."], "target_2": [""], "replication_judge": [refusal]}
+        {"writer": [GOOD], "target_1": ["I cannot help."], "target_2": [answer], "replication_judge": [refusal]}
     )
     start = draft(settings=settings(harder=0, unreplicated="keep"))
     (attempt,) = run_draft(models, start).data["attempts"]
