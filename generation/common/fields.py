@@ -1,29 +1,36 @@
 """Form fields."""
 
+import json
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.forms.fields import InvalidJSONInput
 from django.utils.translation import gettext_lazy as _
 
 from review.rules import json_nesting
 
 
-class ShallowJSON(forms.JSONField):
-    """A JSON field that refuses JSON nested deeper than `json_nesting` allows."""
+class JSONValueField(forms.CharField):
+    """One value of JSON, as a person types it: what is no JSON is a text, without quotes."""
 
     def to_python(self, value: Any) -> Any:
+        typed = super().to_python(value) or ""
         try:
-            json_nesting.check(value or "")
+            json_nesting.check(typed)
+            value = json.loads(typed)
+            json.dumps(value, allow_nan=False)  # Python also reads NaN and Infinity, which are no JSON
+            return value
         except json_nesting.TooDeep:
             raise ValidationError(_("The JSON is nested too deeply.")) from None
-        return super().to_python(value)
+        except ValueError:
+            return typed
 
-    def bound_data(self, data: Any, initial: Any) -> Any:
-        """Keep the text as typed: re-encoded, half of a surrogate pair would break the page."""
-        return data if data is None else InvalidJSONInput(data)
+    def run_validators(self, value: Any) -> None:
+        super().run_validators(value if isinstance(value, str) else json.dumps(value))
 
-    def prepare_value(self, value: Any) -> Any:
-        """Show None as an empty field; Django would show the word null."""
-        return "" if value is None else super().prepare_value(value)
+    @staticmethod
+    def typed(value: Any) -> str:
+        """What to type for this value."""
+        if isinstance(value, str) and JSONValueField().to_python(value) == value:
+            return value
+        return json.dumps(value, ensure_ascii=False)

@@ -4,16 +4,29 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from generation.common.fields import ShallowJSON
+from generation.common.fields import JSONValueField
 from generation.llm.errors import KeyMissing, NotAllowed
+from generation.llm.http.provider_words import Ending
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
+from generation.models.endpoints import MAX_ENDING, MAX_EXTRA_CHARS
+from review.common.rows import GrowingForm, RowsField
 
 SHOWN = ("name", "url", "model", "key_env", "price_in", "price_out")  # the others are folded away
 
 
-class EndpointForm(forms.ModelForm[Endpoint]):
+MEANINGS = {
+    Ending.COMPLETE: _("complete"),
+    Ending.CUT_OFF: _("cut off"),
+    Ending.FILTERED: _("filtered by the provider"),
+    Ending.REFUSED: _("refused"),
+    Ending.FAILED: _("failure of the provider"),
+}
+
+
+class EndpointForm(GrowingForm, forms.ModelForm[Endpoint]):
     """A model's address and settings."""
 
     url = forms.CharField(
@@ -36,23 +49,6 @@ class EndpointForm(forms.ModelForm[Endpoint]):
                 "underscores. Do not enter the key itself."
             )
         },
-    )
-
-    extra_body = ShallowJSON(
-        label=_("Extra request fields"),
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
-        help_text=_('Sent with every chat request, as a JSON object. For example: {"seed": 1}. Never a key.'),
-    )
-
-    endings = ShallowJSON(
-        label=_("Unknown endings"),
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
-        help_text=_(
-            "What finish reasons mean that MHB does not know, as a JSON object. Meanings: complete, cut_off, filtered, "
-            'refused, failed. For example: {"halted": "cut_off"}.'
-        ),
     )
 
     class Meta:
@@ -119,17 +115,33 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             self.fields["context_tokens"].widget.attrs["placeholder"] = str(self.instance.context_found)
         for name in ("url", "model"):
             self.fields[name].disabled = called
-        for name in ("extra_body", "endings"):
-            if getattr(self.instance, name) == {}:
-                self.initial[name] = None
+        self.fields["extra_body"] = RowsField(
+            {
+                "field": forms.CharField(label=gettext("Field"), max_length=200),
+                "value": JSONValueField(label=gettext("Value"), max_length=MAX_EXTRA_CHARS),
+            },
+            keys=1,
+            label=gettext("Extra request fields"),
+            help_text=gettext("Sent with every chat request, for example seed and 1. Never a key."),
+        )
+        self.fields["endings"] = RowsField(
+            {
+                "ending": forms.CharField(label=gettext("Finish reason"), max_length=MAX_ENDING),
+                "meaning": forms.ChoiceField(label=gettext("Meaning"), choices=[("", "---------"), *MEANINGS.items()]),
+            },
+            keys=1,
+            label=gettext("Unknown endings"),
+            help_text=gettext("What finish reasons mean that MHB does not know."),
+        )
+        extra = self.instance.extra_body.items()
+        self.initial["extra_body"] = [(name, JSONValueField.typed(value)) for name, value in extra]
+        self.initial["endings"] = list(self.instance.endings.items())
 
-    def clean_extra_body(self) -> Any:
-        """An empty object if nothing was entered."""
-        return self.cleaned_data["extra_body"] or {}
+    def clean_extra_body(self) -> dict[str, Any]:
+        return dict(self.cleaned_data["extra_body"])
 
-    def clean_endings(self) -> Any:
-        """An empty object if nothing was entered."""
-        return self.cleaned_data["endings"] or {}
+    def clean_endings(self) -> dict[str, str]:
+        return dict(self.cleaned_data["endings"])
 
     @property
     def fields_shown(self) -> list[forms.BoundField]:

@@ -10,27 +10,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
 from generation.endpoints import forms, providers, queries, services
 from generation.jobs.endpoint_choices import error_words, health, price
 from generation.jobs.live_status import endpoint_now
-from generation.llm.http.provider_words import DECISIONS, Ending
+from generation.llm.http.provider_words import DECISIONS
 from review.charts import daily_bars
 from review.charts.text_measure import LegendEntry
 from review.common.decorators import requires
 from review.rules.permissions import Can
 
 DAYS_SHOWN = 30
-MEANINGS = {
-    Ending.COMPLETE: gettext_lazy("complete"),
-    Ending.CUT_OFF: gettext_lazy("cut off"),
-    Ending.FILTERED: gettext_lazy("filtered by the provider"),
-    Ending.REFUSED: gettext_lazy("refused"),
-    Ending.FAILED: gettext_lazy("failure of the provider"),
-}
 
 
 @require_safe
@@ -50,7 +42,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     form = forms.EndpointForm(
         request.POST if request.method == "POST" else None, initial=chosen.initial if chosen else None
     )
-    if form.is_valid():
+    if not form.is_growing() and form.is_valid():
         added = services.add_endpoint(**form.cleaned_data)
         messages.success(request, _("Endpoint %(name)s added. Test it before its first use.") % {"name": added})
         return redirect(f"{reverse('generation:endpoint', args=[added.name])}#test")
@@ -111,7 +103,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
     row = queries.endpoint(name)
     called = queries.has_answered(row)
     form = forms.EndpointForm(request.POST if request.method == "POST" else None, instance=row, called=called)
-    if form.is_valid():
+    if not form.is_growing() and form.is_valid():
         services.change_endpoint(row, **form.cleaned_data)
         messages.success(request, _("Changes to endpoint %(name)s saved.") % {"name": row})
         return redirect("generation:endpoints")
@@ -126,7 +118,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "test_at": datetime.fromisoformat(row.last_test["at"]) if row.last_test else None,
         "test_cost": Decimal(row.last_test["cost"]) if row.last_test else None,
         "unknown_endings": queries.unknown_endings(row),
-        "meanings": [(meaning, MEANINGS[meaning]) for meaning in DECISIONS],
+        "meanings": [(meaning, forms.MEANINGS[meaning]) for meaning in DECISIONS],
         "total": total,
         "chart": daily_bars.days(
             [(day.day, (day.calls - day.failed, day.failed, day.hits)) for day in days if day.day],

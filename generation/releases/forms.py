@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.db.models import Exists, OuterRef
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from generation.models import Release, ReleasedSample, Source
+from generation.jobs.endpoint_choices import Picks
+from generation.models import Batch, Release, ReleasedSample, Sample, SampleVersion, Source
 from generation.recipes.configuration import configurations
 from generation.recipes.forms import benchmark_choices
 from generation.recipes.registry import names
@@ -14,12 +17,32 @@ from generation.releases.freezing.card_fields import CARD_FIELDS, MOST
 from generation.releases.freezing.composition import Composition
 from generation.templatetags.work import facet_label, facet_value
 from review.common.lists import ALL, Filters
-from review.labels import task_label
+from review.labels import benchmark_label, language_label, task_label
 
 
 def _sources() -> list[tuple[str, Any]]:
     names = Source.objects.order_by("name").values_list("name", flat=True)
     return [("", _("All")), *((name, name) for name in names)]
+
+
+def _batches() -> list[tuple[int, str]]:
+    """The batches with samples, newest first."""
+    rows = Batch.objects.filter(Exists(Sample.objects.filter(batch=OuterRef("pk")))).order_by("-pk")
+    return [
+        (pk, " · ".join([gettext("Batch %(n)s") % {"n": pk}, benchmark_label(benchmark), source]))
+        for pk, benchmark, source in rows.values_list("pk", "benchmark", "source__name")
+    ]
+
+
+def _tasks() -> list[tuple[str, Any]]:
+    tasks = Sample.objects.order_by("task").values_list("task", flat=True).distinct()
+    return [("", _("All")), *((task, task_label(task)) for task in tasks)]
+
+
+def _languages() -> list[tuple[str, Any]]:
+    versions = SampleVersion.objects.order_by("case__language")
+    codes = versions.values_list("case__language", flat=True).distinct()
+    return [("", _("All")), *((code, language_label(code)) for code in codes)]
 
 
 def _configurations() -> list[tuple[str, Any]]:
@@ -87,17 +110,17 @@ class FreezeForm(forms.Form):
         help_text=_("Use letters, digits and hyphens. With an existing name, the next version is created."),
     )
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
-    batches = forms.RegexField(
-        r"^\s*\d{1,9}(\s*,\s*\d{1,9})*\s*$",
+    batches = forms.TypedMultipleChoiceField(
         label=_("Batches"),
+        choices=_batches,
+        coerce=int,
         required=False,
-        help_text=_("Numbers of batches, separated by commas. Leave empty for all."),
+        widget=Picks,
+        help_text=_("Choose none for all."),
     )
     source = forms.ChoiceField(label=_("Source"), choices=_sources, required=False)
-    task = forms.CharField(label=_("Task"), max_length=40, required=False)
-    language = forms.CharField(
-        label=_("Language"), max_length=16, required=False, help_text=_("A code such as en or zh. Leave empty for all.")
-    )
+    task = forms.ChoiceField(label=_("Task"), choices=_tasks, required=False)
+    language = forms.ChoiceField(label=_("Language"), choices=_languages, required=False)
     simulated = forms.ChoiceField(
         label=_("Simulated samples"),
         required=False,
@@ -147,15 +170,12 @@ class FreezeForm(forms.Form):
         """The texts for the data card; only for a valid form."""
         return {name: self.cleaned_data[f"card_{name}"] for name in CARD_FIELDS}
 
-    def clean_batches(self) -> tuple[int, ...]:
-        return tuple(int(number) for number in self.cleaned_data["batches"].split(",") if number.strip())
-
     def composition(self) -> Composition:
         """The chosen composition; only for a valid form. Raises WrongComposition."""
         data = self.cleaned_data
         where = {name: data[name] for name in ("source", "task", "language", "simulated") if data[name]}
         return Composition(
-            batches=data["batches"],
+            batches=tuple(data["batches"]),
             where=where,
             with_controls=data["with_controls"],
             with_unreviewed=data["with_unreviewed"],

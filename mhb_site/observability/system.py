@@ -3,6 +3,8 @@
 import json
 import platform
 import shutil
+from collections.abc import Mapping
+from typing import Any
 
 import celery
 import django
@@ -11,10 +13,12 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from evaluation.interchange.provenance.software import software
-from generation.models import Lane, WorkerBeat
+from generation.models import Job, Lane, WorkerBeat
+from generation.models.work import Work
 from mhb_site.backup.services import last_backup
 from mhb_site.observability.metrics import SiteCollector
 from mhb_site.observability.probes import ready
@@ -22,6 +26,27 @@ from review.common.decorators import requires
 from review.rules.permissions import Can
 
 QUEUES = ("mhb_work_rows", "mhb_imports", "mhb_jobs")  # metrics that count what waits
+# What /ready checks. The ages of workers are shown for each of them.
+CHECKS = {"status": _("Status"), "database": _("Database"), "redis": "Redis", "migrations": _("Migrations")}
+WORDS: Mapping[str, Any] = {
+    **dict(Work.Status.choices),
+    **dict(Job.Status.choices),
+    "ready": _("ready"),
+    "not ready": _("not ready"),
+    "degraded": _("degraded"),
+    "ok": _("OK"),
+    "not used": _("not used"),
+    "batch": _("batches"),
+    "run": _("runs"),
+    "drafts": _("drafts"),
+    "responses": _("responses"),
+    "judgments": _("judgments"),
+    "votes": _("votes"),
+}
+
+
+def _words(*codes: object) -> str:
+    return " · ".join(str(WORDS.get(code, code)) for code in map(str, codes))
 
 
 @require_safe
@@ -38,7 +63,9 @@ def system(request: HttpRequest) -> HttpResponse:
             "Celery": celery.__version__,
             connection.display_name: ".".join(map(str, connection.get_database_version())),
         },
-        "ready": json.loads(ready().content),
+        "checks": [
+            (CHECKS[name], _words(value)) for name, value in json.loads(ready().content).items() if name in CHECKS
+        ],
         "beats": [
             (beat.name, beat.name == WorkerBeat.SWEEPER, round((now - beat.seen_at).total_seconds()))
             for beat in WorkerBeat.objects.order_by("name")
@@ -48,11 +75,11 @@ def system(request: HttpRequest) -> HttpResponse:
         "disk_total": disk.total,
         "disk_used_percent": round(100 * disk.used / disk.total),
         "queues": [
-            (" · ".join(sample.labels.values()), int(sample.value))
+            (_words(*sample.labels.values()), int(sample.value))
             for family in SiteCollector().collect()
             if family.name in QUEUES
             for sample in family.samples
-            if sample.value
+            if sample.value and sample.labels.get("status") not in (Job.Status.FINISHED, Job.Status.CANCELLED)
         ],
         "backup": last_backup(),
     }

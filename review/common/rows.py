@@ -38,6 +38,9 @@ class RowsWidget(forms.Widget):
         columns = [data.getlist(each)[:MAX_ROWS] for each in self.names(name)]
         return [row for row in zip_longest(*columns, fillvalue="") if any(map(str.strip, row))]
 
+    def value_omitted_from_data(self, data: Any, files: Any, name: str) -> bool:
+        return not any(each in data for each in self.names(name))
+
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
         rows: Iterable[Sequence[Any]] = [*(value or ()), [""] * len(self.columns)]
         listed = f"{name}-known" if self.known else ""

@@ -18,7 +18,6 @@ from django.utils import timezone
 from generation.batches import launch
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
-from generation.common.fields import ShallowJSON
 from generation.endpoints import services as endpoints_services
 from generation.models import (
     Batch,
@@ -301,6 +300,29 @@ def test_a_key_pasted_in_place_of_its_variables_name_is_not_stored(admin: Client
     assert not Endpoint.objects.exists()
 
 
+def test_extra_fields_and_endings_of_an_endpoint_are_rows(admin: Client):
+    page = reverse("generation:endpoint-new")
+    rows = {
+        "extra_body.field": ["seed", "top", ""],
+        "extra_body.value": ["1", "high", ""],
+        "endings.ending": ["halted", ""],
+        "endings.meaning": ["cut_off", ""],
+    }
+    grown = admin.post(page, {**SETTINGS, **rows, "add-row": "endings"})
+    assert text_of(grown).count('name="endings.ending"') == 2
+    assert not Endpoint.objects.exists()
+    twice = admin.post(page, {**SETTINGS, "extra_body.field": ["seed", "seed"], "extra_body.value": ["1", "2"]})
+    assert twice.context["form"].errors == {"extra_body": ["Row 2 repeats an earlier one."]}
+    admin.post(page, {**SETTINGS, **rows})
+    added = Endpoint.objects.get()
+    assert (added.extra_body, added.endings) == ({"seed": 1, "top": "high"}, {"halted": "cut_off"})
+    page = reverse("generation:endpoint", args=[added.name])
+    assert 'value="halted"' in text_of(admin.get(page))
+    admin.post(page, {**SETTINGS, **{name: [""] for name in rows}})
+    added.refresh_from_db()
+    assert (added.extra_body, added.endings) == ({}, {})
+
+
 def test_an_endpoint_that_was_called_keeps_its_address_and_model(admin: Client):
     added = endpoints_services.add_endpoint(**SETTINGS)
     page = reverse("generation:endpoint", args=[added.name])
@@ -323,11 +345,6 @@ def test_an_endpoint_that_was_called_keeps_its_address_and_model(admin: Client):
 
 
 # ------------------------------------------------------------------------------------------ batches
-
-
-def test_a_json_field_without_a_value_is_empty() -> None:
-    assert ShallowJSON().prepare_value(None) == ""
-    assert ShallowJSON().prepare_value({"tries": 5}) == '{"tries": 5}'
 
 
 def test_a_batch_is_launched_over_the_remaining_records(

@@ -293,10 +293,12 @@ def test_a_refused_form_focuses_its_first_wrong_field(style_guide):
     page = style_guide
     page.goto(page.url.replace(reverse("styleguide"), reverse("generation:endpoint-new")))
     page.click("main details.panel summary")
-    for name, value in {"name": "big", "url": "http://127.0.0.1:9/v1", "model": "m", "extra_body": "{seed"}.items():
-        page.fill(f"main [name={name}]", value)
+    fields = {"name": "big", "url": "http://127.0.0.1:9/v1", "model": "m"}
+    fields |= {"extra_body.field": "messages", "extra_body.value": "1"}
+    for name, value in fields.items():
+        page.fill(f"main [name='{name}']", value)
     page.click("main button:has-text('Add endpoint')")
-    page.locator("main [name=extra_body]:focus").wait_for()
+    page.locator("main [name='extra_body.field']:focus").wait_for()
 
 
 @pytest.mark.browser

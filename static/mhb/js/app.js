@@ -22,7 +22,7 @@ const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `mhb_time_zone=${zone}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
 
 // After a rejected form, focus the first invalid field, wherever on the page its form is.
-const invalidField = performance.getEntriesByType("navigation")[0]?.responseStatus === 422 && $("main [aria-invalid='true']");
+const invalidField = performance.getEntriesByType("navigation")[0]?.responseStatus === 422 && $("main :is([aria-invalid='true'], fieldset:has(> .errorlist) input)");
 if (invalidField && !$("[autofocus]")) {
   invalidField.closest("details")?.setAttribute("open", "");
   invalidField.focus();

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from django.core.exceptions import ValidationError
 
-from generation.common.fields import ShallowJSON
+from generation.common.fields import JSONValueField
 from generation.errors import WrongFile
 from generation.sources import importers, reading, services
 from generation.sources.importers import medhallu, mesh, pmc_patients, pubmedqa
@@ -110,9 +110,10 @@ def test_records_beside_a_too_deep_one_are_kept(tmp_path: Path) -> None:
 
 def test_a_form_refuses_deep_json() -> None:
     with pytest.raises(ValidationError, match="nested too deeply"):
-        ShallowJSON().clean(DEEP)
-    assert ShallowJSON(required=False).clean("") is None
-    assert ShallowJSON().clean('{"tries": [1]}') == {"tries": [1]}
+        JSONValueField().clean(DEEP)
+    typed = {"1": 1, "true": True, "high": "high", '"1"': "1", "NaN": "NaN", '{"tries": [1]}': {"tries": [1]}}
+    assert {text: JSONValueField().clean(text) for text in typed} == typed
+    assert [JSONValueField.typed(value) for value in typed.values()] == list(typed)
 
 
 def compressed_parquet(path: Path, *records: dict[str, object]) -> Path:
