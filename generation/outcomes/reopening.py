@@ -10,7 +10,7 @@ from review.assignments import retraction
 from review.audit.trail import recording_events
 from review.errors import NotUndoable
 from review.models import User
-from review.rules.permissions import Can, require
+from review.rules.permissions import Can, Operator, require
 
 SHOWN = 50  # released samples on the page
 
@@ -38,7 +38,7 @@ def approved(person_id: int, *, released: bool) -> QuerySet[SampleVersion]:
     return rows.filter(in_release if released else ~in_release).select_related("sample").order_by("pk")
 
 
-def reopen(person_id: int, *, actor: User, reason: str) -> Reopened:
+def reopen(person_id: int, *, actor: User | Operator, reason: str) -> Reopened:
     """Have approved samples that are in no release reviewed again without a physician's reviews.
 
     Each sample is a transaction of its own. Samples in releases stay as they are.
@@ -55,7 +55,7 @@ def reopen(person_id: int, *, actor: User, reason: str) -> Reopened:
 
 
 @recording_events()
-def _reopen(pk: int, person_id: int, actor: User, reason: str) -> bool:
+def _reopen(pk: int, person_id: int, actor: User | Operator, reason: str) -> bool:
     """Reopen one; False if it was released or withdrawn in the meantime."""
     SampleVersion.objects.select_for_update().get(pk=pk)  # a freeze cannot release it meanwhile
     version = approved(person_id, released=False).filter(pk=pk).first()

@@ -31,7 +31,7 @@ def _context(release: Release, *, by_reference: bool) -> dict[str, Any]:
         "release": release,
         "texts": queries.card_texts(release),
         "funnel": funnel,
-        "funnel_groups": [(funnel.by_task, "data set"), (funnel.by_trap, "trap")] if funnel else [],
+        "funnel_groups": [(funnel.data_sets, "data set"), (funnel.by_trap, "trap")] if funnel else [],
         "by_reference": by_reference,
         "withheld": queries.withheld_sources(release),
         "reviewed_how": _reviewed_how(release),

@@ -18,6 +18,7 @@ from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 from pydantic import TypeAdapter
 
+from generation.jobs.endpoint_choices import error_words
 from generation.models import Draft, Finding, Sample, SampleVersion
 from generation.recipes import registry
 from generation.samples.queries import term_label, terms
@@ -71,7 +72,10 @@ GAINS: dict[str, Promise] = {
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Why `count` items did not get to the next stage. `why`: a msgid, or empty."""
+    """Why `count` items did not get to the next stage.
+
+    `why`: a msgid, of what failed the class name of the error, or empty.
+    """
 
     kind: str
     why: str
@@ -81,7 +85,8 @@ class Loss:
     def label(self) -> str:
         """The reason in the reader's language."""
         kind = str(LOSSES.get(self.kind, self.kind))
-        return with_label(kind, gettext(self.why)) if self.why else kind
+        why = error_words(self.why).rstrip(".。") if self.kind == "failed" else gettext(self.why)
+        return with_label(kind, why) if self.why else kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,11 @@ class FunnelReport:
     whole: SampleFunnel
     by_task: tuple[SampleFunnel, ...]
     by_trap: tuple[SampleFunnel, ...]
+
+    @property
+    def data_sets(self) -> tuple[SampleFunnel, ...]:
+        """The funnels by data set, if there are several: one alone is the whole."""
+        return self.by_task if len(self.by_task) > 1 else ()
 
     @property
     def adds_up(self) -> bool:
@@ -296,7 +306,7 @@ def funnel(benchmark: str, batches: Iterable[int]) -> FunnelReport:
     names = {"": _NO_TRAP, **{term.code: term.label for term in terms(benchmark)}}
     return FunnelReport(
         groups.whole.funnel(begun=begun),
-        tuple(tally.funnel(name) for name, tally in sorted(groups.by_task.items()) if len(groups.by_task) > 1),
+        tuple(tally.funnel(name) for name, tally in sorted(groups.by_task.items())),
         tuple(
             tally.funnel(code, names.get(code, code), drawn=groups.planned)
             for code, tally in sorted(groups.by_trap.items())

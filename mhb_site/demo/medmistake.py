@@ -32,6 +32,7 @@ MODELS = (
 )
 LIMIT = 6  # patients; the others are for a visitor's own batch
 CASES_LEFT = 2  # in review, so that a first visitor can review one
+APPROVED = 4  # at least, for the release
 MAX_REVIEWS = 40
 
 
@@ -45,7 +46,7 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     first, *others = (steps.endpoint(name) for name in steps.TARGETS)  # as doctors
     roles = {**steps.bind_roles(ROLES), "doctor": first}
     batch = steps.make_samples(BatchSettings(BENCHMARK, patients, roles, further_endpoints=others, limit=LIMIT))
-    steps.review_all_but(CASES_LEFT, BENCHMARK, max_reviews=MAX_REVIEWS)
+    steps.review_all_but(CASES_LEFT, BENCHMARK, max_reviews=MAX_REVIEWS, approved=APPROVED)
     steps.apply_outcomes(batch)
     tell("MedMistake: asking three simulated models whether they repeat the mistakes")
     steps.evaluate(BENCHMARK, judge="sim-judge", composition=Composition(with_unreviewed=True))

@@ -42,15 +42,15 @@ def simulated_physicians() -> list[User]:
     return list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
 
 
-def review_all_but(cases_left: int, benchmark: str, *, max_reviews: int) -> None:
+def review_all_but(cases_left: int, benchmark: str, *, max_reviews: int, approved: int = 1) -> None:
     """Review as simulated physicians until about `cases_left` cases await their first review.
 
-    At least one case is approved, for the release, unless `max_reviews` are not enough.
+    At least `approved` cases are approved, for the release, unless `max_reviews` are not enough.
     """
     physicians, cases = simulated_physicians(), Case.objects.filter(benchmark=benchmark)
     for number in range(max_reviews):
-        approved = cases.filter(state=State.APPROVED, reviews__isnull=False).exists()
-        if approved and cases.filter(state=State.PRIMARY).count() <= cases_left:
+        done = cases.filter(state=State.APPROVED, reviews__isnull=False).distinct().count()
+        if done >= approved and cases.filter(state=State.PRIMARY).count() <= cases_left:
             break
         work_queue(SEED + number, 1, physicians)
 

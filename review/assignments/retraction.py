@@ -14,7 +14,7 @@ from review.assignments.claims import await_other_vote
 from review.audit.trail import record, record_submitted, recording_events
 from review.cases.services import follow_reviews, lease, load_progress, lock_open_case
 from review.models import Assignment, Case, Declined, Event, Retraction, Review, Rewording, User
-from review.rules.permissions import Can, require
+from review.rules.permissions import Can, Operator, require
 from review.rules.state_machine import ADJUDICATORS, Phase, Position, State, position
 
 Hold = Assignment.Hold
@@ -81,7 +81,7 @@ def _retract(case: Case, reviews: Sequence[Review]) -> tuple[Assignment, Positio
     return own, now
 
 
-def _move_back(case: Case, now: Position, actor: User) -> None:
+def _move_back(case: Case, now: Position, actor: User | None) -> None:
     if now.state != case.state:
         before, case.state, case.ground, case.closed_at = case.state, now.state, "", None
         case.save(update_fields=["state", "ground", "closed_at"])
@@ -144,7 +144,7 @@ def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> None:
 
 
 @recording_events()
-def reopen(case_id: int, person_id: int, *, actor: User, reason: str) -> None:
+def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str) -> None:
     """Reopen an approved case: a physician's reviews, and those built on them, are done again.
 
     The other adjudicator's first vote was blind and stands. All others whose reviews are gone have
@@ -155,6 +155,7 @@ def reopen(case_id: int, person_id: int, *, actor: User, reason: str) -> None:
     the primary was asked about a rewording.
     """
     require(actor, Can.OVERSEE)
+    by = None if isinstance(actor, Operator) else actor
     case = Case.objects.select_for_update(no_key=True, of=("self",)).get(pk=case_id)
     in_order = list(visibility.counted_reviews().filter(case=case).order_by("id"))
     own = [review for review in in_order if review.physician_id == person_id]
@@ -170,7 +171,7 @@ def reopen(case_id: int, person_id: int, *, actor: User, reason: str) -> None:
     Retraction.objects.bulk_create(Retraction(review=review, at=timezone.now()) for review in gone)
     now = position(case.frozen.policy, visibility.opinions(case))
     for review in gone:
-        record(case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
+        record(case, Event.Kind.RETRACTED, by, role=review.role, phase=review.phase, review=review.pk)
     counted = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
     turns = {turn.role for turn in now.openings}
     affected = Assignment.objects.select_for_update(of=("self",)).filter(reviews__in=[review.pk for review in gone])
@@ -181,11 +182,11 @@ def reopen(case_id: int, person_id: int, *, actor: User, reason: str) -> None:
             await_other_vote(row)
         else:
             keys = [review.pk for review in own] if row.physician_id == person_id else []
-            _vacate(row, Hold.OPEN if row.role in turns else Hold.DONE, actor, reason, keys)
-    _move_back(case, now, actor)
+            _vacate(row, Hold.OPEN if row.role in turns else Hold.DONE, by, reason, keys)
+    _move_back(case, now, by)
 
 
-def _vacate(row: Assignment, hold: Assignment.Hold, actor: User, reason: str, reviews: Sequence[int]) -> None:
+def _vacate(row: Assignment, hold: Assignment.Hold, actor: User | None, reason: str, reviews: Sequence[int]) -> None:
     """Take a role from its holder, who can take none in this case again.
 
     `reviews`: theirs, if they can be restored.

@@ -24,5 +24,5 @@ def test_loading_leaves_merges_open_reviews_and_a_finished_run(models: str, phys
     assert Draft.objects.filter(parent=None, sample=None).count() == medmistake.LIMIT * len(steps.TARGETS)
     assert MergeEvent.objects.exists()
     release = Release.objects.get(benchmark="medmistake")
-    assert release.samples_count == states.count(Sample.Status.APPROVED)
+    assert release.samples_count == states.count(Sample.Status.APPROVED) >= medmistake.APPROVED
     assert Run.objects.get(release=release).status == Run.Status.FINISHED

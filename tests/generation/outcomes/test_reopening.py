@@ -18,7 +18,7 @@ from review.models import Event, User
 from review.people import accounts
 from tests.api.conftest import Api, api
 from tests.conftest import PHYSICIANS, accounts_of
-from tests.engine import approve_samples, conversations_file, import_file
+from tests.engine import Manage, approve_samples, conversations_file, import_file
 from tests.populations import population
 from tests.review.approve import approve_everything
 
@@ -82,6 +82,15 @@ def test_released_samples_stay_and_are_named(approved_samples: list[Sample], ade
     assert sent == {"cases": 0, "kept": 0, "released": [sample.pk for sample in approved_samples]}
     assert states(approved_samples) == {("approved", "approved", "approved")}
     assert release.samples.count() == 2
+
+
+def test_the_command_reopens(approved_samples: list[Sample], adela: User, manage: Manage) -> None:
+    careless = approved_samples[0].versions.get().case.assignments.get(role="primary").physician
+    assert careless is not None
+    assert "no physician" in manage.refusal("reopen_samples", adela.username, "--reason", REASON)
+    answer = manage.json("reopen_samples", careless.username, "--reason", REASON)
+    assert answer == {"cases": 2, "kept": 0, "released": []}
+    assert list(audit_cases.mismatches()) == []
 
 
 def test_the_page_of_a_careless_physician_offers_it(

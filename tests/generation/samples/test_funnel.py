@@ -51,7 +51,7 @@ def batch(tmp_path: Path, models: str, ana: User, bo: User) -> Batch:
         claim_and_submit(physician, *change * times)
     outcomes_services.apply_outcomes()
     failing = Draft.objects.filter(version=2).latest("pk")
-    Draft.objects.filter(pk=failing.pk).update(status="failed", error="Unparsable")
+    Draft.objects.filter(pk=failing.pk).update(status="failed", error="BrokenReply")
     batches_services.work_on_batch(batch.pk)
     claim_and_submit(ana, approval_of)  # the second reviewer has not answered
     return batch
@@ -132,7 +132,7 @@ def test_the_funnel_of_a_trap_begins_at_the_records_that_it_was_planned_for(
     batch = launch_batch(source, endpoint(models), plan=TrapPlan("own", {"": {"A1": 3, "C2": 3}}))
     planned = Draft.objects.order_by("pk")
     failed, stopped = planned.filter(preferred=["A1"])[0], planned.filter(preferred=["C2"])[0]
-    Draft.objects.filter(pk=failed.pk).update(status="failed", error="Unparsable")
+    Draft.objects.filter(pk=failed.pk).update(status="failed", error="BrokenReply")
     Draft.objects.filter(pk=stopped.pk).update(status="dropped", gate="stopped", error="Stopped")
     stopped.findings.create(check_name="leak", stops=True, detail="All of it.", created_at=batch.created_at)
     batches_services.work_on_batch(batch.pk)
@@ -142,7 +142,7 @@ def test_the_funnel_of_a_trap_begins_at_the_records_that_it_was_planned_for(
     assert report.adds_up
     by_code = {group.group: group for group in report.by_trap}
     assert sum(group.stages[0].count for group in report.by_trap) == report.whole.stages[0].count == 6
-    assert losses(by_code["A1"].stages[1]) == {"failed: Unparsable": 1}
+    assert losses(by_code["A1"].stages[1]) == {"failed: The model's reply does not have the requested form": 1}
     assert losses(by_code["C2"].stages[2])["stopped by a check, undecided: The text gives the trap away"] == 1
     assert losses(by_code["E1"].stages[2]) == {"counted under the traps they carry": 1}
     assert sum(group.stages[3].gained.get("other-plan", 0) for group in report.by_trap) >= 1
@@ -156,6 +156,8 @@ def test_the_funnel_of_a_trap_begins_at_the_records_that_it_was_planned_for(
     assert "A1 Non-existent Entity" in page
     assert "A1 Non-existent Entity" in client.get(address, {"trap": "A1"}).content.decode()
     assert client.get(address, {"trap": "Z9"}).status_code == 404
+    assert client.get(address, {"task": "dialogue"}).status_code == 200, "the only data set"
+    assert f"{address}?task=" not in page
 
 
 def test_controls_are_counted_beside_the_samples_they_belong_to(tmp_path: Path, models: str) -> None:
