@@ -246,6 +246,8 @@ def _question(values: Mapping[str, Any], mapping: TableMapping, split: str) -> t
         return content | {"decision": "", "pmid": "", "year": "", "mesh": [], "split": ""}, "\n".join(
             (question, answer, *contexts)
         )
+    if isinstance(values[mapping.column("answer")], int | float):  # counted from 0 or from 1, or a text
+        raise Malformed("The answer is none of the options: neither the letter nor the text of one.")
     options = _options(values, mapping.columns["options"])
     stem = [text for column in mapping.columns.get("context", ()) for text in _texts(values, column)]
     told = "\n".join((*stem, question))

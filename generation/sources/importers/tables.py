@@ -3,8 +3,11 @@
 import base64
 import csv
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -119,8 +122,10 @@ def open_parquet(path: Path) -> "Iterator[ParquetFile]":
     damaged = WrongFormat("It is not a Parquet file that can be read: it is damaged or not complete.")
     with _errors_of_arrow(lambda: damaged):
         file = ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
-        file.schema_arrow  # noqa: B018 - read now
+        names = file.schema_arrow.names
     with file:
+        if twice := next((name for name, count in Counter(names).items() if count > 1), ""):
+            raise WrongFormat(f"It has two columns '{twice}'.")
         yield file
 
 
@@ -142,9 +147,7 @@ def _record(row: "RecordBatch") -> dict[str, Any] | Malformed:
         [record] = row.to_pylist()
     except (ValueError, OverflowError):  # text that is not UTF-8, a date out of Python's range
         return Malformed("A cell of the row cannot be read.")
-    # A value that JSON cannot express becomes an object, which no format accepts as a text, a
-    # number or a list of them.
-    text = json.dumps(record, ensure_ascii=False, default=_as_object)
+    text = json.dumps(record, ensure_ascii=False, default=_as_json)
     if len(text.encode("utf-8", "surrogatepass")) > MAX_RECORD:
         return Malformed(f"The record is longer than {MAX_RECORD:,} bytes.")
     try:
@@ -153,7 +156,17 @@ def _record(row: "RecordBatch") -> dict[str, Any] | Malformed:
         return Malformed(f"The row cannot be read: {error}.")
 
 
-def _as_object(value: Any) -> dict[str, str]:
-    if isinstance(value, bytes):  # images
-        return {"base64": base64.b64encode(value).decode()}
-    return {"type": type(value).__name__}
+def _as_json(value: Any) -> Any:
+    """A value that JSON cannot express: decimals and dates as text, as CSV has them.
+
+    Bytes are a text that an old writer did not mark as one, or an image. What is left becomes an
+    object, which no format accepts as a text, a number or a list of them.
+    """
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, Decimal):
+        return int(value) if value.is_finite() and value == value.to_integral_value() else str(value)
+    return value.isoformat() if isinstance(value, date | time) else {"type": type(value).__name__}

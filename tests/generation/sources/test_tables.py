@@ -1,13 +1,18 @@
 """A table of one's own: its columns are recognised, mapped and checked before it is imported."""
 
 import importlib
+import io
 import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -23,6 +28,7 @@ from generation.models.work import Work
 from generation.recipes import registry
 from generation.sources import own_tables, services, uploads
 from generation.sources.importers import Layout, Refusal, Row, table
+from generation.sources.importers.base import WrongFormat
 from generation.sources.importers.table_mapping import guess, role_of
 from generation.sources.own_tables import OwnTable
 from review.models import User
@@ -198,6 +204,26 @@ def test_parquet_with_objects_in_it_is_read(read) -> None:
     data = parquet({"id": 1, "data": {"text": "A case.", "n": 2}}, {"id": 2, "data": {"text": None, "n": 2}})
     row, refusal = read(data)
     assert (row.external_id, row.content["text"], refusal.where) == ("1", "A case.", "row 2")
+
+
+def test_the_types_of_parquet_are_read_as_csv_has_them(read) -> None:
+    record = {"id": Decimal("1001.00"), "text": b"A case.", "specialty": date(2026, 1, 2)}
+    [row] = read(parquet(record))
+    assert (row.external_id, row.content["text"], row.content["specialty"]) == ("1001", "A case.", "2026-01-02")
+
+
+def test_parquet_with_two_columns_of_a_name_is_refused(read) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table([["1"], ["one"], ["other"]], names=["id", "text", "text"]), buffer)
+    with pytest.raises(WrongFormat, match="two columns 'text'"):
+        read(buffer.getvalue())
+
+
+def test_a_number_as_the_answer_is_refused_as_it_may_count_from_0_or_be_a_text(read) -> None:
+    record = {"question": "How many?", "options": ["1", "2", "3"]}
+    number, text = read(jsonl(record | {"answer": 1}, record | {"answer": "1"}))
+    assert "none of the options" in number.reason
+    assert text.content["answer"] == "A"
 
 
 def test_a_role_is_a_word_of_its_own() -> None:
