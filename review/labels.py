@@ -1,7 +1,9 @@
 """The labels shown to people for stored values."""
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
@@ -11,6 +13,7 @@ from review.rules.case_spec import UNDETERMINED
 from review.rules.permissions import UserRole
 from review.rules.state_machine import NOT_SAMPLED, Declaration, Ground, Phase, Role, State, Verdict
 
+_TABLES = json.loads(Path(__file__).with_suffix(".json").read_bytes())
 ROLES: dict[str, Promise] = {
     Role.PRIMARY: _("Primary reviewer"),
     Role.SECONDARY: _("Secondary reviewer"),
@@ -101,22 +104,7 @@ GROUNDS: dict[str, Promise] = {
     Ground.UNREVIEWED: _("not sampled for review"),
 }
 # The effect of a review, as shown to its author; see `visibility.submission_effect`.
-SUBMISSION_EFFECTS: dict[str, Promise] = {
-    "submitted": _("Submitted."),
-    "first-of-two": _("Submitted. You were the first of two."),
-    "approved": _("Submitted. The case is approved."),
-    "rejected": _("Submitted. The case is rejected."),
-    "consensus-approved": _("Submitted. Approved by both."),
-    "corrected-approved": _("Submitted. Approved by both, with your corrections."),
-    "rewording": _("Submitted. The first reviewer is shown your wording and may object."),
-    "consensus-rejected": _("Submitted. Rejected by both."),
-    "rubric-inadequate-rejected": _("Submitted. Rejected: a rubric was judged inadequate."),
-    "adjudication": _("Submitted. You two differ: the case goes to adjudication."),
-    "voted": _("Submitted. Your vote counts once both adjudicators have voted."),
-    "adjudicated-approved": _("Submitted. Approved by both adjudicators."),
-    "adjudicated-rejected": _("Submitted. Rejected by both adjudicators."),
-    "undecided-rejected": _("Submitted. Rejected: the adjudicators could not agree."),
-}
+SUBMISSION_EFFECTS: dict[str, Promise] = {row["name"]: _(row["label"]) for row in _TABLES["submission_effects"]}
 MEANINGS: dict[str, Promise] = {
     "review": _("signed as a review"),
     "verification": _("signed as a verification"),
@@ -124,99 +112,12 @@ MEANINGS: dict[str, Promise] = {
 }
 
 
-PROBLEM_MESSAGES: dict[str, Promise] = {
-    "unanswered": _("Choose an answer."),
-    "unknown-value": _("This is not one of the options. Choose again."),
-    "note-missing": _("Say in the note what is wrong. Your note guides the next version."),
-    "wording-missing": _("Enter the corrected wording."),
-    "wording-unchanged": _("The wording is the same as the original. Change it, or mark the rubric adequate."),
-    "verdict-missing": _("Approve or reject."),
-    "verdict-contradicts": _("One of your answers above finds a problem, so the case cannot be approved."),
-    "reason-missing": _("Give a reason for the rejection."),
-    "change-reason-missing": _(
-        "Your answer differs from the one you committed. Give a reason for the change, or keep your committed answer."
-    ),
-    "unknown-field": _("This case has no such question."),
-    "evidence-missing": _("Add at least one source."),
-    "evidence-kind-missing": _(
-        "This answer requires another kind of source. Add one of the kinds listed with the question."
-    ),
-    "evidence-unfit": _(
-        "Your sources cannot show this trap to be false. See under Evidence which sources are accepted."
-    ),
-    "citation-malformed": _("The reference does not match this kind of source. Check the kind and the reference."),
-    "citation-incomplete": _(
-        "The source is incomplete. Enter the reference, the quoted passage and the date you read it."
-    ),
-    "citation-duplicate": _("You have already added this source."),
-    "severity-missing": _("Choose the level of harm."),
-    "reason-code-missing": _("Choose the reason that fits best."),
-    "dissent-code-missing": _("The first reviewer rejected this case. Choose your reason for approving it."),
-    "dissent-reason-missing": _("Explain why you approve a case that the first reviewer rejected."),
-    "criterion-missing": _("Describe what a good answer must do."),
-    "criterion-duplicate": _("Another rubric already says the same."),
-    "highlight-misplaced": _("These words are not in the text. Copy them exactly as they are shown."),
-    "highlight-duplicate": _("You have already highlighted these words with this label."),
-    "unconfirmed": _("Confirm the answers that both reviewers gave, or change them."),
-    "too-many": _("There are too many of these. Remove some."),
-    "too-long": _("This text is too long. Shorten it."),
-    "undeclared": _("Your rubrics differ from the first reviewer's. Say whether their meaning is the same."),
-    "no-rubric-left": _("No rubrics are left. Keep one, or add your own."),
-}
+PROBLEM_MESSAGES: dict[str, Promise] = {row["name"]: _(row["label"]) for row in _TABLES["problem_messages"]}
 
 
 # policy setting -> (label, description)
 POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
-    "secondary": (_("Second reviewer"), _("Another physician reviews independently. Off: the first reviewer decides.")),
-    "secondary_confirms": (
-        _("Second reviewer confirms"),
-        _("The second reviewer answers blind, then sees the first review and confirms or changes the answers."),
-    ),
-    "inadequate_rejects": (
-        _("Inadequate rubric rejects"),
-        _("A rubric found inadequate by either reviewer rejects the sample without adjudication."),
-    ),
-    "discussion": (_("Second vote"), _("Two adjudicators who differ see both rationales and vote once more.")),
-    "adjudicators_blind": (
-        _("Adjudicators vote first"),
-        _("Adjudicators see the earlier reviews only after both have voted."),
-    ),
-    "settle_wording": (
-        _("Settle the wording"),
-        _(
-            "A second reviewer who approves other rubrics says whether their meaning is the same: if so, the first reviewer "
-            "may object, otherwise adjudicators decide. Two adjudicators who approve different rubrics vote once more."
-        ),
-    ),
-    "signed_wording": (
-        _("Same rubrics, signed by two"),
-        _(
-            "Approval needs the same rubrics, word for word, from two physicians. A first reviewer who does not answer has "
-            "not agreed: adjudicators decide. Adjudicators whose rubrics still differ leave the sample undecided."
-        ),
-    ),
-    "fresh_eyes_required": (
-        _("New physicians for each version"),
-        _("Physicians with a role in an earlier version of a sample cannot take a later one."),
-    ),
-    "reveal_first_look": (_("First look"), _("First-look questions are answered before the traps are shown.")),
-    "other_hospital": (
-        _("Other hospital"),
-        _("The second reviewer and the adjudicators come from other hospitals than the first."),
-    ),
-    "senior_decides": (
-        _("Senior physicians decide"),
-        _("Where reviewers differ, only physicians whom an admin has marked as senior are offered the case."),
-    ),
-    "sign_with_password": (_("Password to sign"), _("Submitting a review asks for the password again.")),
-    "sign_with_second_factor": (
-        _("Second factor to sign"),
-        _("Submitting a review asks for a code of the authenticator app."),
-    ),
-    "calibrated_only": (
-        _("Calibration first"),
-        _("Physicians must pass the calibration cases before they work on real ones."),
-    ),
+    row["name"]: (_(row["label"]), _(row["note"])) for row in _TABLES["policy_settings"]
 }
 
 
