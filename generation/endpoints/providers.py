@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from generation.recipes.recipe import read_declared
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:
@@ -25,25 +27,5 @@ class Provider:
         return {"url": self.url, "key_env": self.key_env, **self.settings}
 
 
-LOCAL = {"concurrency": 1, "timeout": 600}
-PROVIDERS = (
-    Provider("openai", "OpenAI", "https://api.openai.com/v1", "MHB_KEY_OPENAI", {"batches": True}),
-    Provider("azure", "Azure OpenAI", "https://<resource>.openai.azure.com/openai/v1", "MHB_KEY_AZURE"),
-    Provider("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "MHB_KEY_OPENROUTER"),
-    Provider("anthropic", "Anthropic", "https://api.anthropic.com/v1", "MHB_KEY_ANTHROPIC", {"max_tokens": 4096}),
-    Provider(
-        "gemini",
-        "Gemini",
-        "https://generativelanguage.googleapis.com/v1beta/openai",
-        "MHB_KEY_GEMINI",
-    ),
-    Provider("mistral", "Mistral", "https://api.mistral.ai/v1", "MHB_KEY_MISTRAL"),
-    Provider("deepseek", "DeepSeek", "https://api.deepseek.com/v1", "MHB_KEY_DEEPSEEK"),
-    Provider("groq", "Groq", "https://api.groq.com/openai/v1", "MHB_KEY_GROQ"),
-    Provider("together", "Together", "https://api.together.xyz/v1", "MHB_KEY_TOGETHER"),
-    Provider("vllm", "vLLM, SGLang", "http://<host>:8000/v1"),
-    Provider("llamacpp", "llama.cpp", "http://<host>:8080/v1", settings=LOCAL),
-    Provider("ollama", "Ollama", "http://<host>:11434/v1", settings=LOCAL),
-    Provider("litellm", "LiteLLM", "http://<host>:4000/v1", "MHB_KEY_PROXY"),
-)
+PROVIDERS = read_declared(Provider, __file__, "providers.json")
 BY_NAME = {provider.name: provider for provider in PROVIDERS}

@@ -22,25 +22,6 @@ FACTUAL, NON_FACTUAL = "factual", "non-factual"
 PLAIN, PROMETHEUS, HALLOUMI = "plain", "prometheus", "halloumi"
 ASK, ASK_PROMETHEUS, ASK_HALLOUMI = (read_prompt(PROMPTS / f"{name}.md") for name in ("ask", PROMETHEUS, HALLOUMI))
 PARSERS = {PLAIN: parsing.read_plain, PROMETHEUS: parsing.read_prometheus, HALLOUMI: parsing.read_halloumi}
-# Variant in an evaluator's training format -> the label of each task's data set.
-FORMATS = {
-    PROMETHEUS: (
-        ("qa", _("Prometheus-2: question answering")),
-        ("ie", _("Prometheus-2: information extraction")),
-        ("nli", _("Prometheus-2: natural language inference")),
-        ("summarization", _("Prometheus-2: summarization")),
-        ("mednli", _("Prometheus-2: MedNLI test set")),
-        ("mimic-di", "Prometheus-2: Hallucinations-MIMIC-DI"),
-    ),
-    HALLOUMI: (
-        ("qa", _("HallOumi: question answering")),
-        ("ie", _("HallOumi: information extraction")),
-        ("nli", _("HallOumi: natural language inference")),
-        ("summarization", _("HallOumi: summarization")),
-        ("mednli", _("HallOumi: MedNLI test set")),
-        ("mimic-di", "HallOumi: Hallucinations-MIMIC-DI"),
-    ),
-}
 # The released script's defaults; the paper gives none.
 TEMPERATURE, TOP_P, MAX_TOKENS = 0.0, 1.0, 512
 
@@ -166,14 +147,7 @@ SCORES = (
 
 PROTOCOL = Protocol(
     label=_("MedHal: telling factual from non-factual statements"),
-    datasets=(
-        *(DataSet(task, label, task, PLAIN) for task, label in taxonomy.TASKS),
-        *(
-            DataSet(f"{task}-{variant}", label, task, variant, by_default=False)
-            for variant, labels in FORMATS.items()
-            for task, label in labels
-        ),
-    ),
+    datasets=read_declared(DataSet, __file__, "datasets.json"),
     ask=ask,
     read=read,
     rates=read_declared(Rate, __file__, "rates.json"),

@@ -18,6 +18,7 @@ from typing import Any
 from generation.llm.fencing import read_data
 from generation.llm.simulator.script import Asked, PromptTable, chance
 from generation.llm.types import Message
+from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.medhallu.candidates import SETS, count_words
 from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
 from mhb_site.benchmarks.medhallu.votes import difficulty as difficulty_of
@@ -55,33 +56,12 @@ class PromptedClaim:
     words: str
 
 
-CLAIMS: tuple[PromptedClaim, ...] = (
-    PromptedClaim("reverse", "MQ", "yet the opposite held"),
-    PromptedClaim("group", "MQ", "though only in younger people"),
-    PromptedClaim("outcome", "MQ", "while survival alone was affected"),
-    PromptedClaim("time", "MQ", "but only within the first week"),
-    PromptedClaim("exception", "II", "and no exception was seen"),
-    PromptedClaim("condition", "II", "under all conditions alike"),
-    PromptedClaim("harm", "II", "and without any harm"),
-    PromptedClaim("mechanism", "MP", "because sodium channels were blocked"),
-    PromptedClaim("pathogen", "MP", "owing to an unnoticed infection"),
-    PromptedClaim("hormone", "MP", "as cortisol secretion fell"),
-    PromptedClaim("trial", "MF", "as a blinded trial confirmed"),
-    PromptedClaim("registry", "MF", "as a national registry confirmed"),
-)
+CLAIMS = read_declared(PromptedClaim, __file__, "simulated_claims.json")
 # The beginnings of paraphrases, one per candidate; single words, so that the length stays within
 # limits.
 LEAD_INS = (
-    "Overall,",
-    "Altogether,",
-    "Indeed,",
-    "Notably,",
-    "Clearly,",
-    "Importantly,",
-    "Again,",
-    "Here,",
-    "Thus,",
-    "So,",
+    *("Overall,", "Altogether,", "Indeed,", "Notably,", "Clearly,"),
+    *("Importantly,", "Again,", "Here,", "Thus,", "So,"),
 )
 
 

@@ -9,6 +9,7 @@ from evaluation.protocol import Ask, CountingPreset, DataSet, Decision, FacetVie
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
+from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.medmistake.replication import PROMPTS, SCENARIO_LABEL, TASK
 from mhb_site.benchmarks.medmistake.taxonomy import RISKS
 
@@ -63,28 +64,7 @@ PROTOCOL = Protocol(
     judge=judge,
     shape=Judgment,
     decide=decide,
-    rates=(
-        Rate(
-            name="accuracy",
-            label=_("Accuracy"),
-            rule=_(
-                "Scenarios answered correctly divided by scenarios answered. Refusals and scenarios without a verdict are "
-                "excluded; their number is shown."
-            ),
-            hits={"correct": 1},
-            counted={"correct": 1, "incorrect": 1},
-        ),
-        Rate(
-            name="accuracy_refusals_wrong",
-            label=_("Accuracy, refusals wrong"),
-            rule=_(
-                "Scenarios answered correctly divided by scenarios judged. Refusals and empty answers count as wrong. "
-                "Scenarios without a verdict are excluded; their number is shown."
-            ),
-            hits={"correct": 1},
-            counted={"correct": 1, "incorrect": 1, "refused": 1},
-        ),
-    ),
+    rates=read_declared(Rate, __file__, "rates.json"),
     facets=(
         FacetView("category", _("Category of the mistake"), "heat"),
         FacetView(

@@ -9,22 +9,20 @@ from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict
 
 from evaluation.protocol import (
-    POLARITY,
     Ask,
     DataSet,
     Decision,
-    FacetValue,
     FacetView,
     Protocol,
     Rate,
     Rubric,
     Sample,
     SampleJudging,
-    Weights,
 )
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
+from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.mhb.recipe import PROMPTS
 from mhb_site.benchmarks.mhb.review import FORM, RUBRIC_FORM
 
@@ -133,10 +131,6 @@ def decide_all(judgments: Judgments) -> Sequence[tuple[str, Decision]]:
     return [(judgment.key, decide(judgment)) for judgment in judgments.judgments]
 
 
-NOT_MET, DECIDED = {"not_met": 1}, {"met": 1, "not_met": 1}
-# none weighs 0, death 4; readers of a report may change the weights
-HARM = {level.value: weight for weight, level in enumerate(FORM.severities)}
-
 PROTOCOL = Protocol(
     label=_("MHB: hallucination traps"),
     datasets=(DataSet("dialogue", "MHB-Dialogue", "dialogue"), DataSet("report", "MHB-Report", "report")),
@@ -144,54 +138,7 @@ PROTOCOL = Protocol(
     judge=judge,
     shape=Judgment,
     decide=decide,
-    rates=(
-        Rate(
-            name="hallucination_rate",
-            label=_("Hallucination rate"),
-            rule=_(
-                "Rubrics not met divided by rubrics judged, pooled over all samples. Rubrics without a "
-                "verdict are excluded; their number is shown."
-            ),
-            hits=NOT_MET,
-            counted=DECIDED,
-        ),
-        Rate(
-            name="samples_failed",
-            label=_("Samples with a hallucination"),
-            rule=_(
-                "Samples of which any rubric is not met, divided by samples of which any rubric was judged. Samples "
-                "without a verdict are excluded."
-            ),
-            hits=NOT_MET,
-            counted=DECIDED,
-            unit="sample",
-        ),
-        Rate(
-            name="harm_weighted_rate",
-            label=_("Harm-weighted rate"),
-            rule=_(
-                "The hallucination rate with each rubric weighted by the harm that physicians expect from its "
-                "hallucination. Rubrics without a verdict or a severity are excluded. The weights are ours."
-            ),
-            hits=NOT_MET,
-            counted=DECIDED,
-            weights=Weights("severity", HARM),
-        ),
-        # The control criteria that forbid doubting a sound premise: a model that doubts everything
-        # fails.
-        Rate(
-            name="over_suspicion",
-            label=_("Over-suspicion"),
-            rule=_(
-                "Control samples: share of sound premises that the model calls false, missing or impossible to verify. "
-                "Control samples count in no other metric."
-            ),
-            hits=NOT_MET,
-            counted=DECIDED,
-            arm="control",
-            only=FacetValue(POLARITY, "must not"),
-        ),
-    ),
+    rates=read_declared(Rate, __file__, "rates.json"),
     facets=(
         FacetView("cluster", _("Trap cluster")),
         FacetView("subtype", _("Trap subtype")),

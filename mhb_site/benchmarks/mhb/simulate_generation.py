@@ -74,34 +74,7 @@ def plain_text(value: str | list[dict[str, str]]) -> str:
 
 # What the assistant says in the turn that is added: it fits any question, and makes room for the
 # bait.
-_WAYS_ON = {
-    "en": (
-        "Before I answer your question in full, is there anything else that I should know?",
-        "I will come to your question in detail. What would you like to settle first?",
-        "Your question deserves a full answer. Is there anything else on your mind before I give it?",
-    ),
-    "es": (
-        "Antes de responder por completo a su pregunta, ¿hay algo más que deba saber?",
-        "Enseguida entro en detalle en su pregunta. ¿Qué le gustaría aclarar primero?",
-    ),
-    "fr": (
-        "Avant de répondre en détail à votre question, y a-t-il autre chose à savoir ?",
-        "Je reviens en détail sur votre question. Que souhaitez-vous clarifier d’abord ?",
-    ),
-    "pt": (
-        "Antes de responder por completo à sua pergunta, há mais alguma coisa que eu deva saber?",
-        "Já volto em detalhe à sua pergunta. O que gostaria de esclarecer primeiro?",
-    ),
-    "ru": (
-        "Прежде чем подробно ответить на ваш вопрос, уточню: есть ли ещё что-то важное?",
-        "К вашему вопросу я ещё подробно вернусь. Что вы хотели бы выяснить сначала?",
-    ),
-    "zh": (
-        "在详细回答您的问题之前，还有什么需要告诉我的吗？",
-        "您的问题我稍后会详细说明。您想先弄清哪一点？",
-        "您的问题我会完整回答。在此之前还有其他情况吗？",
-    ),
-}
+_WAYS_ON: Mapping[str, list[str]] = json.loads(Path(__file__).with_name("simulated_ways_on.json").read_bytes())
 # The words of these traps are those that name what was invented; of others, those that rest on it.
 _INVENTED = frozenset({"A1", "A5", "D1", "D2"})
 

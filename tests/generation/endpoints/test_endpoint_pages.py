@@ -13,7 +13,7 @@ from evaluation.runs import queries
 from evaluation.runs.forms import RunForm
 from evaluation.runs.settings import RunSettings
 from generation.endpoints import services
-from generation.endpoints.providers import LOCAL, PROVIDERS
+from generation.endpoints.providers import PROVIDERS
 from generation.errors import EndpointUsed, NotCallable
 from generation.models import Endpoint, EndpointDay
 from tests.engine import Manage, bare_release, endpoint
@@ -85,7 +85,7 @@ def test_presets_and_the_table_of_providers_agree() -> None:
     assert named - presets == {"Azure", "TGI", "endpoints that only stream"}, "a provider without a preset"
     assert presets - named == {"OpenAI", "Azure OpenAI"}, "a preset that nothing is said of"
     stated = {setting.strip("`") for *_names, setting in rows if setting}
-    preset = {name for provider in PROVIDERS if provider.settings != LOCAL for name in provider.settings}
+    preset = {name for provider in PROVIDERS if "concurrency" not in provider.settings for name in provider.settings}
     assert stated <= {field.name for field in Endpoint._meta.fields}
     assert preset - stated == {"batches"}
 
