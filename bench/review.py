@@ -23,8 +23,6 @@ from bench.core import Result, as_json, at_most, exactly, percentile, skipped, t
 from bench.servers import Missing
 from bench.sites import PEOPLE, Site, postgres_sites, sqlite_sites
 
-# Number of users -> p95 in milliseconds, on PostgreSQL.
-GOALS = {1: {"next": 10.0, "submit": 9.0, "draft": 5.0}, 8: {"next": 90.0, "submit": 80.0}}
 STATEMENTS_GOAL = 14  # per submit
 GROWTH_GOAL = 1.3
 
@@ -74,7 +72,7 @@ def _measure_sites(name: str, sites: Sequence[Site], plan: Plan) -> Iterator[Res
             for action in ("next", "reveal", "draft", "submit"):
                 title = f"{name}, {cases:,} cases, {users} user{'s'[: users > 1]}: {action}"
                 yield without_goal(f"{title} p50", percentile(by_action[action], 0.5), "ms")
-                yield _with_goal(f"{title} p95", percentile(by_action[action], 0.95), action, users)
+                yield without_goal(f"{title} p95", percentile(by_action[action], 0.95), "ms")
         few, many = (times[size] for size in plan.sizes)
         for action in ("next", "draft", "submit"):
             growth = percentile(many[action], 0.95) / percentile(few[action], 0.95)
@@ -84,11 +82,6 @@ def _measure_sites(name: str, sites: Sequence[Site], plan: Plan) -> Iterator[Res
             yield at_most(growth_name, growth, "times", GROWTH_GOAL)
     yield from _statements(name, sites[0])
     yield from _safety(name, sites, plan)
-
-
-def _with_goal(name: str, value: float, action: str, users: int) -> Result:
-    goal = GOALS.get(users, {}).get(action) if name.startswith("PostgreSQL") else None
-    return without_goal(name, value, "ms") if goal is None else at_most(name, value, "ms", goal)
 
 
 def _statements(name: str, site: Site) -> Iterator[Result]:
