@@ -6,7 +6,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 
 from evaluation import registry
 from evaluation.answers import changes as changed_answers
@@ -33,8 +32,7 @@ from review.rules.permissions import Can
 SAMPLES_LISTED = 30  # in the list beside the selected sample
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     """The answers behind a number of the report: a list, and the selected one in full."""
     run = RUNS.get(pk)
@@ -101,8 +99,7 @@ def _selected_judgment(run: Run, judgment: Judgment, protocol: Protocol, request
     }
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
     """The calls behind a judgment, of the model and of the judge, verbatim from the ledger."""
     run = RUNS.get(pk)
@@ -120,8 +117,7 @@ def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
     return render(request, "evaluation/answers/calls.html", context)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
     """One sample with the responses of all models and a table of their verdicts."""
     run = RUNS.get(pk)
@@ -186,8 +182,7 @@ def _changes_shown(request: HttpRequest, report: reports_queries.Report) -> tupl
     return rates, rate, model if model in report.endpoints else default
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def flow_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponse:
     """A chart of the changes page for the selected metric and model, as SVG or its data as CSV."""
     report = reports_services.shown_report(RUNS.get(pk))
@@ -199,8 +194,7 @@ def flow_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResp
     return figure_response(report, figure_files.NamedChart(chart, title), ending)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def changes(request: HttpRequest, pk: int) -> HttpResponse:
     """The answers fixed and broken by asking in another variant, by data set and model."""
     run = RUNS.get(pk)
@@ -238,8 +232,7 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "evaluation/answers/changes.html", context)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def changed(request: HttpRequest, pk: int) -> HttpResponse:
     """The samples behind a stream of a chart, and the answers to the selected one by parts."""
     run = RUNS.get(pk)

@@ -3,7 +3,6 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 
 from evaluation.human_baseline import queries
 from evaluation.human_baseline.queries import MIN_SAMPLE_ANSWERS, NoticedReport
@@ -17,8 +16,7 @@ from review.rules.permissions import Can
 SAMPLES_SHOWN = 50  # those that models fail most often
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def human_baseline(request: HttpRequest, pk: int) -> HttpResponse:
     """Compare what physicians noticed before a trap was revealed with models' failures."""
     run = RUNS.get(pk)

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from evaluation import tasks as evaluation_tasks
-from evaluation.interchange import bundle, comparing, power, uploads
+from evaluation.interchange import bundle, comparing, importing, power, uploads
 from evaluation.interchange.comparing import Flip, ModelChange, RunComparison
 from evaluation.models import ResultsImport, ResultsRefusal
 from evaluation.runs import adding
@@ -21,7 +21,7 @@ from evaluation.runs import estimate as runs_estimate
 from evaluation.runs.api import PowerSerializer, WholeRunSerializer, run_with_values
 from evaluation.runs.kind import RUNS
 from generation import tasks
-from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer
+from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer, SettingsSerializer
 from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
 from generation.releases import archive
@@ -34,29 +34,12 @@ from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 
-class ImportResultsSerializer(serializers.Serializer[Any]):
+class ImportResultsSerializer(SettingsSerializer):
     """A file of verdicts made elsewhere: JSON Lines, or a log of inspect-ai or lm-eval."""
 
+    settings_class = importing.StudySettings
+
     file = serializers.FileField(max_length=300)
-    release = serializers.RegexField(
-        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for the latest version, or NAME@VERSION."
-    )
-    study = serializers.CharField(
-        max_length=100, help_text="Files with the same release and study become one run; nothing is added twice."
-    )
-    sha256 = serializers.RegexField(
-        r"^[0-9a-fA-F]{64}\Z",
-        default="",
-        allow_blank=True,
-        help_text="Checksum of the release that the results belong to.",
-    )
-    models = serializers.CharField(
-        default="",
-        allow_blank=True,
-        max_length=10_000,
-        help_text="Endpoints of models that the file names otherwise: `NAME=ENDPOINT`, one a line. `=ENDPOINT` is the"
-        " model of rows without one, as in the logged samples of lm-eval.",
-    )
 
 
 class RefusedRowSerializer(ModelRowSerializer):
@@ -97,11 +80,8 @@ class ImportResults(APIView):
         A worker reads the file, keeps good rows and lists bad ones.
         """
         row = uploads.start_import(
-            body["file"],
-            release=releases_queries.release(body["release"]),
-            study=body["study"],
-            sha256=body["sha256"],
-            models=body["models"].splitlines(),
+            body.pop("file"),
+            **body | {"release": releases_queries.release(body["release"])},
             actor=signed_in_account(request),
         )
         wake_after_commit(evaluation_tasks.import_results, row.pk)
@@ -223,18 +203,10 @@ class CompareRuns(APIView):
         return comparing.compare_runs(RUNS.get(pk), RUNS.get(other))
 
 
-class PowerQuery(serializers.Serializer[Any]):
+class PowerQuery(SettingsSerializer):
     """How many models are compared, and what to expect of them."""
 
-    models = serializers.IntegerField(min_value=1, max_value=power.MAX_MODELS)
-    rate = serializers.FloatField(min_value=0, max_value=1, default=power.RATE)
-    correlation = serializers.FloatField(
-        min_value=0,
-        max_value=1,
-        default=power.CORRELATION,
-        help_text="Correlation between the criteria of one source record.",
-    )
-    difference = serializers.FloatField(min_value=0, max_value=1, default=power.DIFFERENCE)
+    settings_class = power.Expectations
 
 
 class ReleasePower(APIView):
@@ -246,5 +218,4 @@ class ReleasePower(APIView):
     def get(self, request: Request, query: Body, name: str, version: int) -> Any:
         """Expected interval half-widths and detectable differences by data set and facet, before any model is asked."""
         release = get_object_or_404(Release.objects.all(), name=name, version=version)
-        cells = power.release_power(release, query.pop("models"), **query)
-        return [asdict(cell) for cell in cells]
+        return [asdict(cell) for cell in power.release_power(release, **query)]

@@ -6,42 +6,25 @@ from django import forms
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from evaluation.interchange.importing import StudySettings
 from evaluation.models import Run
 from evaluation.runs.forms import ReleaseField
-from generation.jobs.forms import BUDGET, BudgetForm
+from generation.jobs.forms import BUDGET, BudgetForm, SettingsForm
 from generation.models import Endpoint, Release
 
 MAX_CHOICES = 200  # the newest runs are offered for comparison
 
 
-class ImportResultsForm(forms.Form):
+class ImportResultsForm(SettingsForm):
     """A file of verdicts made elsewhere, with their release and study."""
 
-    release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
-    study = forms.CharField(
-        label=_("Study"),
-        max_length=100,
-        help_text=_("Files with the same release and study name become one run. Verdicts are never added twice."),
-    )
-    sha256 = forms.RegexField(
-        r"^[0-9a-fA-F]{64}$",
-        label=_("Checksum of the release (SHA-256)"),
-        required=False,
-        help_text=_("If you enter it, the file is refused unless the checksums match."),
-    )
+    settings_class = StudySettings
+    field_order = ("release", "study", "sha256", "file", "models")
+
+    release = ReleaseField(queryset=Release.objects.order_by("-pk"))
     file = forms.FileField(
         label=_("File"),
         help_text=_("JSON Lines with one verdict per line, a log of Inspect, or the logged samples of lm-eval."),
-    )
-    models = forms.CharField(
-        label=_("Names of models"),
-        required=False,
-        max_length=10_000,
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=_(
-            "One per line: the name in the file, =, and the endpoint. Only where they differ. For logged samples of "
-            "lm-eval, which name no model: = and the endpoint."
-        ),
     )
 
 

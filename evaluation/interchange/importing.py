@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from evaluation import errors, registry
 from evaluation.interchange import several_judges
@@ -15,8 +16,10 @@ from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Protocol
 from evaluation.runs.queries import count_rubrics
 from evaluation.runs.rows import tallies
+from evaluation.runs.settings import RELEASE_HELP
 from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
 from generation.endpoints import services as endpoints_services
+from generation.jobs.settings import setting, settings_class
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
@@ -72,6 +75,35 @@ class _Answer:
     # rubric, judge, verdict, explanation
     new_verdicts: list[tuple[int, int, Verdict, str]] = field(default_factory=list)
     text_added: bool = False
+
+
+@settings_class
+class StudySettings:
+    """Where verdicts made elsewhere belong."""
+
+    release: str = setting(_("Release"), RELEASE_HELP, most=110, pattern=r"^[-\w]+(@\d{1,9})?\Z")
+    study: str = setting(
+        _("Study"),
+        _("Files with the same release and study name become one run. Verdicts are never added twice."),
+        most=100,
+        option="--name",
+    )
+    sha256: str = setting(
+        _("Checksum of the release (SHA-256)"),
+        _("If you enter it, the file is refused unless the checksums match."),
+        pattern=r"^[0-9a-fA-F]{64}\Z",
+        default="",
+    )
+    models: str = setting(
+        _("Names of models"),
+        _(
+            "One per line: the name in the file, =, and the endpoint. Only where they differ. For logged samples of "
+            "lm-eval, which name no model: = and the endpoint."
+        ),
+        most=10_000,
+        rows=3,
+        default="",
+    )
 
 
 def check_study(release: Release, study: str, sha256: str) -> str:

@@ -17,6 +17,7 @@ from evaluation.runs import queries
 from evaluation.runs.rows.verdicts import load_samples
 from evaluation.statistics import planning
 from evaluation.statistics.intervals import MINIMUM
+from generation.jobs.settings import setting, settings_class
 from generation.models import Release, ReleasedRubric
 from generation.samples import queries as samples_queries
 
@@ -25,6 +26,18 @@ MAX_MODELS = 1000
 RATE = 0.3
 CORRELATION = 0.3  # between criteria of one source record
 DIFFERENCE = 0.1
+
+
+@settings_class
+class Expectations:
+    """How many models are compared, and what to expect of them."""
+
+    models: int = setting("Number of models that are compared.", least=1, most=MAX_MODELS)
+    rate: float = setting("Expected rate.", least=0, most=1, default=RATE)
+    correlation: float = setting(
+        "Correlation between the criteria of one source record.", least=0, most=1, default=CORRELATION
+    )
+    difference: float = setting("Difference for which to compute the power.", least=0, most=1, default=DIFFERENCE)
 
 
 @dataclass(frozen=True, slots=True)

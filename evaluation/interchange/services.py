@@ -1,7 +1,6 @@
 """Imports of results as work: a worker reads the file, and an interrupted import starts over."""
 
 import time
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def start_import(
     release: Release,
     study: str,
     sha256: str = "",
-    models: Iterable[str] = (),
+    models: str = "",
     file_name: str = "",
     actor: User | None = None,
 ) -> ResultsImport:
@@ -47,7 +46,7 @@ def start_import(
         release=release,
         study=importing.check_study(release, study, sha256),
         sha256=sha256.lower(),
-        model_names=importing.model_names(models),
+        model_names=importing.model_names(models.splitlines()),
         file_name=(file_name or path.name)[:300],
         path=str(path.resolve()),
         created_by=actor,

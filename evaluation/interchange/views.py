@@ -8,7 +8,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from evaluation import tasks as evaluation_tasks
@@ -43,16 +42,8 @@ def import_results(request: HttpRequest) -> HttpResponse:
     initial = {"release": request.GET.get("release") or Release.objects.first()}
     form = forms.ImportResultsForm(request.POST if posted else None, request.FILES if posted else None, initial=initial)
     if form.is_valid():
-        data = form.cleaned_data
         try:
-            row = uploads.start_import(
-                data["file"],
-                release=data["release"],
-                study=data["study"],
-                sha256=data["sha256"],
-                models=data["models"].splitlines(),
-                actor=signed_in_account(request),
-            )
+            row = uploads.start_import(form.cleaned_data["file"], **form.values, actor=signed_in_account(request))
         except EvaluationError as error:
             form.add_error(None, str(error))
         else:
@@ -63,15 +54,13 @@ def import_results(request: HttpRequest) -> HttpResponse:
     return render(request, "evaluation/interchange/import.html", context, status=422 if form.errors else 200)
 
 
-@require_safe
-@requires(Can.MEASURE)
+@requires(Can.MEASURE, "GET")
 def results_import(request: HttpRequest, pk: int) -> HttpResponse:
     """An import of results with its progress, result, and refused rows."""
     return render(request, "evaluation/interchange/results_import.html", _import_context(pk))
 
 
-@require_safe
-@requires(Can.MEASURE)
+@requires(Can.MEASURE, "GET")
 def results_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
     """The progress of an import, polled by its page; reloads the page once the import has ended."""
     context = _import_context(pk)
@@ -111,15 +100,13 @@ def add_model(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "evaluation/interchange/add_model.html", {"run": run, "form": form}, status=status)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def run_bundle(request: HttpRequest, pk: int) -> HttpResponseBase:  # noqa: ARG001
     """The bundle of a run, as a zip."""
     return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def compare(request: HttpRequest, pk: int) -> HttpResponse:
     """Compare a run with others of its benchmark (`?run=`, as often as there are others)."""
     run = RUNS.get(pk)

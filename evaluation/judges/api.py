@@ -14,13 +14,13 @@ from evaluation.judges.numbers.agreement import JudgeAgreement, PanelReport
 from evaluation.judges.numbers.comparisons import CorrectedComparison, TestedDifference
 from evaluation.judges.numbers.families import Kin, Preference, SelfPreference
 from evaluation.judges.numbers.validation import DataSetRate, ModelValidation, ValidationReport
-from evaluation.models import MAX_SEED
 from evaluation.runs.kind import RUNS
 from evaluation.statistics.correction import CorrectedRate
 from evaluation.statistics.intervals import RateInterval
 from evaluation.statistics.label_agreement import LabelAgreement
 from evaluation.statistics.repeats import VarianceComponents
 from evaluation.statistics.validation import JudgeQuality
+from generation.jobs.serializers import SettingsSerializer
 from review.common.api import validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
@@ -209,11 +209,12 @@ class AmountField(serializers.RegexField):
         super().__init__(rf"^{draw.AMOUNT}\Z", max_length=10, **kwargs)
 
 
-class ValidationAskSerializer(serializers.Serializer[Any]):
+class ValidationAskSerializer(SettingsSerializer):
     """How many responses to draw, and the seed."""
 
+    settings_class = services.ValidationSettings
+
     n = AmountField(default="", help_text="How many, or a share of each stratum; default: the benchmark's.")
-    seed = serializers.IntegerField(min_value=0, max_value=MAX_SEED, default=0)
 
 
 class RunValidation(APIView):

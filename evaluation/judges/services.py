@@ -7,16 +7,18 @@ from dataclasses import replace
 import numpy as np
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from evaluation import errors, registry
 from evaluation.judges import queries
 from evaluation.judges.content import CaseContent, case_spec
 from evaluation.judges.draw import DrawnResponse, draw, parse_amount
 from evaluation.judges.numbers.criteria import JudgedCriteria
-from evaluation.models import Response, Run, Validation, ValidationItem
+from evaluation.models import MAX_SEED, Response, Run, Validation, ValidationItem
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import chains
+from generation.jobs.settings import setting, settings_class
 from generation.models import ReleasedRubric
 from review.cases.services import open_case
 from review.forms import queries as forms_queries
@@ -24,6 +26,21 @@ from review.models import Case, User
 from review.rules.case_spec import CaseSpec
 
 MAX_ITEMS = 5000
+
+
+@settings_class
+class ValidationSettings:
+    """How many responses physicians judge, and the seed of the draw."""
+
+    n: str = setting(
+        _("Responses"),
+        _(
+            "A number, or a share of each stratum such as 10%. Drawn by model, data set, and whether the judge found a failure."
+        ),
+        most=10,
+        default="",
+    )
+    seed: int = setting(_("Seed"), _("The same seed draws the same responses."), least=0, most=MAX_SEED, default=0)
 
 
 def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: User | None = None) -> Validation:

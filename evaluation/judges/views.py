@@ -19,9 +19,8 @@ def validation(request: HttpRequest, pk: int) -> HttpResponse:
     run = RUNS.get(pk)
     form = ValidationForm(run, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        n, seed = form.cleaned_data["n"], form.cleaned_data["seed"] or 0
         try:
-            services.start_validation(pk, n=n, seed=seed, actor=signed_in_account(request))
+            services.start_validation(pk, **form.values, actor=signed_in_account(request))
         except EvaluationError as error:
             form.add_error(None, str(error))
         else:

@@ -9,6 +9,7 @@ from rest_framework.views import APIView
 from evaluation import tasks
 from evaluation.playground import services
 from evaluation.playground.services import Asked, Prepared, TriedReply
+from generation.jobs.serializers import SettingsSerializer
 from generation.models import Endpoint
 from review.common.actions import Body, answers
 from review.common.api import NamedRowField
@@ -17,25 +18,11 @@ from review.common.serializers import DataclassSerializer, WithValues
 from review.rules.permissions import Can
 
 
-class PlaygroundSerializer(serializers.Serializer[Any]):
+class PlaygroundSerializer(SettingsSerializer):
     """What to try, on what, and with which model."""
 
-    what = serializers.CharField(
-        max_length=300, help_text="`step:BENCHMARK:NAME`, `model:RELEASE@VERSION:DATA SET` or `judge:RELEASE@VERSION`."
-    )
-    on = serializers.CharField(
-        max_length=300,
-        default="",
-        allow_blank=True,
-        help_text="The number of a record, `draft:12`, or the key of a sample; default: the first that fits.",
-    )
-    answer = serializers.CharField(max_length=20_000, default="", allow_blank=True, help_text="What the judge judges.")
-    prompts = serializers.CharField(
-        max_length=64,
-        default="",
-        allow_blank=True,
-        help_text="A prompt set, released or a team's own: NAME, or NAME@VERSION.",
-    )
+    settings_class = Asked
+
     endpoint = NamedRowField(queryset=Endpoint.objects.all())
     send = serializers.BooleanField(default=False, help_text="Send it once; otherwise only show what would be sent.")
 

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel
 
 from evaluation import errors, registry
 from evaluation.runs import queries
 from generation.batches import queries as batches_queries
 from generation.errors import NotCallable
+from generation.jobs.settings import setting, settings_class
 from generation.llm.errors import BrokenReply, in_words
 from generation.llm.request_body import build_body, with_schema
 from generation.llm.types import Reply, Request
@@ -35,20 +37,25 @@ SECONDS = 60.0  # the longest wait, as a person is waiting for the page
 Parsed = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@settings_class
 class Asked:
-    """What to try: a step of a recipe (`step:BENCHMARK:NAME`), a model under test or a judge.
+    """What to try: a step of a recipe, a model under test or a judge."""
 
-    The latter two are of a release: `model:NAME@VERSION:DATA SET`, `judge:NAME@VERSION`. `on`: the
-    number of a record, `draft:12`, or the key of a sample; the first that fits if it is empty.
-    `answer`: what the judge judges. `prompts`: the set of prompts, released or a
-    team's own.
-    """
-
-    what: str
-    on: str = ""
-    answer: str = ""
-    prompts: str = ""
+    what: str = setting(
+        _("What to try"),
+        "`step:BENCHMARK:NAME`, `model:RELEASE@VERSION:DATA SET` or `judge:RELEASE@VERSION`.",
+        most=300,
+    )
+    on: str = setting(
+        _("Record or sample"),
+        _("The number of a record, draft:NUMBER, or the key of a sample. Leave empty for the first that fits."),
+        most=300,
+        default="",
+    )
+    prompts: str = setting(
+        _("Prompts"), _("A prompt set, released or your own: NAME, or NAME@VERSION."), most=64, default=""
+    )
+    answer: str = setting(_("Answer to judge"), most=20_000, rows=3, default="")
 
 
 @dataclass(frozen=True, slots=True)

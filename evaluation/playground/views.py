@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_http_methods
 
 from evaluation import tasks
 from evaluation.playground import services
@@ -14,8 +13,7 @@ from review.errors import ShownError
 from review.rules.permissions import Can
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Can.MEASURE)
+@requires(Can.MEASURE, "GET", "POST")
 def playground(request: HttpRequest) -> HttpResponse:
     """Show a prompt as it would be sent (GET), or send it once (POST)."""
     data = request.POST if request.method == "POST" else request.GET if "what" in request.GET else None

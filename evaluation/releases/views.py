@@ -22,8 +22,7 @@ def _release(name: str, version: int) -> Release:
     return get_object_or_404(releases_queries.releases(), name=name, version=version)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The leaderboard of a release, and whether it is published."""
     release = _release(name, version)

@@ -1,7 +1,6 @@
 """Downloads of reports and their figures."""
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
 
 from evaluation.reports import figure_files, formats, forms, paper_layout, queries, services
 from evaluation.reports.figures import figures
@@ -11,8 +10,7 @@ from review.common.decorators import requires
 from review.rules.permissions import Can
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
     """The report as a JSON, Markdown, LaTeX or CSV file; `?table=` selects one table of the CSV."""
     run = RUNS.get(pk)
@@ -32,8 +30,7 @@ def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
     return HttpResponse(content, content_type=content_type, headers=headers)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def figure_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponse:
     """One chart of the report page for the rate `?rate=`: as SVG, or its numbers as CSV."""
     report = services.shown_report(RUNS.get(pk))

@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils.crypto import get_random_string
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
 
 from evaluation.errors import EvaluationError, StillCounting
 from evaluation.interchange import power
@@ -48,8 +47,7 @@ RUNNING = Run.Status.RUNNING
 BATCHES_SHOWN = 20  # provider batches on a page, the newest ones
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def runs(request: HttpRequest) -> HttpResponse:
     """All runs with their progress and rates; those ticked (`?rows=`) are compared."""
     chosen = list(dict.fromkeys(row for row in request.GET.getlist("rows") if row.isdecimal() and len(row) < 19))
@@ -116,8 +114,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
     return render(request, "evaluation/runs/run_new.html", context, status=status)
 
 
-@require_POST
-@requires(Can.MEASURE)
+@requires(Can.MEASURE, "POST")
 def leave_out(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """Leave a model or a judge out of a run."""
     because, role = request.POST.get("because", "")[:500], request.POST.get("role", "")
@@ -127,8 +124,7 @@ def leave_out(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     return redirect(f"{reverse('evaluation:run', args=[pk])}#model-states")
 
 
-@require_POST
-@requires(Can.MEASURE)
+@requires(Can.MEASURE, "POST")
 def add_again(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """Add a model or a judge again that was left out of a run."""
     leaving.add_again(RUNS.get(pk).pk, endpoints_queries.endpoint(name), role=request.POST.get("role", ""))
@@ -152,8 +148,7 @@ def power_context(settings: RunSettings) -> dict[str, Any]:
     return {"power": [(_(cell.dataset_label), cell) for cell in cells], "compared": models, "expected": expected}
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """The report of a run, with results so far while it is in progress."""
     watched_run = RUNS.get_with_status(pk)

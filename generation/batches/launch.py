@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Any
 
 from django.db.models import Count, QuerySet
 from django.utils import timezone
@@ -14,7 +14,7 @@ from generation.batches import queries
 from generation.batches.draw import MAX_SEED, STRATIFIED, UNKNOWN, Draw, DrawnRecords, draw_records, parse_draw
 from generation.common.chunks import chunked
 from generation.jobs import life_cycle
-from generation.jobs.settings import RECORDS, LaunchSettings, Setting
+from generation.jobs.settings import RECORDS, LaunchSettings, setting, settings_class
 from generation.models import Batch, BatchRole, Comparison, Draft, Endpoint, Source, SourceRecord
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, trap_plan
@@ -25,7 +25,7 @@ from review.models import User
 from review.rules import limits
 
 
-@dataclass(frozen=True, slots=True)
+@settings_class
 class BatchSettings(LaunchSettings):
     """The settings of a batch, or of a comparison of two, to estimate or launch.
 
@@ -33,92 +33,80 @@ class BatchSettings(LaunchSettings):
     `registry.resolve_settings`. `checks`: None for all of them.
     """
 
-    benchmark: Annotated[str, Setting(_("Benchmark"), most=64)]
-    source: Annotated[Source, Setting(_("Source"))]  # type: ignore[valid-type]  # as in RunSettings
-    roles: Annotated[Mapping[str, Endpoint], Setting("Endpoints", "The endpoint of each role.", option="--role")]
-    further_endpoints: Annotated[
-        Sequence[Endpoint],
-        Setting(
-            "Further endpoints",
-            "Further endpoints for the role that several may play; each record gets one draft per endpoint.",
-            entries=limits.ENTRIES,
-        ),
-    ] = ()
-    limit: Annotated[
-        int | None,
-        Setting(
-            _("Record limit"), _("Leave empty to use all remaining records."), section=RECORDS, least=1, most=MAX_ID
-        ),
-    ] = None
-    draw: Annotated[
-        str, Setting(_("Selection"), _("first (default), random or stratified:FIELD."), section=RECORDS, most=200)
-    ] = ""
-    seed: Annotated[
-        int,
-        Setting(
-            _("Seed"),
-            _("The same seed draws the same records. Leave empty for 0."),
-            section=RECORDS,
-            least=0,
-            most=MAX_SEED,
-        ),
-    ] = 0
-    where: Annotated[
-        Mapping[str, Sequence[str]],
-        Setting(
-            _("Only records with"),
-            'Draw only records with one of these values of each field: {"language": ["en"]}.',
-            section=RECORDS,
-            most=300,
-        ),
-    ] = field(default_factory=dict)
-    plan: Annotated[
-        TrapPlan | None,
-        Setting(_("Trap plan"), 'A name, or targets such as {"A1": 30, "C": 20}.', section=RECORDS),
-    ] = None
-    prompts: Annotated[
-        str,
-        Setting(
-            _("Prompts"), _("A released prompt set, or one of your own: NAME or NAME@VERSION."), most=64, choices=()
-        ),
-    ] = ""
-    compare: Annotated[
-        str | None,
-        Setting(
-            _("Compare with"),
-            _("Runs a second batch over the same records with different prompts."),
-            most=64,
-            choices=(),
-        ),
-    ] = None
-    preset: Annotated[
-        str,
-        Setting(
-            _("Preset"),
-            _("The recipe's settings. They are saved with the batch and also used for later versions of its samples."),
-            most=64,
-            choices=(),
-        ),
-    ] = ""
-    changes: Annotated[
-        Mapping[str, Any],
-        Setting(
-            _("Overrides"),
-            'Preset values to override: {"reviewers": "two"}.',
-            option="--set",
-            api_name="settings",
-        ),
-    ] = field(default_factory=dict)
-    checks: Annotated[
-        Sequence[str] | None, Setting("Checks", "Leave empty for all of them.", most=40, entries=limits.ENTRIES)
-    ] = None
-    one_model: Annotated[
-        bool,
-        Setting(
-            _("One model in several roles"),
-            _("Allows one model to check, examine or vote on its own work. The data card says so."),
-        ),
-    ] = False
+    benchmark: str = setting(_("Benchmark"), most=64)
+    source: Source = setting(_("Source"))
+    roles: Mapping[str, Endpoint] = setting("Endpoints", "The endpoint of each role.", option="--role")
+    further_endpoints: Sequence[Endpoint] = setting(
+        "Further endpoints",
+        "Further endpoints for the role that several may play; each record gets one draft per endpoint.",
+        entries=limits.ENTRIES,
+        default=(),
+    )
+    limit: int | None = setting(
+        _("Record limit"),
+        _("Leave empty to use all remaining records."),
+        section=RECORDS,
+        least=1,
+        most=MAX_ID,
+        default=None,
+    )
+    draw: str = setting(
+        _("Selection"), _("first (default), random or stratified:FIELD."), section=RECORDS, most=200, default=""
+    )
+    seed: int = setting(
+        _("Seed"),
+        _("The same seed draws the same records. Leave empty for 0."),
+        section=RECORDS,
+        least=0,
+        most=MAX_SEED,
+        default=0,
+    )
+    where: Mapping[str, Sequence[str]] = setting(
+        _("Only records with"),
+        'Draw only records with one of these values of each field: {"language": ["en"]}.',
+        section=RECORDS,
+        most=300,
+        default_factory=dict,
+    )
+    plan: TrapPlan | None = setting(
+        _("Trap plan"), 'A name, or targets such as {"A1": 30, "C": 20}.', section=RECORDS, default=None
+    )
+    prompts: str = setting(
+        _("Prompts"),
+        _("A released prompt set, or one of your own: NAME or NAME@VERSION."),
+        most=64,
+        choices=(),
+        default="",
+    )
+    compare: str | None = setting(
+        _("Compare with"),
+        _("Runs a second batch over the same records with different prompts."),
+        most=64,
+        choices=(),
+        default=None,
+    )
+    preset: str = setting(
+        _("Preset"),
+        _("The recipe's settings. They are saved with the batch and also used for later versions of its samples."),
+        most=64,
+        choices=(),
+        default="",
+    )
+    changes: Mapping[str, Any] = setting(
+        _("Overrides"),
+        'Preset values to override: {"reviewers": "two"}.',
+        option="--set",
+        api_name="settings",
+        default_factory=dict,
+    )
+    checks: Sequence[str] | None = setting(
+        "Checks", "Leave empty for all of them.", most=40, entries=limits.ENTRIES, default=None
+    )
+    one_model: bool = setting(
+        _("One model in several roles"),
+        _("Allows one model to check, examine or vote on its own work. The data card says so."),
+        default=False,
+    )
 
     @property
     def record_draw(self) -> Draw:

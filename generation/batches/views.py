@@ -8,7 +8,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.crypto import get_random_string
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
 from generation.batches import estimate as batches_estimate
@@ -38,8 +37,7 @@ FAILURES_SHOWN = 20
 SAMPLES_SHOWN = 50
 
 
-@require_POST
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "POST")
 def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     """Cancel an import. No confirmation is needed, because the file can be imported again."""
     run = sources_services.cancel_import(pk)
@@ -47,8 +45,7 @@ def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("generation:source", run.source.name)
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def batches(request: HttpRequest) -> HttpResponse:
     """All batches with their progress and what they made."""
     filters = forms.BatchFilters(request.GET)
@@ -136,8 +133,7 @@ def _with_defaults(submitted: QueryDict) -> dict[str, str]:
     }
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def batch(request: HttpRequest, pk: int) -> HttpResponse:
     """One batch: progress, composition by trap, failed calls, dropped drafts, samples."""
     batch = BATCHES.get_with_status(pk)
@@ -170,8 +166,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "generation/batches/batch.html", context)
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def batch_funnel(request: HttpRequest, pk: int) -> HttpResponse:
     """The funnel of a batch, or of one data set or trap in it, as a figure (SVG)."""
     batch = BATCHES.get(pk)
@@ -180,8 +175,7 @@ def batch_funnel(request: HttpRequest, pk: int) -> HttpResponse:
     return funnel.as_figure(report, request.GET, [_("Batch %(n)s") % {"n": pk}], simulated=simulated)
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
     """The recipe's analysis of all drafts of a batch; an error if the recipe has none."""
     batch = BATCHES.get(pk)
@@ -194,8 +188,7 @@ def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "generation/batches/analysis.html", context)
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def batch_costs(request: HttpRequest, pk: int) -> HttpResponse:
     """The costs of a batch by stage (prompt and endpoint)."""
     batch = BATCHES.get(pk)

@@ -2,7 +2,6 @@
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_safe
 
 from generation.batches.views import SAMPLES_SHOWN
 from generation.comparisons import queries
@@ -14,16 +13,14 @@ from review.rules.diffing import align_turns
 from review.rules.permissions import Can
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def comparisons(request: HttpRequest) -> HttpResponse:
     """All comparisons of two prompt sets."""
     page = keyset_page(queries.comparisons(), request, size=25, newest_first=True)
     return render(request, "generation/comparisons/comparisons.html", {"page": page})
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def comparison(request: HttpRequest, pk: int) -> HttpResponse:
     """One comparison: both batches, their paired counts, and each record with both outcomes."""
     comparison = get_object_or_404(queries.comparisons(), pk=pk)
@@ -38,8 +35,7 @@ def comparison(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "generation/comparisons/comparison.html", context)
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResponse:
     """The results of both prompt sets for one record, side by side with the differences marked."""
     comparison = get_object_or_404(queries.comparisons(), pk=pk)

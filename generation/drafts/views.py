@@ -5,7 +5,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from generation.batches import queries as batches_queries
 from generation.batches import services
@@ -41,8 +40,7 @@ DRAFT_ACTIONS = tuple(
 )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET", "POST")
 def findings(request: HttpRequest, pk: int) -> HttpResponse:
     """A batch's findings, filtered by the query string; a POST decides on the selected drafts."""
     batch = BATCHES.get(pk)
@@ -56,8 +54,7 @@ def findings(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "generation/drafts/findings.html", context, status=context["status"])
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def draft(request: HttpRequest, pk: int) -> HttpResponse:
     """One draft: result, findings, decisions, and for a stopped one the decision form."""
     rows = Draft.objects.select_related("batch", "record", "sample").defer("record__private", "record__content")
@@ -79,8 +76,7 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "generation/drafts/draft.html", context)
 
 
-@require_POST
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "POST")
 def draft_send_to_review(request: HttpRequest, pk: int) -> HttpResponse:
     """Send a stopped draft to review."""
     draft = get_object_or_404(Draft, pk=pk)
@@ -89,8 +85,7 @@ def draft_send_to_review(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("generation:draft", pk)
 
 
-@require_POST
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "POST")
 def draft_discard(request: HttpRequest, pk: int) -> HttpResponse:
     """Discard a stopped draft."""
     draft = get_object_or_404(Draft, pk=pk)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from django.db import transaction
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -19,7 +17,7 @@ from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
 from generation.llm.http.provider_words import DECISIONS
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
-from generation.models.endpoints import MAX_ENDING, base_address
+from generation.models.endpoints import MAX_ENDING
 from review.common.actions import Body, acts, answers
 from review.common.api import OldestFirst, ShortDictField, validated_body
 from review.common.serializers import DataclassSerializer
@@ -139,20 +137,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
         """Change an endpoint: all except its name and, once it has answered, its address and model."""
         endpoint = self.get_object()
         wanted = validated_body(EndpointChangeSerializer, request, changed=endpoint)
-        with transaction.atomic():  # all or nothing: the service skips what it must not change
-            changed = services.change_endpoint(endpoint, **wanted)
-            if "url" in wanted:
-                wanted["url"] = base_address(wanted["url"])
-            for field in ("url", "model"):
-                if wanted.get(field, getattr(changed, field)) != getattr(changed, field):
-                    raise serializers.ValidationError(
-                        {
-                            field: _(
-                                "This cannot be changed. The endpoint has already been called, and results refer to it."
-                            )
-                        }
-                    )
-        return Response(EndpointSerializer(changed).data)
+        return Response(EndpointSerializer(services.change_endpoint(endpoint, **wanted)).data)
 
     @answers()
     def destroy(self, request: Request, name: str) -> None:

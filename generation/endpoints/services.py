@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError, RestrictedError
+from django.utils.translation import gettext as _
 
 from generation.endpoints import queries
 from generation.errors import EndpointUsed
 from generation.models import Endpoint
+from generation.models.endpoints import base_address
 from review.audit import acts
 from review.audit.trail import recording_events
 
@@ -33,16 +36,19 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
     an endpoint that nobody can correct.) A simulated endpoint stays simulated, so that no result
     loses its banner.
     """
-    answered = queries.has_answered(endpoint)
-    changed = {name: value for name, value in fields.items() if not (answered and name in ("url", "model"))}
-    before = {name: getattr(endpoint, name) for name in changed}
-    for name, value in changed.items():
+    before = {name: getattr(endpoint, name) for name in fields}
+    wanted = {**fields, "url": base_address(fields.get("url", endpoint.url))}
+    fixed = [name for name in ("url", "model") if wanted.get(name, getattr(endpoint, name)) != getattr(endpoint, name)]
+    if fixed and queries.has_answered(endpoint):
+        reason = _("This cannot be changed. The endpoint has already been called, and results refer to it.")
+        raise ValidationError(dict.fromkeys(fixed, reason))
+    for name, value in fields.items():
         setattr(endpoint, name, value)
     endpoint.simulated = endpoint.simulated or endpoint.model.startswith("sim-")
     endpoint.full_clean()
     with recording_events():
-        endpoint.save(update_fields=[*changed, "simulated"])
-        if differing := acts.changes(_plain(before), _plain({name: getattr(endpoint, name) for name in changed})):
+        endpoint.save(update_fields=[*fields, "simulated"])
+        if differing := acts.changes(_plain(before), _plain({name: getattr(endpoint, name) for name in fields})):
             acts.record_act(acts.Kind.ENDPOINT, "changed", endpoint.name, changes=differing)
     return endpoint
 

@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
 from generation.endpoints import forms, providers, queries, services
@@ -25,8 +24,7 @@ from review.rules.permissions import Can
 DAYS_SHOWN = 30
 
 
-@require_safe
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, "GET")
 def endpoints(request: HttpRequest) -> HttpResponse:
     """All endpoints with their keys, prices and health."""
     rows = [
@@ -50,8 +48,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/endpoints/endpoint_new.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, "POST")
 def endpoint_disable(request: HttpRequest, name: str) -> HttpResponse:
     """Disable an endpoint, or with `enable` offer it again."""
     row = services.set_disabled(queries.endpoint(name), disabled="enable" not in request.POST)
@@ -60,8 +57,7 @@ def endpoint_disable(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("generation:endpoint", name)
 
 
-@require_POST
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, "POST")
 def endpoint_delete(request: HttpRequest, name: str) -> HttpResponse:
     """Delete an endpoint that was never used."""
     services.delete_endpoint(queries.endpoint(name))
@@ -69,8 +65,7 @@ def endpoint_delete(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("generation:endpoints")
 
 
-@require_POST
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, "POST")
 def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
     """Ask an endpoint one question; its page shows the result."""
     result = tasks.test_endpoint(queries.endpoint(name), images="images" in request.POST)
@@ -84,8 +79,7 @@ def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
     return redirect(f"{reverse('generation:endpoint', args=[name])}#test")
 
 
-@require_POST
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, "POST")
 def endpoint_ending(request: HttpRequest, name: str) -> HttpResponse:
     """Decide what an unknown ending means."""
     try:
@@ -104,9 +98,13 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
     called = queries.has_answered(row)
     form = forms.EndpointForm(request.POST if request.method == "POST" else None, instance=row, called=called)
     if not form.is_growing() and form.is_valid():
-        services.change_endpoint(row, **form.cleaned_data)
-        messages.success(request, _("Changes to endpoint %(name)s saved.") % {"name": row})
-        return redirect("generation:endpoints")
+        try:
+            services.change_endpoint(queries.endpoint(name), **form.cleaned_data)
+        except ValidationError as error:  # it has answered since the page was opened
+            form.add_error(None, error)
+        else:
+            messages.success(request, _("Changes to endpoint %(name)s saved.") % {"name": row})
+            return redirect("generation:endpoints")
     total, days = queries.usage(row, days=DAYS_SHOWN)
     context = {
         "endpoint": row,

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 from django import forms
+from django.core.validators import RegexValidator
 from django.db.models import QuerySet
 from django.http import QueryDict
 from django.utils.functional import Promise
@@ -52,6 +53,8 @@ def form_field(each: Declared) -> forms.Field:
     if each.kind is bool:
         return forms.BooleanField(**common)
     if each.kind is str:
+        common |= {"widget": forms.Textarea(attrs={"rows": setting.rows})} if setting.rows else {}
+        common |= {"validators": [RegexValidator(setting.pattern)]} if setting.pattern else {}
         return forms.CharField(max_length=setting.most, **common)
     limits: dict[str, Any] = {"min_value": setting.least, "max_value": setting.most}
     if each.kind is Decimal:
@@ -72,6 +75,7 @@ class SettingsForm(forms.Form):
         for each in asked:
             fields[each.name].label = each.setting.label  # type: ignore[assignment]  # as Django takes lazy texts
         self.fields = {**fields, **self.fields}
+        self.order_fields(self.field_order)
 
     @property
     def values(self) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class AnyJobSerializer(JobSerializer):
 
 def api_field(each: Declared) -> Field:
     """The API's field of a setting."""
-    setting, common = each.setting, dict[str, Any](help_text=each.description, required=False)
+    setting, common = each.setting, dict[str, Any](help_text=each.description, required=each.required)
     if each.api_name != each.name:
         common["source"] = each.name
     if each.default is None:
@@ -151,7 +151,13 @@ def _plain_field(each: Declared, **common: Any) -> Field:
     if setting.choices and not each.many:
         return serializers.ChoiceField(choices=setting.choices, **common)
     if each.kind is str:
-        return serializers.CharField(max_length=setting.most or limits.NAME, allow_blank=not each.many, **common)
+        common |= {
+            "max_length": setting.most or limits.NAME,
+            "allow_blank": not (each.many or each.named or each.required),
+        }
+        if setting.pattern:
+            return serializers.RegexField(setting.pattern, **common)
+        return serializers.CharField(**common)
     if each.kind is bool:
         return serializers.BooleanField(**common)
     if each.kind is Decimal:
@@ -228,6 +234,12 @@ class LikeSerializer(ConfirmSerializer):
         help_text="The number of an earlier job: its settings are used for every field left out here, except the limit, the "
         "budget and `fresh`.",
     )
+
+    def get_fields(self) -> dict[str, Field]:
+        fields = super().get_fields()
+        for name in fields.keys() - self._declared_fields.keys():
+            fields[name].required = False
+        return fields
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):

@@ -1,14 +1,14 @@
-"""Settings of a launch, declared once; form, API, command and repetition are derived from it.
+"""The settings of an action, declared once; form, API, command and repetition are derived from it.
 
-A settings class is a dataclass whose fields are `Annotated[type, Setting(...)]`.
+A settings class is a `settings_class` whose fields are `name: type = setting(...)`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
 from decimal import Decimal
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -17,6 +17,7 @@ from generation.jobs.life_cycle import MAX_CALLS
 from generation.models.jobs import Job
 
 Text = str | Promise
+T = TypeVar("T")
 RECORDS, MODELS, LIMITS = "records", "models", "limits"
 SECTIONS = (RECORDS, MODELS, LIMITS)
 
@@ -30,6 +31,8 @@ class Setting:
         least, most: of a number; `most` is also the maximum length of a text or of a list's texts.
         entries: the maximum length of a list.
         choices: the values with their labels; empty if the form finds them out.
+        pattern: what the whole of a text must match.
+        rows: of the form's field, for a long text.
         option: of the command, if it is not the name.
         column: the job's field that keeps the value, if a launch stores it as it is.
         api_name: in the API, if it is not the name.
@@ -39,10 +42,12 @@ class Setting:
     help: Text = ""
     _: KW_ONLY
     section: str = MODELS
-    least: int | None = None
-    most: int | None = None
+    least: float | None = None
+    most: Any = None
     entries: int = 100
     choices: Sequence[tuple[str, Any]] | None = None
+    pattern: str = ""
+    rows: int = 0
     option: str = ""
     column: str = ""
     api_name: str = ""
@@ -79,22 +84,29 @@ class Declared:
         return self.setting.help or self.setting.label
 
 
+def setting(label: Text, help: Text = "", *, default: Any = MISSING, default_factory: Any = MISSING, **how: Any) -> Any:
+    """A field of a settings class; required without a default. `how`: see `Setting`."""
+    return field(default=default, default_factory=default_factory, metadata={"setting": Setting(label, help, **how)})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(setting,))
+def settings_class(kind: type[T]) -> type[T]:
+    """Make a class of settings."""
+    return dataclass(frozen=True, slots=True)(kind)
+
+
 @cache
 def declared(settings: type) -> tuple[Declared, ...]:
     """The declared fields of a settings class, in the order of the form."""
-    hints, found = get_type_hints(settings, include_extras=True), []
-    for field in fields(settings):
-        setting = next(
-            (each for each in getattr(hints[field.name], "__metadata__", ()) if isinstance(each, Setting)), None
-        )
-        if setting is None:
-            continue
-        kind, shapes = get_args(hints[field.name])[0], list[Any]()
+    hints, found = get_type_hints(settings), []
+    for each in fields(settings):
+        kind, shapes = hints[each.name], list[Any]()
         while parts := [part for part in get_args(kind) if part is not NoneType]:
             shapes.append(get_origin(kind))
             kind = parts[-1]
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        found.append(Declared(field.name, setting, kind, Sequence in shapes, Mapping in shapes, default))
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        how = each.metadata["setting"]
+        found.append(Declared(each.name, how, kind, Sequence in shapes, Mapping in shapes, default))
     return tuple(sorted(found, key=lambda each: SECTIONS.index(each.setting.section)))
 
 
@@ -116,79 +128,65 @@ def columns(settings: Any) -> dict[str, Any]:
 class Budget:
     """The maximum cost and number of a job's calls; None: no limit."""
 
-    budget_money: Annotated[
-        Decimal | None,
-        Setting(
-            _("Cost budget"),
-            _(
-                "In the currency of the endpoint prices. No new calls start once this amount is "
-                "spent. Leave empty for no limit."
-            ),
-            section=LIMITS,
-            least=0,
-            option="--budget",
+    budget_money: Decimal | None = setting(
+        _("Cost budget"),
+        _(
+            "In the currency of the endpoint prices. No new calls start once this amount is "
+            "spent. Leave empty for no limit."
         ),
-    ] = None
-    budget_calls: Annotated[
-        int | None,
-        Setting(
-            _("Call budget"),
-            _("Retries and repairs count. Leave empty for no limit."),
-            section=LIMITS,
-            least=0,
-            most=MAX_CALLS,
-        ),
-    ] = None
+        section=LIMITS,
+        least=0,
+        option="--budget",
+        default=None,
+    )
+    budget_calls: int | None = setting(
+        _("Call budget"),
+        _("Retries and repairs count. Leave empty for no limit."),
+        section=LIMITS,
+        least=0,
+        most=MAX_CALLS,
+        default=None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLimits(Budget):
     """What may be changed while a job runs."""
 
-    priority: Annotated[
-        str,
-        Setting(
-            _("Priority"),
-            _("Of jobs that ask the same model, those of higher priority are answered first."),
-            section=LIMITS,
-            choices=Job.Priority.choices,
-        ),
-    ] = Job.Priority.NORMAL.value
-    most_lanes: Annotated[
-        int | None,
-        Setting(
-            _("Worker processes"),
-            _("How many may work on it at the same time. Leave empty for the usual number."),
-            section=LIMITS,
-            least=1,
-            most=64,
-        ),
-    ] = None
+    priority: str = setting(
+        _("Priority"),
+        _("Of jobs that ask the same model, those of higher priority are answered first."),
+        section=LIMITS,
+        choices=Job.Priority.choices,
+        default=Job.Priority.NORMAL.value,
+    )
+    most_lanes: int | None = setting(
+        _("Worker processes"),
+        _("How many may work on it at the same time. Leave empty for the usual number."),
+        section=LIMITS,
+        least=1,
+        most=64,
+        default=None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSettings(JobLimits):
     """What every launch has. None of it is repeated by a launch like an earlier one."""
 
-    first_only: Annotated[
-        bool,
-        Setting(
-            _("One record first"),
-            _(
-                "Pauses when the first record has ended, so that you can look at its result before the rest is paid for."
-            ),
-            section=LIMITS,
-            option="--one-first",
-        ),
-    ] = False
-    fresh: Annotated[
-        bool,
-        Setting(
-            _("Ignore cached replies"),
-            _("If this is off, a request that the same model has already answered is not sent again."),
-            section=LIMITS,
-        ),
-    ] = False
+    first_only: bool = setting(
+        _("One record first"),
+        _("Pauses when the first record has ended, so that you can look at its result before the rest is paid for."),
+        section=LIMITS,
+        option="--one-first",
+        default=False,
+    )
+    fresh: bool = setting(
+        _("Ignore cached replies"),
+        _("If this is off, a request that the same model has already answered is not sent again."),
+        section=LIMITS,
+        default=False,
+    )
 
     @property
     def of_job(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -11,7 +11,6 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import trigger_client_event
 
 from generation import tasks
@@ -32,7 +31,7 @@ Page = Callable[[HttpRequest, JobKind[Any], int], HttpResponse]
 View = Callable[..., HttpResponseBase]
 
 
-def _for_kind(right: str) -> Callable[[Page], View]:
+def _for_kind(right: str, *methods: Literal["GET", "POST"]) -> Callable[[Page], View]:
     """Decorate a view of a job: it requires the kind's permission `right` (`read` or `control`)."""
 
     def decorate(page: Page) -> View:
@@ -40,7 +39,7 @@ def _for_kind(right: str) -> Callable[[Page], View]:
         def view(request: HttpRequest, pk: int, kind: str) -> HttpResponseBase:
             job_kind = kinds.kind_named(kind)
 
-            @requires(getattr(job_kind, right), acting=right == "control")
+            @requires(getattr(job_kind, right), *methods, acting=right == "control")
             def guarded(request: HttpRequest) -> HttpResponse:
                 try:
                     return page(request, job_kind, pk)
@@ -116,15 +115,13 @@ def job_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str,
     }
 
 
-@require_safe
-@_for_kind("read")
+@_for_kind("read", "GET")
 def show(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """The page of a job whose kind has no page of its own."""
     return render(request, "generation/jobs/job.html", job_context(kind, kind.get_with_status(pk), request))
 
 
-@require_safe
-@_for_kind("read")
+@_for_kind("read", "GET")
 def progress(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """A job's progress, read in one statement.
 
@@ -136,8 +133,7 @@ def progress(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     return answer if context["running"] else trigger_client_event(answer, "mhb:changed")
 
 
-@require_safe
-@_for_kind("read")
+@_for_kind("read", "GET")
 def failures(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Failed calls of a job, all or with one error class (`?error=`)."""
     job = kind.get(pk)
@@ -163,8 +159,7 @@ def cancel(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     return redirect(kind.address("", pk))
 
 
-@require_POST
-@_for_kind("control")
+@_for_kind("control", "POST")
 def pause(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Pause a job: no new calls start."""
     life_cycle.pause(kind.get(pk).pk)
@@ -172,24 +167,21 @@ def pause(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     return redirect(kind.address("", pk))
 
 
-@require_POST
-@_for_kind("control")
+@_for_kind("control", "POST")
 def resume(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Resume a job."""
     services.resume(kind.get(pk).pk)
     return _continue(request, kind, pk, _("Resumed."))
 
 
-@require_POST
-@_for_kind("control")
+@_for_kind("control", "POST")
 def adapt(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Set a job's endpoints to what they were found to accept, and resume it."""
     checking.adapt(kind.get(pk).pk)
     return _continue(request, kind, pk, _("The endpoints are changed. Resumed."))
 
 
-@require_POST
-@_for_kind("control")
+@_for_kind("control", "POST")
 def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Change a job's budget and pace. If it paused for its budget, it continues."""
     job, form = kind.get(pk), LimitsForm(request.POST)
@@ -202,8 +194,7 @@ def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     return _continue(request, kind, pk, _("Limits changed."))
 
 
-@require_POST
-@_for_kind("control")
+@_for_kind("control", "POST")
 def retry(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Queue the failed rows of a job again."""
     count = services.retry_failed(kind.get(pk).pk)

@@ -102,12 +102,16 @@ def parse_call_count(text: str) -> int:
     return int(text)
 
 
-def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str] = ()) -> None:
-    """Add an option for each setting of a settings class."""
+def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str] = (), required: bool = True) -> None:
+    """Add an option for each setting of a settings class.
+
+    required: refuse a command without a setting that has no default; `--like` may give it.
+    """
     for each in declared(settings):
         if each.name in omit:
             continue
         options: dict[str, Any] = {"dest": each.name, "help": str(each.description).replace("%", "%%")}
+        options |= {"required": True} if required and each.required else {}
         if each.kind is bool:
             options |= {"action": "store_true", "default": None}
         elif each.named:
@@ -120,6 +124,11 @@ def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str]
         elif each.kind in (int, float, Decimal):
             options |= {"type": partial(_number, each)}
         parser.add_argument(each.option, **options)
+
+
+def given_settings(options: Mapping[str, Any], settings: type) -> dict[str, Any]:
+    """The settings that the options of `add_settings` give; the others have their defaults."""
+    return {each.name: options[each.name] for each in declared(settings) if options.get(each.name) is not None}
 
 
 def _texts(text: str) -> list[str]:
@@ -156,7 +165,7 @@ def _number(each: Declared, text: str) -> Any:
 
 def add_launch_options(parser: ArgumentParser, settings: type = Budget, *, omit: Container[str] = ()) -> None:
     """Add the options of a command that launches a job."""
-    add_settings(parser, settings, omit=omit)
+    add_settings(parser, settings, omit=omit, required=False)
     parser.add_argument("--yes", action="store_true", help="launch without a budget")
     parser.add_argument("--wait", action="store_true", help="wait until the job ends, and show its progress")
 

@@ -4,7 +4,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST
 
 from generation import errors, tasks
 from generation.batches.kind import BATCHES
@@ -21,8 +20,7 @@ DECISIONS_SHOWN = 50
 NEAR_SHOWN = 20
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET", "POST")
 def merges(request: HttpRequest, pk: int) -> HttpResponse:
     """The drafts of a batch that go on as one, with distance and reason; a POST merges two more."""
     batch = BATCHES.get(pk)
@@ -57,8 +55,7 @@ def merges(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "generation/merges/merges.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "POST")
 def merge_undo(request: HttpRequest, pk: int) -> HttpResponse:
     """Take a draft out of the one that it was merged into."""
     row = get_object_or_404(Draft, pk=pk)

@@ -4,7 +4,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
 from generation.notifications import services
@@ -15,8 +14,7 @@ from review.models import Delivery, Occasion, Webhook
 from review.rules.permissions import Can
 
 
-@require_safe
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, "GET")
 def webhooks(request: HttpRequest) -> HttpResponse:
     """All webhooks, each with its last delivery."""
     rows = [
@@ -50,8 +48,7 @@ def _edit(request: HttpRequest, hook: Webhook) -> HttpResponse:
     return render(request, "generation/notifications/webhook.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, "POST")
 def webhook_test(request: HttpRequest, name: str) -> HttpResponse:
     """Send a test; its page shows how it went."""
     row = tasks.test_webhook(get_object_or_404(Webhook, name=name))
@@ -62,8 +59,7 @@ def webhook_test(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("generation:webhook", name)
 
 
-@require_POST
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, "POST")
 def webhook_delete(request: HttpRequest, name: str) -> HttpResponse:
     """Delete a webhook that has received no message."""
     services.delete_webhook(get_object_or_404(Webhook, name=name))
@@ -71,8 +67,7 @@ def webhook_delete(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("generation:webhooks")
 
 
-@require_safe
-@requires(Can.CONNECT)
+@requires(Can.CONNECT, "GET")
 def deliveries(request: HttpRequest) -> HttpResponse:
     """The e-mails and requests of the last month, and what became of them."""
     filters = DeliveryFilters(request.GET)

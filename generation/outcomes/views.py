@@ -4,7 +4,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
 
 from generation.batches import queries
 from generation.models import SampleVersion
@@ -16,8 +15,7 @@ from review.models import User
 from review.rules.permissions import Can, UserRole
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def attempts(request: HttpRequest) -> HttpResponse:
     """Attempts to approval by trap, prompt and generator."""
     query = request.GET.copy()
@@ -39,8 +37,7 @@ def attempts(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/outcomes/attempts.html", context)
 
 
-@require_POST
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, "POST")
 def reopen(request: HttpRequest, person_id: int) -> HttpResponse:
     """Have approved samples reviewed again that a careless physician reviewed."""
     get_object_or_404(User, pk=person_id, role=UserRole.PHYSICIAN)

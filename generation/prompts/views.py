@@ -4,7 +4,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
 
 from generation import errors
 from generation.models import Batch
@@ -14,16 +13,14 @@ from review.common.decorators import requires, signed_in_account
 from review.rules.permissions import Can, allowed
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def prompts(request: HttpRequest) -> HttpResponse:
     """The prompt sets of each benchmark, and the form that compares two."""
     benchmarks = [(name, registry.label(name), queries.sets(name)) for name in registry.names()]
     return render(request, "generation/prompts/prompts.html", {"benchmarks": benchmarks})
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def prompt_set(request: HttpRequest, benchmark: str, name: str) -> HttpResponse:
     """One set's prompts, as they are sent."""
     shown = _shown(benchmark, name)
@@ -32,8 +29,7 @@ def prompt_set(request: HttpRequest, benchmark: str, name: str) -> HttpResponse:
     return render(request, "generation/prompts/prompt_set.html", context)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def prompts_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
     """Two sets, the differences marked."""
     first = _shown(benchmark, request.GET.get("a") or queries.DEFAULT)
@@ -48,8 +44,7 @@ def prompts_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
     return render(request, "generation/prompts/compare.html", context)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Can.PRODUCE, acting=True)
+@requires(Can.PRODUCE, "GET", "POST", acting=True)
 def prompts_edit(request: HttpRequest, benchmark: str, name: str) -> HttpResponse:
     """Edit a set; saving makes a new version of a set of one's own."""
     base = _shown(benchmark, name)

@@ -16,8 +16,8 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
+from generation.jobs.serializers import SettingsSerializer
 from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample, Source
-from generation.outcomes import services as outcomes_services
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, comparing, data_card, export, exporters, queries, ratings, services
 from generation.releases.comparing import Change, FieldChange, SampleChange
@@ -33,7 +33,6 @@ from review.common.api import (
     NewestFirst,
     OldestFirst,
     ShortDictField,
-    ShortListField,
     paginated_response,
     validated_body,
     validated_query,
@@ -128,40 +127,23 @@ def _whole_release(release: Release) -> WithValues:
     )
 
 
-class FreezeSerializer(serializers.Serializer[Any]):
+class FreezeSerializer(SettingsSerializer):
     """A release to freeze.
 
     An existing name gets its next version. `preview`: only show what would go in (200).
     """
 
+    settings_class = Composition
+
     name = serializers.SlugField(max_length=100)
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
-    batches = ShortListField(
-        child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
-        default=list,
-        help_text="Numbers of batches; empty: all.",
-    )
-    where = ShortDictField(
-        child=serializers.CharField(max_length=200),
-        default=dict,
-        help_text="`source`, `task`, `language`, `specialty`: a value. `reviewed`, `simulated`: `yes`, `no` or `any`.",
-    )
-    with_controls = serializers.BooleanField(default=False)
-    with_unreviewed = serializers.BooleanField(default=False, help_text="Include samples not sampled for review.")
-    held_out = serializers.FloatField(
-        default=0, min_value=0, max_value=0.9, help_text="Share of source records that stay out of the public export."
-    )
-    seed = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
-    configuration = serializers.CharField(
-        default="", allow_blank=True, max_length=40, help_text="A configuration of the benchmark; empty: all samples."
-    )
+    preview = serializers.BooleanField(default=False)
     card = ShortDictField(
         child=serializers.CharField(allow_blank=True, max_length=MOST),
         default=dict,
         help_text=f"Texts for the data card: {', '.join(CARD_FIELDS)}. One that is missing stays as in the previous"
         " version; '-' removes it.",
     )
-    preview = serializers.BooleanField(default=False)
 
 
 class FreezePreviewSerializer(DataclassSerializer):
@@ -316,10 +298,8 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         409 if nothing is approved; 422 if simulated and real samples would be mixed.
         """
         body = validated_body(FreezeSerializer, request)
-        name, preview, card = body.pop("name"), body.pop("preview"), body.pop("card")
-        outcomes_services.apply_outcomes()  # include the latest decisions of physicians
-        benchmark = body.pop("benchmark")
-        composition = Composition(**{**body, "batches": tuple(body["batches"])})
+        name, benchmark, preview, card = (body.pop(each) for each in ("name", "benchmark", "preview", "card"))
+        composition = Composition(**body)
         if preview:
             freeze_preview = services.preview(name, benchmark=benchmark, composition=composition)
             return Response(FreezePreviewSerializer(freeze_preview).data)

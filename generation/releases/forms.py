@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from generation.jobs.endpoint_choices import Picks
+from generation.jobs.forms import SettingsForm
 from generation.models import Batch, Release, ReleasedSample, Sample, SampleVersion, Source
 from generation.recipes.configuration import configurations
 from generation.recipes.forms import benchmark_choices
@@ -100,8 +101,12 @@ class ReleasedFilters(Filters):
         super().full_clean()
 
 
-class FreezeForm(forms.Form):
+class FreezeForm(SettingsForm):
     """A release to freeze."""
+
+    settings_class = Composition
+    omitted = ("where",)  # asked for by fields of their own
+    field_order = ("name", "benchmark", "batches", "source", "task", "language", "simulated")
 
     name = forms.SlugField(
         label=_("Name"),
@@ -111,7 +116,6 @@ class FreezeForm(forms.Form):
     )
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
     batches = forms.TypedMultipleChoiceField(
-        label=_("Batches"),
         choices=_batches,
         coerce=int,
         required=False,
@@ -132,23 +136,7 @@ class FreezeForm(forms.Form):
         ],
         help_text=_("Samples written by a simulated model or reviewed by a simulated physician."),
     )
-    with_unreviewed = forms.BooleanField(label=_("Include samples not sampled for review"), required=False)
-    with_controls = forms.BooleanField(label=_("Include control samples"), required=False)
-    held_out = forms.FloatField(
-        label=_("Held-out share"),
-        min_value=0,
-        max_value=0.9,
-        required=False,
-        help_text=_("Share of source records (0 to 0.9) whose samples stay out of the public export."),
-    )
-    configuration = forms.ChoiceField(label=_("Configuration"), choices=_configurations, required=False)
-    seed = forms.IntegerField(
-        label=_("Seed"),
-        min_value=0,
-        max_value=2**31 - 1,
-        required=False,
-        help_text=_("The same seed holds out and draws the same records in every release."),
-    )
+    configuration = forms.ChoiceField(choices=_configurations, required=False)
     card_motivation, card_funding, card_ethics, card_pay, card_maintenance, card_citation, card_biases = (
         forms.CharField(label=label, help_text=help_text, max_length=MOST, required=False, widget=_LINES)
         for label, help_text in CARD_FIELDS.values()
@@ -174,12 +162,4 @@ class FreezeForm(forms.Form):
         """The chosen composition; only for a valid form. Raises WrongComposition."""
         data = self.cleaned_data
         where = {name: data[name] for name in ("source", "task", "language", "simulated") if data[name]}
-        return Composition(
-            batches=tuple(data["batches"]),
-            where=where,
-            with_controls=data["with_controls"],
-            with_unreviewed=data["with_unreviewed"],
-            held_out=data["held_out"] or 0.0,
-            seed=data["seed"] or 0,
-            configuration=data["configuration"],
-        )
+        return Composition(**self.values, where=where)

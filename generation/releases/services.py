@@ -17,6 +17,7 @@ from generation.engine.task_queue import check_tries, finish, lease, requeue_exp
 from generation.llm.errors import GivenUp
 from generation.models import Facet, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.models.work import Work
+from generation.outcomes.services import apply_outcomes
 from generation.recipes import registry
 from generation.releases import queries, ratings
 from generation.releases.freezing import content
@@ -61,12 +62,13 @@ class FreezePreview:
 
 
 def preview(name: str, *, benchmark: str, composition: Composition | None = None) -> FreezePreview:
-    """The preview of `freeze_release`.
+    """The preview of `freeze_release`, with what physicians have just decided.
 
     Raises like it, except NothingNew, which would need writing everything out.
     """
     composition = composition or Composition()
     latest = _latest(name, benchmark)
+    apply_outcomes()
     counted = tally(benchmark, composition)
     held_out = composition.held_out and sum(
         choice.split == ReleasedSample.Split.HELD_OUT for choice in choices(benchmark, composition)
@@ -96,6 +98,7 @@ def start_freeze(
 ) -> Freeze:
     """Register a release to freeze; a worker (or `run_freeze`) does it.
 
+    What physicians have just decided is applied first.
     `card`: texts for the data card (`card_fields`); others stay as in the previous version.
 
     Raises NothingApproved (no sample qualifies), OtherBenchmark (the name belongs to a release of
@@ -105,6 +108,7 @@ def start_freeze(
     """
     composition = composition or Composition()
     merged_card = merge_card(_card_of(_latest(name, benchmark)), card or {})
+    apply_outcomes()
     counted = tally(benchmark, composition)
     if Freeze.objects.filter(name=name, status__in=[Work.Status.QUEUED, Work.Status.RUNNING]).exists():
         raise errors.FreezeInProgress(name)

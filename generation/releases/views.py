@@ -8,7 +8,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from generation import tasks
@@ -16,7 +15,6 @@ from generation.batches import queries as batches_queries
 from generation.errors import GenerationError
 from generation.jobs.live_status import live_workers
 from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
-from generation.outcomes import services as outcomes_services
 from generation.recipes import forms as recipes_forms
 from generation.recipes.configuration import configuration
 from generation.releases import archive, comparing, data_card, export, forms, queries, ratings, services
@@ -31,8 +29,7 @@ from review.rules.permissions import Can, may_read, require
 CHANGES_SHOWN = 25
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def releases(request: HttpRequest) -> HttpResponse:
     """All releases, and those being frozen."""
     filters = forms.ReleaseFilters(request.GET)
@@ -47,7 +44,6 @@ def release_new(request: HttpRequest) -> HttpResponse:
     defaults = {"benchmark": batches_queries.latest_benchmark()}
     form = forms.FreezeForm(request.POST if request.method == "POST" else None, initial=defaults)
     if form.is_valid():
-        outcomes_services.apply_outcomes()  # include the latest decisions of physicians
         data = form.cleaned_data
         settings: dict[str, Any] = {"benchmark": data["benchmark"]}
         try:
@@ -70,8 +66,7 @@ def release_new(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/releases/release_new.html", context, status=422 if form.errors else 200)
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def freezes(request: HttpRequest) -> HttpResponse:
     """The releases being frozen; reloads the page when none is left."""
     context = _freezes()
@@ -105,8 +100,7 @@ def _release(name: str, version: int) -> Release:
     return get_object_or_404(queries.releases(), name=name, version=version)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """One release: composition, sources, models, checksum, exports, and the runs on it."""
     release = _release(name, version)
@@ -131,8 +125,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
     return render(request, "generation/releases/release.html", context)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def release_funnel(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The funnel of a release, or of one data set or trap in it, as a figure (SVG)."""
     release = _release(name, version)
@@ -143,8 +136,7 @@ def release_funnel(request: HttpRequest, name: str, version: int) -> HttpRespons
     return funnel.as_figure(report, request.GET, notes, simulated=release.simulated or bool(release.simulated_samples))
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The samples of a release: a list, and the selected one."""
     release, all_splits = _release(name, version), may_read(request.user, Can.PRODUCE)
@@ -165,8 +157,7 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
     return render(request, "generation/releases/release_samples.html", context)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def release_sample(request: HttpRequest, name: str, version: int, key: str) -> HttpResponse:
     """One sample of a release."""
     release = _release(name, version)
@@ -195,8 +186,7 @@ def _sample_context(release: Release, chosen: ReleasedSample | None) -> dict[str
     }
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def release_card(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The data card of a release."""
     release = _release(name, version)
@@ -204,8 +194,7 @@ def release_card(request: HttpRequest, name: str, version: int) -> HttpResponse:
     return render(request, "generation/releases/release_card.html", context)
 
 
-@require_safe
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def release_changes(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """How a release differs from another (`?since=NAME@VERSION`; default: the version before)."""
     release = _release(name, version)
@@ -227,8 +216,7 @@ def release_changes(request: HttpRequest, name: str, version: int) -> HttpRespon
     return render(request, "generation/releases/release_changes.html", context)
 
 
-@require_GET
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:
     """One split of a release (`?split=`) in one format, as a zip.
 
@@ -251,8 +239,7 @@ def _split(request: HttpRequest) -> str:
     return ReleasedSample.Split.HELD_OUT
 
 
-@require_GET
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "GET")
 def release_ratings(request: HttpRequest, name: str, version: int) -> HttpResponseBase:
     """Physicians' answers about one split of a release, as CSV."""
     release = _release(name, version)

@@ -5,7 +5,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from generation import tasks
 from generation.batches import queries as batches_queries
@@ -25,8 +24,7 @@ from review.rules.state_machine import Ground
 CASE_ACTIONS = case_actions(queries.newest_case)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET", "POST")
 def samples(request: HttpRequest) -> HttpResponse:
     """All samples, filtered by the query string; a POST acts on the cases of the selected ones."""
     if response := apply_bulk_action(request, CASE_ACTIONS, queries.samples(), lambda sample: sample.key):
@@ -38,8 +36,7 @@ def samples(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/samples/samples.html", context, status=context["status"])
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def sample(request: HttpRequest, pk: int) -> HttpResponse:
     """One sample: version `?version=` (default: newest), or two side by side (`?beside=`)."""
     rows = Sample.objects.select_related("record__source", "batch").defer("record__private", "record__content")
@@ -71,8 +68,7 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "generation/samples/sample.html", context)
 
 
-@require_POST
-@requires(Can.READ_RESULTS)
+@requires(Can.READ_RESULTS, "POST")
 def sample_report(request: HttpRequest, pk: int) -> HttpResponse:
     """Report an approved sample as wrong; leads back to the sample in the release that was open."""
     errata.report(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
@@ -86,8 +82,7 @@ def sample_report(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{url}?selected={row.pk}")
 
 
-@require_POST
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "POST")
 def sample_retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Generate the next version of a sample again, after it failed."""
     wake_after_commit(tasks.work_on_job, regeneration.retry_version(pk).batch_id)
@@ -95,8 +90,7 @@ def sample_retry(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("generation:sample", pk)
 
 
-@require_POST
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "POST")
 def sample_draw_again(request: HttpRequest, pk: int) -> HttpResponse:
     """Generate another version of a discarded sample, with another trap."""
     row = regeneration.draw_again(pk, request.POST.get("trap", "")[:16])
@@ -105,8 +99,7 @@ def sample_draw_again(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("generation:sample", pk)
 
 
-@require_POST
-@requires(Can.REVIEW)
+@requires(Can.REVIEW, "POST")
 def review_report(request: HttpRequest, review_id: int) -> HttpResponse:
     """Report the approved sample behind the reader's own review."""
     me = signed_in_account(request)
@@ -115,8 +108,7 @@ def review_report(request: HttpRequest, review_id: int) -> HttpResponse:
     return redirect("review:mine-detail", review_id)
 
 
-@require_POST
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "POST")
 def sample_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     """Withdraw an approved sample from all later releases."""
     errata.withdraw(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
@@ -124,8 +116,7 @@ def sample_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("generation:sample", pk)
 
 
-@require_POST
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "POST")
 def sample_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     """Dismiss the report of a sample."""
     errata.dismiss(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
@@ -147,8 +138,7 @@ def _wordings(version: SampleVersion) -> list[dict[str, object]]:
     ]
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def calls(request: HttpRequest, pk: int) -> HttpResponse:
     """The calls of a draft, exactly as they were sent and answered."""
     draft = get_object_or_404(Draft.objects.select_related("batch", "record").defer("record__private"), pk=pk)

@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from generation import tasks
@@ -59,8 +58,7 @@ def sources(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/sources/sources.html", context, status=422 if form.errors else 200)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@requires(Can.PRODUCE, acting=True)
+@requires(Can.PRODUCE, "GET", "POST", acting=True)
 def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
     """Say what the columns of an uploaded table are, look at its first records, and import it."""
     try:
@@ -123,8 +121,7 @@ def _previewed(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "kind": forms.KIND_LABELS.get(record.get("kind", "")), "parts": parts}
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def source(request: HttpRequest, name: str) -> HttpResponse:
     """One source: its terms, imports, refusals and records."""
     source_ = queries.source(name)
@@ -138,8 +135,7 @@ def source(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "generation/sources/source.html", context)
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def source_imports(request: HttpRequest, name: str) -> HttpResponse:
     """The current imports of a source, for polling; reloads the page once all have ended."""
     source_ = queries.source(name)
@@ -159,8 +155,7 @@ def _imports(source: Source) -> dict[str, object]:
     }
 
 
-@require_safe
-@requires(Can.PRODUCE)
+@requires(Can.PRODUCE, "GET")
 def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """One record; its private part is not read."""
     source_ = queries.source(name)

@@ -14,7 +14,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_safe
 
 from evaluation.interchange.provenance.software import software
 from generation.models import Job, Lane, WorkerBeat
@@ -49,8 +48,7 @@ def _words(*codes: object) -> str:
     return " · ".join(str(WORDS.get(code, code)) for code in map(str, codes))
 
 
-@require_safe
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, "GET")
 def system(request: HttpRequest) -> HttpResponse:
     """What `/ready` and `/metrics` say, for people."""
     disk = shutil.disk_usage(settings.ENV.data_dir)

@@ -4,7 +4,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET
 
 from review.access import visibility
 from review.answers.marked_text import marks
@@ -19,8 +18,7 @@ from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
 
 
-@requires(Can.REVIEW)
-@require_GET
+@requires(Can.REVIEW, "GET")
 def mine(request: HttpRequest) -> HttpResponse:
     """The physician's submitted reviews, newest first."""
     return render(
@@ -30,8 +28,7 @@ def mine(request: HttpRequest) -> HttpResponse:
     )
 
 
-@requires(Can.REVIEW)
-@require_GET
+@requires(Can.REVIEW, "GET")
 def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
     """One of the physician's reviews, next to the other reviews that they may read."""
     me = signed_in_account(request)
@@ -96,8 +93,7 @@ def _render_decline_page(
     return render(request, "review/assignments/decline.html", context, status=422 if refused else 200)
 
 
-@requires(Can.REVIEW)
-@require_GET
+@requires(Can.REVIEW, "GET")
 def recent_sources(request: HttpRequest) -> HttpResponse:
     """The sources that the physician cited last, offered for another citation."""
     sources = queries.recent_sources(signed_in_account(request))

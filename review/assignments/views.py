@@ -11,7 +11,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
 
 from review import errors
 from review.access import visibility
@@ -34,8 +33,7 @@ from review.rules.state_machine import Phase
 MAX_REWORDINGS = 50  # listed on the workbench
 
 
-@requires(Can.REVIEW)
-@require_GET
+@requires(Can.REVIEW, "GET")
 def workbench(request: HttpRequest) -> HttpResponse:
     """A physician's start page: the held case or the next one, pending requests, the last week."""
     me = signed_in_account(request)
@@ -73,8 +71,7 @@ def _chosen_work(request: HttpRequest) -> eligibility.ChosenWork:
     return eligibility.ChosenWork(*request.session.get("chosen_work", ("", "")))
 
 
-@requires(Can.REVIEW)
-@require_GET
+@requires(Can.REVIEW, "GET")
 def peek(request: HttpRequest) -> HttpResponse:
     """A preview of the case that most likely comes next, shown while it is being claimed.
 
@@ -87,8 +84,7 @@ def peek(request: HttpRequest) -> HttpResponse:
     return render(request, "review/assignments/_peek.html", {"case": following, "blocks": following.frozen.first_look})
 
 
-@requires(Can.REVIEW)
-@require_POST
+@requires(Can.REVIEW, "POST")
 def next_case(request: HttpRequest) -> HttpResponse:
     """Claim a case of the chosen work, or continue with the one that is held."""
     chosen = [request.POST.get(name, "")[:64].replace("\0", "") for name in ("benchmark", "stage")]
@@ -131,8 +127,7 @@ def _show_case_after_post(
     return _show_case(request, assignment_id, local, loaded)
 
 
-@requires(Can.REVIEW)
-@require_GET
+@requires(Can.REVIEW, "GET")
 def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """The page of a held case. A case that was submitted redirects to the page of the review."""
     return _show_case(request, assignment_id)
@@ -160,11 +155,9 @@ def _show_case(
     return redirect("review:mine-detail", own.pk)
 
 
-@requires(Can.REVIEW)
+@requires(Can.REVIEW, back="review:case")
 def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Save a draft: by autosave (returns a fragment) or by the button (returns the page)."""
-    if request.method != "POST":
-        return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     try:
         saved = _save(posted, posted.answers)
@@ -211,11 +204,9 @@ def _anchor_after_reload(request: HttpRequest, answers: Answers) -> str:
     )
 
 
-@requires(Can.REVIEW)
+@requires(Can.REVIEW, back="review:case")
 def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Commit the first look, and show the traps, the changes and the rubrics."""
-    if request.method != "POST":
-        return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     try:
         look = first_look.reveal(posted.me, assignment_id, posted.token, posted.answers, loaded=posted.assignment)
@@ -226,11 +217,9 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
     return _show_case_after_post(request, assignment_id, posted.local, look.assignment)
 
 
-@requires(Can.REVIEW)
+@requires(Can.REVIEW, back="review:case")
 def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Submit the review; then show the next phase of this case, the next case, or the workbench."""
-    if request.method != "POST":
-        return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     typed = answers = without_blank_rows(posted.answers)
     if "keep" in request.POST:
@@ -279,8 +268,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     return _claim_and_show(request, posted.local)
 
 
-@requires(Can.REVIEW)
-@require_POST
+@requires(Can.REVIEW, "POST")
 def retract(request: HttpRequest, review_id: int) -> HttpResponse:
     """Retract a review, and show its case with the answers as a draft."""
     assignment = retraction.retract(signed_in_account(request), review_id)
@@ -288,11 +276,9 @@ def retract(request: HttpRequest, review_id: int) -> HttpResponse:
     return redirect("review:case", assignment.pk)
 
 
-@requires(Can.REVIEW)
+@requires(Can.REVIEW, back="review:case")
 def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Return the case to the queue, after saving the draft."""
-    if request.method != "POST":
-        return redirect("review:case", assignment_id)
     posted = read_posted(request, assignment_id)
     with suppress(errors.StaleDraft):  # another window has saved a later draft; keep that one
         _save(posted, posted.answers)
@@ -301,11 +287,9 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
     return redirect_with_receipt(redirect("review:workbench"), posted.local)
 
 
-@requires(Can.REVIEW)
+@requires(Can.REVIEW, back="review:case")
 def heartbeat(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Renew the lease while the page is open and visible."""
-    if request.method != "POST":
-        return redirect("review:case", assignment_id)
     me = signed_in_account(request)
     try:
         assignment = claims.heartbeat(me, assignment_id, posted_token(request))

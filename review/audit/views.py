@@ -12,7 +12,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET
 
 from review import tasks
 from review.audit import acts, chain_entries, exports, verification
@@ -24,8 +23,7 @@ from review.models import Event, PersonEvent
 from review.rules.permissions import Can
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def trail(request: HttpRequest) -> HttpResponseBase:
     """All events, filtered by the query string. An invalid filter matches nothing."""
     filters, dates = _filters(request)
@@ -50,8 +48,7 @@ def trail(request: HttpRequest) -> HttpResponseBase:
     return render(request, "review/audit/audit.html", context)
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def site_trail(request: HttpRequest) -> HttpResponseBase:
     """What was done to accounts and the site, filtered as the trail of cases is."""
     filters, dates = _filters(request)

@@ -16,8 +16,7 @@ from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.permissions import Can, require
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def calibration(request: HttpRequest) -> HttpResponse:
     """All calibration items, and the results of all physicians."""
     context = {
@@ -75,8 +74,8 @@ def _practice(request: HttpRequest, benchmark: str) -> practice.Practice:
     return result
 
 
-@login_required
 @require_GET
+@login_required
 def tour(request: HttpRequest, benchmark: str = "") -> HttpResponse:
     """What is judged, and the taxonomy by examples, before the practice case."""
     names = practice.names()

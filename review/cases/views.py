@@ -11,7 +11,6 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_http_methods
 
 from review import errors
 from review.access import visibility
@@ -34,8 +33,7 @@ from review.rules.permissions import Can
 from review.rules.state_machine import Role, State
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def overview(request: HttpRequest) -> HttpResponse:
     """What needs attention, the number of cases in each state, and who holds which case."""
     benchmark = request.GET.get("benchmark", "")
@@ -72,8 +70,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "review/cases/overview.html", context)
 
 
-@requires(Can.OVERSEE)
-@require_http_methods(["GET", "POST"])
+@requires(Can.OVERSEE, "GET", "POST")
 def cases(request: HttpRequest) -> HttpResponse:
     """All cases, filtered by the query string (GET); a bulk action on the selected ones (POST)."""
     if response := apply_bulk_action(request, ACTIONS, Case.objects.defer("spec"), lambda case: case.title):
@@ -84,8 +81,7 @@ def cases(request: HttpRequest) -> HttpResponse:
     return render(request, "review/cases/cases.html", context, status=context["status"])
 
 
-@requires(Can.OVERSEE)
-@require_http_methods(["GET", "POST"])
+@requires(Can.OVERSEE, "GET", "POST")
 def annotate_elsewhere(request: HttpRequest) -> HttpResponse:
     """Tasks of waiting cases for another tool; its annotations (POST), which become drafts."""
     form, result = AnnotationsForm(request.POST or None, request.FILES or None), None
@@ -106,8 +102,7 @@ def annotate_elsewhere(request: HttpRequest) -> HttpResponse:
     return render(request, "review/cases/annotate_elsewhere.html", context, status=422 if form.errors else 200)
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def task_file(request: HttpRequest, tool: str, file: str) -> HttpResponse:
     """One of the files for another tool."""
     known = tool in annotation_formats.TOOLS
@@ -119,8 +114,7 @@ def task_file(request: HttpRequest, tool: str, file: str) -> HttpResponse:
     return HttpResponse(written[file], content_type=kind, headers=headers)
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def history(request: HttpRequest, case_id: int) -> HttpResponse:
     """One case with its reviews and its whole history."""
     case = get_object_or_404(Case, pk=case_id)
@@ -159,13 +153,13 @@ def _last_by_role(columns: Iterable[ReviewColumn]) -> list[ReviewColumn]:
     return [replace(column, who=str(ROLES[role])) for role, column in last.items()]
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:history")
 def withdraw(request: HttpRequest, case_id: int) -> HttpResponse:
     """Withdraw a case from review, with a reason."""
     return _change(request, case_id, WithdrawForm, services.withdraw, _("Case withdrawn."))
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:history")
 def priority(request: HttpRequest, case_id: int) -> HttpResponse:
     """Set a case's priority in the queue."""
     return _change(request, case_id, PriorityForm, services.prioritise, _("Priority changed."))
@@ -179,10 +173,7 @@ def _change(
     message: str,
 ) -> HttpResponse:
     """Change a case by a service that takes the form's fields; a refused form is shown again."""
-    if request.method != "POST":
-        return redirect("review:history", case_id)
-    case = get_object_or_404(Case, pk=case_id)
-    form = form_class(request.POST)
+    case, form = get_object_or_404(Case, pk=case_id), form_class(request.POST)
     if not form.is_valid():
         return _history(request, case, refused=form)
     service(case_id, actor=signed_in_account(request), **form.cleaned_data)
@@ -190,66 +181,58 @@ def _change(
     return redirect("review:history", case_id)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:history")
 def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
     """Take a role from its holder, and open it to everybody or reserve it for a physician."""
     get_object_or_404(Case, pk=case_id)
-    if request.method == "POST":
-        key = request.POST.get("physician", "")
-        to = User.objects.filter(pk=int(key)).first() if key.isascii() and key.isdigit() else None
-        if request.POST.get("role") not in set(Role) or (key and to is None):
-            raise Http404
-        try:
-            claims.reassign(case_id, Role(request.POST["role"]), to=to, actor=signed_in_account(request))
-        except errors.NotReserved as refused:
-            messages.error(request, refused.detail or refused.message)
-        else:
-            messages.success(
-                request,
-                _("Reserved for %(name)s.") % {"name": to}
-                if to
-                else _("Any eligible physician can take this role now."),
-            )
+    key = request.POST.get("physician", "")
+    to = User.objects.filter(pk=int(key)).first() if key.isascii() and key.isdigit() else None
+    if request.POST.get("role") not in set(Role) or (key and to is None):
+        raise Http404
+    try:
+        claims.reassign(case_id, Role(request.POST["role"]), to=to, actor=signed_in_account(request))
+    except errors.NotReserved as refused:
+        messages.error(request, refused.detail or refused.message)
+    else:
+        message = _("Reserved for %(name)s.") if to else _("Any eligible physician can take this role now.")
+        messages.success(request, message % {"name": to})
     return redirect("review:history", case_id)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:history")
 def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
     """Set the specialty that a case's reviewers must have."""
     get_object_or_404(Case, pk=case_id)
-    if request.method == "POST":
-        value = request.POST.get("specialty", "").replace("\0", "")[:100]
-        services.set_specialty(case_id, value, actor=signed_in_account(request))
-        messages.success(request, _("Specialty changed."))
+    value = request.POST.get("specialty", "").replace("\0", "")[:100]
+    services.set_specialty(case_id, value, actor=signed_in_account(request))
+    messages.success(request, _("Specialty changed."))
     return redirect("review:history", case_id)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:history")
 def language(request: HttpRequest, case_id: int) -> HttpResponse:
     """Set the language that the reviewers of a case must read."""
     get_object_or_404(Case, pk=case_id)
-    if request.method == "POST":
-        form = LanguageForm(request.POST)
-        if form.is_valid():
-            services.set_language(case_id, form.cleaned_data["language"], actor=signed_in_account(request))
-            messages.success(request, _("Language changed."))
-        else:
-            messages.error(request, _("Enter a language code, for example en or zh."))
+    form = LanguageForm(request.POST)
+    if form.is_valid():
+        services.set_language(case_id, form.cleaned_data["language"], actor=signed_in_account(request))
+        messages.success(request, _("Language changed."))
+    else:
+        messages.error(request, _("Enter a language code, for example en or zh."))
     return redirect("review:history", case_id)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:history")
 def set_back(request: HttpRequest, case_id: int) -> HttpResponse:
     """Reopen a role whose holder answered but left before the confirmation or the second vote."""
     get_object_or_404(Case, pk=case_id)
-    if request.method == "POST":
-        form = WithdrawForm(request.POST)
-        if request.POST.get("role") not in set(Role):
-            raise Http404
-        if form.is_valid():
-            reason = form.cleaned_data["reason"]
-            claims.reopen_role(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
-            messages.success(request, _("Role reopened for another physician."))
-        else:
-            messages.error(request, _("Give a reason for reopening the role."))
+    form = WithdrawForm(request.POST)
+    if request.POST.get("role") not in set(Role):
+        raise Http404
+    if form.is_valid():
+        reason = form.cleaned_data["reason"]
+        claims.reopen_role(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
+        messages.success(request, _("Role reopened for another physician."))
+    else:
+        messages.error(request, _("Give a reason for reopening the role."))
     return redirect("review:history", case_id)

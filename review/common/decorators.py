@@ -3,12 +3,14 @@
 import uuid
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, Literal, ParamSpec
 from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, resolve_url
+from django.views.decorators.http import require_http_methods
 
 from review.errors import NotAllowed
 from review.models import User
@@ -18,12 +20,16 @@ P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
-def requires(can: Can, *, acting: bool = False) -> Callable[[View[P]], View[P]]:
+def requires(
+    can: Can, *methods: Literal["GET", "POST"], acting: bool = False, back: str = ""
+) -> Callable[[View[P]], View[P]]:
     """Restrict a view to signed-in people whose role has the right `can`; auditors may read it.
 
     Everybody else is redirected to sign in, or gets NotAllowed (403) if already signed in.
 
+    methods: those of the page (GET with HEAD), by default all; any other is a 405 for everybody.
     acting: the page only serves to act, as there is nothing to read; auditors do not get it.
+    back: the page only takes a POST; a GET, as after a new sign-in, leads to this page of the row.
     """
 
     def decorate(view: View[P]) -> View[P]:
@@ -32,9 +38,12 @@ def requires(can: Can, *, acting: bool = False) -> Callable[[View[P]], View[P]]:
         def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not (allowed(request.user, can) if acting else may_request(request.user, can, request.method)):
                 raise NotAllowed
+            if back and request.method != "POST":
+                return redirect(resolve_url(back, *args, **kwargs))
             return view(request, *args, **kwargs)
 
-        return guarded
+        allowed_methods = [*methods, *(["HEAD"] if "GET" in methods else [])]
+        return require_http_methods(allowed_methods)(guarded) if methods else guarded
 
     return decorate
 

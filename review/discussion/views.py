@@ -64,8 +64,8 @@ class EmailsForm(forms.Form):
         self.fields["occasions"].choices = notifications.concerns(person)  # type: ignore[attr-defined]
 
 
-@login_required
 @require_GET
+@login_required
 def guidelines(request: HttpRequest) -> HttpResponse:
     """The guidelines of each stage, by benchmark; those who oversee cases may edit them."""
     require(request.user, Can.REVIEW, Can.OVERSEE, reading=True)
@@ -80,8 +80,7 @@ def guidelines(request: HttpRequest) -> HttpResponse:
     return render(request, "review/discussion/guidelines.html", {"benchmarks": shown})
 
 
-@requires(Can.OVERSEE)
-@require_http_methods(["GET", "POST"])
+@requires(Can.OVERSEE, "GET", "POST")
 def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResponse:
     """The versions of one guideline, and a form that creates the next."""
     if stage not in set(discussion_guidelines.STAGES) or benchmark not in {*queries.benchmarks(), *folders.names()}:
@@ -111,8 +110,8 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
     return render(request, "review/discussion/guideline_edit.html", context, status=status)
 
 
-@login_required
 @require_POST
+@login_required
 def remark(request: HttpRequest, case_id: int) -> HttpResponse:
     """Add a remark and return to its page; a refused remark stays in its field."""
     author = signed_in_account(request)
@@ -139,8 +138,8 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
     return redirect(f"{url}#talk")
 
 
-@login_required
 @require_http_methods(["GET", "POST"])
+@login_required
 def notices(request: HttpRequest) -> HttpResponse:
     """The unread notices, which the frame of every page counts, and a choice of e-mails."""
     me = signed_in_account(request)
@@ -153,8 +152,8 @@ def notices(request: HttpRequest) -> HttpResponse:
     return render(request, "review/discussion/notices.html", context, status=422 if form.errors else 200)
 
 
-@login_required
 @require_POST
+@login_required
 def notice(request: HttpRequest, notice_id: int) -> HttpResponse:
     """Mark a notice as read and go to what it is about, on the page of its case."""
     reader = signed_in_account(request)

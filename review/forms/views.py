@@ -9,7 +9,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
 
 from review import errors
 from review.answers.answer_form import fill_form
@@ -25,8 +24,7 @@ from review.rules.questions import Answers
 from review.rules.state_machine import State
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def forms(request: HttpRequest) -> HttpResponse:
     """The review form of each benchmark, with its versions."""
     versions = [(name, queries.form_in_force(name), list(queries.versions(name))) for name in queries.names()]
@@ -185,8 +183,7 @@ def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, 
     }
 
 
-@requires(Can.OVERSEE)
-@require_POST
+@requires(Can.OVERSEE, "POST")
 def form_preview(request: HttpRequest, benchmark: str) -> HttpResponse:
     """Only the preview, while the form is being edited."""
     _current(benchmark)
@@ -194,8 +191,7 @@ def form_preview(request: HttpRequest, benchmark: str) -> HttpResponse:
     return render(request, "review/forms/_preview.html", context)
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def form_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
     """The differences between two versions; 0 is the form in the benchmark's folder."""
     current = _current(benchmark)
@@ -219,8 +215,7 @@ def form_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
     return render(request, "review/forms/form_compare.html", context)
 
 
-@requires(Can.OVERSEE)
-@require_POST
+@requires(Can.OVERSEE, "POST")
 def form_restore(request: HttpRequest, benchmark: str) -> HttpResponse:
     """Publish an earlier version again, as the next version."""
     _current(benchmark)

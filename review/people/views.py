@@ -7,7 +7,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from review.access import visibility
 from review.answers import signatures
@@ -36,8 +35,7 @@ ACTIONS = (
 )
 
 
-@requires(Can.OVERSEE)
-@require_http_methods(["GET", "POST"])
+@requires(Can.OVERSEE, "GET", "POST")
 def people(request: HttpRequest) -> HttpResponse:
     """All accounts, filtered by the URL; a post applies an action to the selected ones."""
     if response := apply_bulk_action(request, ACTIONS, User.objects.all()):
@@ -62,8 +60,7 @@ def person_new(request: HttpRequest) -> HttpResponse:
     return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
 
 
-@requires(Can.OVERSEE, acting=True)
-@require_http_methods(["GET", "POST"])
+@requires(Can.OVERSEE, "GET", "POST", acting=True)
 def people_import(request: HttpRequest) -> HttpResponse:
     """Import the accounts of a file: first a preview, then the accounts and their links."""
     form = RosterForm(request.POST, request.FILES) if request.method == "POST" else RosterForm()
@@ -90,11 +87,9 @@ def _show_invitations(request: HttpRequest, users: list[User]) -> HttpResponse:
     return render(request, "review/people/invited.html", context)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:person")
 def person_invitation(request: HttpRequest, person_id: int) -> HttpResponse:
     """Invite a person (again), or withdraw the invitation."""
-    if request.method != "POST":
-        return redirect("review:person", person_id)
     shown, actor = _account(person_id), signed_in_account(request)
     if "withdraw" not in request.POST:
         return _show_invitations(request, [accounts.invite(shown.pk, actor=actor)])
@@ -103,8 +98,7 @@ def person_invitation(request: HttpRequest, person_id: int) -> HttpResponse:
     return redirect("review:person", person_id)
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def person_detail(request: HttpRequest, person_id: int) -> HttpResponse:
     """One account: its work, and the forms to close it or to reset its password."""
     return _person_page(request, _account(person_id))
@@ -137,20 +131,17 @@ def _person_page(request: HttpRequest, shown: User, refused: PasswordForm | None
     return render(request, "review/people/person.html", context, status=422 if refused else 200)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:person")
 def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
     """Close or reopen an account."""
-    if request.method == "POST":
-        shown = accounts.set_active(
-            _account(person_id).pk, request.POST.get("active") == "1", actor=signed_in_account(request)
-        )
-        done = _("%(name)s can sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
-        messages.success(request, done % {"name": shown.username})
+    active = request.POST.get("active") == "1"
+    shown = accounts.set_active(_account(person_id).pk, active, actor=signed_in_account(request))
+    done = _("%(name)s can sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
+    messages.success(request, done % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
-@requires(Can.OVERSEE)
-@require_POST
+@requires(Can.OVERSEE, "POST")
 def person_anonymise(request: HttpRequest, person_id: int) -> HttpResponse:
     """Remove a person's names for good."""
     shown = _account(person_id)
@@ -162,20 +153,17 @@ def person_anonymise(request: HttpRequest, person_id: int) -> HttpResponse:
     return redirect("review:person", person_id)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:person")
 def person_second_factor(request: HttpRequest, person_id: int) -> HttpResponse:
     """Remove a lost second factor."""
-    if request.method == "POST":
-        shown = accounts.remove_second_factor(_account(person_id).pk, actor=signed_in_account(request))
-        messages.success(request, _("Second factor removed for %(name)s.") % {"name": shown.username})
+    shown = accounts.remove_second_factor(_account(person_id).pk, actor=signed_in_account(request))
+    messages.success(request, _("Second factor removed for %(name)s.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:person")
 def person_password(request: HttpRequest, person_id: int) -> HttpResponse:
     """Set a person's password."""
-    if request.method != "POST":
-        return redirect("review:person", person_id)
     shown = _account(person_id)
     form = PasswordForm(request.POST, user=shown)
     if not form.is_valid():
@@ -199,26 +187,21 @@ def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
     )
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:person")
 def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
     """Stop or resume assigning new cases to a physician."""
     get_object_or_404(User, pk=person_id)
-    if request.method == "POST":
-        shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=signed_in_account(request))
-        done = (
-            _("%(name)s is paused and gets no new cases.") if shown.paused_at else _("%(name)s gets new cases again.")
-        )
-        messages.success(request, done % {"name": shown.username})
+    shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=signed_in_account(request))
+    done = _("%(name)s is paused and gets no new cases.") if shown.paused_at else _("%(name)s gets new cases again.")
+    messages.success(request, done % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
-@requires(Can.OVERSEE)
+@requires(Can.OVERSEE, back="review:person")
 def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
     """Offer a physician the calibration cases again."""
-    shown = get_object_or_404(User, pk=person_id)
-    if request.method == "POST":
-        count = services.offer_again(shown, actor=signed_in_account(request))
-        messages.success(request, _("Calibration cases offered again: %(n)s.") % {"n": count})
+    count = services.offer_again(get_object_or_404(User, pk=person_id), actor=signed_in_account(request))
+    messages.success(request, _("Calibration cases offered again: %(n)s.") % {"n": count})
     return redirect("review:person", person_id)
 
 

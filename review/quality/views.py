@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
 
 from review.access import visibility
 from review.assignments import retraction
@@ -24,8 +23,7 @@ from review.rules.permissions import Can, UserRole
 from review.rules.state_machine import State
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def agreement(request: HttpRequest) -> HttpResponse:
     """Agreement between physicians, by criterion; the filters are in the URL."""
     filters = {name: request.GET.get(name, "").replace("\0", "") for name in ("benchmark", "task", "pair")}
@@ -38,8 +36,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
     return render(request, "review/quality/agreement.html", context)
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def reviewer(request: HttpRequest, person_id: int) -> HttpResponse:
     """One physician's figures, for those who oversee the reviews."""
     shown = User.objects.filter(pk=person_id, role=UserRole.PHYSICIAN).first()
@@ -48,8 +45,7 @@ def reviewer(request: HttpRequest, person_id: int) -> HttpResponse:
     return _figures(request, shown)
 
 
-@requires(Can.OVERSEE)
-@require_POST
+@requires(Can.OVERSEE, "POST")
 def set_aside(request: HttpRequest, person_id: int) -> HttpResponse:
     """Pause a physician and have their open cases reviewed again; or (`restore`) undo that."""
     get_object_or_404(User, pk=person_id, role=UserRole.PHYSICIAN)
@@ -73,8 +69,7 @@ def set_aside(request: HttpRequest, person_id: int) -> HttpResponse:
     return redirect("review:reviewer", person_id)
 
 
-@requires(Can.REVIEW)
-@require_GET
+@requires(Can.REVIEW, "GET")
 def me(request: HttpRequest) -> HttpResponse:
     """The user's own figures. No URL gives physicians access to another's figures."""
     return _figures(request, signed_in_account(request))
@@ -95,8 +90,7 @@ def _figures(request: HttpRequest, shown: User) -> HttpResponse:
     return render(request, "review/quality/reviewer.html", context)
 
 
-@requires(Can.OVERSEE)
-@require_GET
+@requires(Can.OVERSEE, "GET")
 def progress_page(request: HttpRequest) -> HttpResponse:
     """Throughput, backlog and the projected finish."""
     benchmark = request.GET.get("benchmark", "").replace("\0", "")
@@ -116,8 +110,7 @@ def progress_page(request: HttpRequest) -> HttpResponse:
     return render(request, "review/quality/progress.html", context)
 
 
-@requires(Can.REVIEW)
-@require_POST
+@requires(Can.REVIEW, "POST")
 def record_activity(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Store active time: `stretches`, a JSON list of [began, ended] in milliseconds.
 

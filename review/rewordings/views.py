@@ -6,7 +6,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_GET
 
 from review import errors
 from review.access import visibility
@@ -23,18 +22,15 @@ class ObjectionForm(forms.Form):
     )
 
 
-@requires(Can.REVIEW)
-@require_GET
+@requires(Can.REVIEW, "GET")
 def rewording(request: HttpRequest, rewording_id: int) -> HttpResponse:
     """The rubrics whose wording differs from the one that the user approved."""
     return _page(request, rewording_id, ObjectionForm())
 
 
-@requires(Can.REVIEW)
+@requires(Can.REVIEW, back="review:rewording")
 def accept(request: HttpRequest, rewording_id: int) -> HttpResponse:
     """Accept the wording."""
-    if request.method != "POST":
-        return redirect("review:rewording", rewording_id)
     try:
         services.accept(signed_in_account(request), rewording_id)
     except errors.RewordingLapsed:
@@ -43,11 +39,9 @@ def accept(request: HttpRequest, rewording_id: int) -> HttpResponse:
     return redirect("review:workbench")
 
 
-@requires(Can.REVIEW)
+@requires(Can.REVIEW, back="review:rewording")
 def object_to(request: HttpRequest, rewording_id: int) -> HttpResponse:
     """Object to the wording, with a reason."""
-    if request.method != "POST":
-        return redirect("review:rewording", rewording_id)
     form = ObjectionForm(request.POST)
     if not form.is_valid():
         return _page(request, rewording_id, form, status=422)

@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluation.errors import WrongResults
 from evaluation.interchange import importing, rows
-from generation.management.command_line import StepCommand
+from generation.management.command_line import StepCommand, add_settings, given_settings
 from generation.releases import queries as releases_queries
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
@@ -17,10 +17,7 @@ class Command(StepCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
-        parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")
-        parser.add_argument("--name", required=True, help="the study; files of one study become one run")
-        parser.add_argument("--sha256", default="", help="the release's checksum, to check that it is the same release")
-
+        add_settings(parser, importing.StudySettings, omit=("models",))
         parser.add_argument(
             "--model",
             action="append",
@@ -35,9 +32,7 @@ class Command(StepCommand):
         try:
             result = importing.import_results(
                 rows.read(options["file"]),
-                release=release,
-                study=options["name"],
-                sha256=options["sha256"],
+                **given_settings(options, importing.StudySettings) | {"release": release},
                 models=importing.model_names(options["model"]),
             )
         except OSError as error:

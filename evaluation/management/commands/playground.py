@@ -9,7 +9,7 @@ from evaluation import tasks
 from evaluation.playground import services
 from evaluation.playground.services import Asked
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import StepCommand
+from generation.management.command_line import StepCommand, add_settings, given_settings
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -20,9 +20,7 @@ class Command(StepCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("what", nargs="?", help="step:BENCHMARK:NAME, model:RELEASE:DATA SET or judge:RELEASE")
-        parser.add_argument("--on", default="", metavar="ID", help="a record's number, draft:12, or a sample's key")
-        parser.add_argument("--answer", default="", metavar="TEXT", help="what the judge judges")
-        parser.add_argument("--prompts", default="", metavar="SET", help="a set of prompts: NAME, or NAME@VERSION")
+        add_settings(parser, Asked, omit=("what",))
         parser.add_argument("--endpoint", metavar="NAME")
         parser.add_argument("--send", action="store_true", help="send it once: priced, in the ledger, in no result")
 
@@ -32,7 +30,7 @@ class Command(StepCommand):
             return {"choices": [what for what, _label in services.choices()]}
         if options["endpoint"] is None:
             raise CommandError("Give --endpoint.")
-        asked = Asked(options["what"], options["on"], options["answer"], options["prompts"])
+        asked = Asked(**given_settings(options, Asked))
         prepared, endpoint = services.prepare(asked), endpoints_queries.endpoint(options["endpoint"])
         shown: dict[str, Any] = {"what": prepared.label, "on": prepared.on, "role": prepared.role}
         if not options["send"]:

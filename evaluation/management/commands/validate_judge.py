@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from evaluation.judges import services
-from generation.management.command_line import StepCommand
+from generation.management.command_line import StepCommand, add_settings, given_settings
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 
@@ -14,14 +14,11 @@ class Command(StepCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=int)
-        parser.add_argument(
-            "--n", default="", help="how many responses to draw: 200, or 10%% of each stratum; default: the benchmark's"
-        )
-        parser.add_argument("--seed", type=int, default=0, help="the same seed draws the same responses; default: 0")
+        add_settings(parser, services.ValidationSettings)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
-        validation = services.start_validation(options["run"], n=options["n"], seed=options["seed"])
+        validation = services.start_validation(options["run"], **given_settings(options, services.ValidationSettings))
         return {
             **shown(validation, "run=run_id validation=pk seed"),
             "drawn": validation.items.count(),

@@ -10,9 +10,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation.errors import WrongCard
-from generation.management.command_line import POLL, StepCommand, readable
+from generation.management.command_line import POLL, StepCommand, add_settings, given_settings, readable
 from generation.models.work import Work
-from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.card_fields import CARD_FIELDS, merge_card
 from generation.releases.freezing.composition import Composition
@@ -69,24 +68,7 @@ class Command(StepCommand):
             metavar="FIELD=VALUE",
             help="source, task, language or specialty = a value; reviewed or simulated = yes, no or any",
         )
-        parser.add_argument("--with-controls", action="store_true", help="include control samples")
-        parser.add_argument("--with-unreviewed", action="store_true", help="include samples not sampled for review")
-        parser.add_argument(
-            "--held-out",
-            type=float,
-            default=0.0,
-            metavar="SHARE",
-            help="keep this share of source records out of the public export",
-        )
-        parser.add_argument(
-            "--configuration", default="", metavar="NAME", help="a configuration of the benchmark, such as lf-bal"
-        )
-        parser.add_argument(
-            "--seed",
-            type=int,
-            default=0,
-            help="seed of the held-out split and of the draws of a configuration (default: 0)",
-        )
+        add_settings(parser, Composition, omit=("batches", "where"))
         parser.add_argument(
             "--card",
             type=Path,
@@ -100,16 +82,9 @@ class Command(StepCommand):
         where = dict(options["where"])
         if len(where) < len(options["where"]):  # only the last one would count
             raise CommandError("--where: a field takes one value. Name batches with --batch to combine several.")
-        composition = Composition(
-            batches=tuple(options["batch"]),
-            where=where,
-            **{
-                name: options[name]
-                for name in ("with_controls", "with_unreviewed", "held_out", "seed", "configuration")
-            },
-        )
+        given = given_settings(options, Composition)
+        composition = Composition(**given | {"batches": tuple(options["batch"]), "where": where})
         card = read_card(options["card"]) if options["card"] else {}
-        outcomes_services.apply_outcomes()  # include what physicians have just decided
         choice: dict[str, Any] = {"benchmark": options["benchmark"], "composition": composition}
         preview = asdict(releases_services.preview(options["name"], **choice))
         if options["preview"]:

@@ -3,18 +3,22 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, overload
 
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
-from django.utils.translation import gettext_noop as _
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop
 
 from generation import errors
+from generation.jobs.settings import setting, settings_class
 from generation.models import Erratum, ReleasedSample, Sample, SampleVersion
 from generation.recipes.configuration import Configuration, configuration
 from generation.releases.freezing import configured
 from review.access.visibility import counted_reviews
+from review.common.api import MAX_ID
+from review.rules import limits
 from review.rules.state_machine import Ground
 
 Status = SampleVersion.Status
@@ -29,25 +33,25 @@ FIELDS = {  # name in `where` -> column
 CHOICES = {"reviewed": ("yes", "no", "any"), "simulated": ("yes", "no", "any")}
 APPROVED_SINCE = "approved-since"
 EXCLUSIONS = {  # why a sample is left out -> in words
-    "in-review": _("still in review"),
-    "withdrawn": _("withdrawn"),
-    "reported": _("reported, not yet decided"),
-    APPROVED_SINCE: _("approved after the freeze began"),
-    "second-of-pair": _("second sample of a compared record"),
-    "partner": _("its partner is left out"),
-    "other-batch": _("from another batch"),
-    "too-long": _("too long for the configuration"),
-    "not-drawn": _("not drawn: tasks are reduced to the same size"),
-    "made-otherwise": _("not made as the configuration requires"),
-    "other-source": _("from another source"),
-    "other-task": _("another task"),
-    "other-language": _("another language"),
-    "other-specialty": _("another specialty"),
-    "control": _("control sample"),
-    "unreviewed": _("not sampled for review"),
-    "reviewed": _("reviewed"),
-    "simulated": _("simulated"),
-    "not-simulated": _("not simulated"),
+    "in-review": gettext_noop("still in review"),
+    "withdrawn": gettext_noop("withdrawn"),
+    "reported": gettext_noop("reported, not yet decided"),
+    APPROVED_SINCE: gettext_noop("approved after the freeze began"),
+    "second-of-pair": gettext_noop("second sample of a compared record"),
+    "partner": gettext_noop("its partner is left out"),
+    "other-batch": gettext_noop("from another batch"),
+    "too-long": gettext_noop("too long for the configuration"),
+    "not-drawn": gettext_noop("not drawn: tasks are reduced to the same size"),
+    "made-otherwise": gettext_noop("not made as the configuration requires"),
+    "other-source": gettext_noop("from another source"),
+    "other-task": gettext_noop("another task"),
+    "other-language": gettext_noop("another language"),
+    "other-specialty": gettext_noop("another specialty"),
+    "control": gettext_noop("control sample"),
+    "unreviewed": gettext_noop("not sampled for review"),
+    "reviewed": gettext_noop("reviewed"),
+    "simulated": gettext_noop("simulated"),
+    "not-simulated": gettext_noop("not simulated"),
 }
 # A comparison has two samples of a record, alike by design: only the first one is released.
 _SECOND_OF_A_PAIR = Q(
@@ -67,7 +71,7 @@ _LATEST_ERRATUM = Subquery(
 _BY_A_SIMULATED_REVIEWER = Exists(counted_reviews().filter(case=OuterRef("case"), physician__simulated=True))
 
 
-@dataclass(frozen=True, slots=True)
+@settings_class
 class Composition:
     """The requested composition of a release.
 
@@ -76,13 +80,40 @@ class Composition:
     WrongComposition.
     """
 
-    batches: tuple[int, ...] = ()
-    where: Mapping[str, str] = field(default_factory=dict)
-    with_controls: bool = False
-    with_unreviewed: bool = False
-    held_out: float = 0.0
-    seed: int = 0
-    configuration: str = ""
+    batches: Sequence[int] = setting(
+        _("Batches"),
+        _("Numbers of batches, separated by commas. Leave empty for all."),
+        least=1,
+        most=MAX_ID,
+        entries=limits.ENTRIES,
+        option="--batch",
+        default=(),
+    )
+    where: Mapping[str, str] = setting(
+        _("Only samples with"),
+        "`source`, `task`, `language`, `specialty`: a value. `reviewed`, `simulated`: `yes`, `no` or `any`.",
+        most=200,
+        default_factory=dict,
+    )
+    with_unreviewed: bool = setting(_("Include samples not sampled for review"), default=False)
+    with_controls: bool = setting(_("Include control samples"), default=False)
+    held_out: float = setting(
+        _("Held-out share"),
+        _("Share of source records (0 to 0.9) whose samples stay out of the public export."),
+        least=0,
+        most=0.9,
+        default=0.0,
+    )
+    configuration: str = setting(
+        _("Configuration"), "A configuration of the benchmark; empty: all samples.", most=40, choices=(), default=""
+    )
+    seed: int = setting(
+        _("Seed"),
+        _("The same seed holds out and draws the same records in every release."),
+        least=0,
+        most=2**31 - 1,
+        default=0,
+    )
 
     def __post_init__(self) -> None:
         for name, value in self.where.items():

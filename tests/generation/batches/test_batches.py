@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 
 from generation import errors
 from generation.batches import launch
@@ -297,8 +298,10 @@ def test_a_wrong_address_can_be_corrected_until_the_endpoint_has_answered(source
     jobs_services.resume(batch.pk)
     batches_services.work_on_batch(batch.pk)
     assert status_counts(batch) == {Status.DONE: 1}
-    endpoints_services.change_endpoint(generator, url="https://elsewhere.example/v1")
+    with pytest.raises(ValidationError, match="already been called"):
+        endpoints_services.change_endpoint(generator, url="https://elsewhere.example/v1", concurrency=2)
     assert Endpoint.objects.get().url == models, "the endpoint has answered, and results name it"
+    assert Endpoint.objects.get().concurrency != 2, "all is changed, or nothing"
 
 
 def _served(url: str) -> dict[str, Any]:

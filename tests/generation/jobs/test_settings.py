@@ -1,9 +1,8 @@
 """A setting is declared once: form, API, command, stored job and repetition follow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from django.core.management.base import CommandError, CommandParser
@@ -16,20 +15,20 @@ from generation.batches.serializers import BatchSettingsSerializer
 from generation.comparisons.api import ComparisonSettingsSerializer
 from generation.jobs.forms import SettingsForm
 from generation.jobs.serializers import SettingsSerializer
-from generation.jobs.settings import LaunchSettings, Setting, columns, declared, stored_values
+from generation.jobs.settings import LaunchSettings, columns, declared, setting, settings_class, stored_values
 from generation.management.command_line import add_settings, named_value
 
 
-@dataclass(frozen=True, slots=True)
+@settings_class
 class Tea(LaunchSettings):
     """Settings of a launch that no app has."""
 
-    leaf: Annotated[str, Setting("Leaf", choices=[("green", "Green"), ("black", "Black")])] = "green"
-    cups: Annotated[int, Setting("Cups", "100 % full.", least=1, most=9, column="cups_each")] = 1
-    spices: Annotated[Sequence[str], Setting("Spices", most=20, entries=2, option="--spice")] = ()
-    heat: Annotated[float | None, Setting("Heat", least=0)] = None
-    extras: Annotated[Mapping[str, Any], Setting("Extras", api_name="more")] = field(default_factory=dict)
-    only: Annotated[Mapping[str, Sequence[str]], Setting("Only", most=5)] = field(default_factory=dict)
+    leaf: str = setting("Leaf", choices=[("green", "Green"), ("black", "Black")], default="green")
+    cups: int = setting("Cups", "100 % full.", least=1, most=9, column="cups_each", default=1)
+    spices: Sequence[str] = setting("Spices", most=20, entries=2, option="--spice", default=())
+    heat: float | None = setting("Heat", least=0, default=None)
+    extras: Mapping[str, Any] = setting("Extras", api_name="more", default_factory=dict)
+    only: Mapping[str, Sequence[str]] = setting("Only", most=5, default_factory=dict)
 
 
 class TeaForm(SettingsForm):
