@@ -181,7 +181,9 @@ _router.register("images", images_api.ImageViewSet, "image")
 _router.register("webhooks", notifications_api.WebhookViewSet, "webhook")
 _router.register("deliveries", notifications_api.DeliveryViewSet, "delivery")
 _router.register("endpoints", endpoints_api.EndpointViewSet, "endpoint")
+_router.register("batches", batches_api.BatchViewSet, "batch")
 _router.register("batches", drafts_api.BatchDraftsViewSet, "batch")
+_router.register("batches", merges_api.BatchMergesViewSet, "batch")
 _router.register("drafts", drafts_api.DraftViewSet, "draft")
 _router.register("attempts", outcomes_api.AttemptsViewSet, "attempts")
 _router.register("comparisons", comparisons_api.ComparisonViewSet, "comparison")
@@ -207,6 +209,8 @@ _router.register("reviewers", outcomes_api.ReopeningViewSet, "reviewer")
 _router.register("forms", forms_api.ReviewFormViewSet, "review-form")
 _router.register("guidelines", discussion_api.GuidelineViewSet, "guideline")
 _router.register("audit", audit_api.AuditViewSet, "audit")
+_router.register("runs", runs_api.RunViewSet, "run")
+_router.register("runs", interchange_api.InterchangeViewSet, "run")
 _router.register("runs", reports_api.ReportViewSet, "run")
 _router.register("runs", human_baseline_api.HumanBaselineViewSet, "run")
 
@@ -218,29 +222,12 @@ _v1 = [
     path("schema/", SchemaView.as_view(), name="schema"),
     path("imports/preview/", sources_api.PreviewTable.as_view(), name="imports-preview"),
     path("imports/mappings/", sources_api.SavedMappings.as_view(), name="imports-mappings"),
-    path("imports/<int:pk>/cancel/", batches_api.CancelImport.as_view(), name="import-cancel"),
-    path("batches/", batches_api.Batches.as_view(), name="batches"),
-    path("batches/<int:pk>/analysis/", batches_api.BatchAnalysis.as_view(), name="batch-analysis"),
-    path("batches/<int:pk>/funnel/", batches_api.BatchFunnel.as_view(), name="batch-funnel"),
-    path("batches/<int:pk>/costs/", batches_api.BatchCosts.as_view(), name="batch-costs"),
-    path("batches/<int:pk>/merges/", merges_api.BatchMerges.as_view(), name="batch-merges"),
-    path("batches/<int:pk>/merges/near/", merges_api.NearMatches.as_view(), name="batch-near-matches"),
     path("drafts/<int:pk>/undo-merge/", merges_api.UndoMerge.as_view(), name="draft-undo-merge"),
-    path("batches/estimate/", batches_api.EstimateBatch.as_view(), name="batch-estimate"),
     *jobs_api.routes(),
     path("prompts/<slug:benchmark>/", prompts_api.BenchmarkPrompts.as_view(), name="prompts"),
     path("prompts/<slug:benchmark>/<str:name>/", prompts_api.OnePromptSet.as_view(), name="prompt-set"),
     path("playground/", playground_api.Playground.as_view(), name="playground"),
-    path("runs/", runs_api.Runs.as_view(), name="runs"),
-    path("runs/estimate/", runs_api.EstimateRun.as_view(), name="run-estimate"),
-    path("runs/import/", interchange_api.ImportResults.as_view(), name="run-import"),
     path("result-imports/<int:pk>/", interchange_api.ResultsImports.as_view(), name="results-import"),
-    path("runs/<int:pk>/models/<slug:name>/leave-out/", runs_api.LeaveOut.as_view(), name="run-leave-out"),
-    path("runs/<int:pk>/models/<slug:name>/add-again/", runs_api.AddAgain.as_view(), name="run-add-again"),
-    path("runs/<int:pk>/models/", interchange_api.AddModel.as_view(), name="run-models"),
-    path("runs/<int:pk>/models/estimate/", interchange_api.EstimateModel.as_view(), name="run-models-estimate"),
-    path("runs/<int:pk>/bundle/", interchange_api.RunBundle.as_view(), name="run-bundle"),
-    path("runs/<int:pk>/compare/<int:other>/", interchange_api.CompareRuns.as_view(), name="run-compare"),
     path("releases/<slug:name>/<int:version>/power/", interchange_api.ReleasePower.as_view(), name="release-power"),
     path("runs/<int:pk>/validation/", judges_api.RunValidation.as_view(), name="run-validation"),
     path("runs/<int:pk>/report.md", reports_api.ReportViewSet.as_view({"get": "markdown"}), name="run-report-md"),

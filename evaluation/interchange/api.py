@@ -8,14 +8,16 @@ from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.decorators import action
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from evaluation import tasks as evaluation_tasks
 from evaluation.interchange import bundle, comparing, importing, power, uploads
 from evaluation.interchange.comparing import Flip, ModelChange, RunComparison
-from evaluation.models import ResultsImport, ResultsRefusal
+from evaluation.models import ResultsImport, ResultsRefusal, Run
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs.api import PowerSerializer, WholeRunSerializer, run_with_values
@@ -26,7 +28,7 @@ from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
 from generation.releases import archive
 from generation.releases import queries as releases_queries
-from review.common.actions import Body, answers
+from review.common.actions import Body, acts, answers
 from review.common.api import NamedRowField
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
@@ -67,27 +69,6 @@ class ResultsImportSerializer(ModelRowSerializer):
     refusals = RefusedRowSerializer(many=True)
 
 
-class ImportResults(APIView):
-    """Import verdicts made elsewhere."""
-
-    can = Can.MEASURE
-    parser_classes = [MultiPartParser]
-
-    @answers(ResultsImportSerializer, body=ImportResultsSerializer, status=202)
-    def post(self, request: Request, body: Body) -> Any:
-        """Import verdicts made elsewhere as a run.
-
-        A worker reads the file, keeps good rows and lists bad ones.
-        """
-        row = uploads.start_import(
-            body.pop("file"),
-            **body | {"release": releases_queries.release(body["release"])},
-            actor=signed_in_account(request),
-        )
-        wake_after_commit(evaluation_tasks.import_results, row.pk)
-        return row
-
-
 class ResultsImports(APIView):
     """An import of verdicts made elsewhere."""
 
@@ -112,49 +93,6 @@ class AddModelSerializer(ModelToAddSerializer):
     """A model to add, with a budget on top of the run's cost so far, or `confirmed`."""
 
     is_launch = True
-
-
-class AddModel(APIView):
-    """Add a model to a finished run."""
-
-    can = Can.MEASURE
-
-    @answers(WholeRunSerializer, body=AddModelSerializer, status=202)
-    def post(self, request: Request, body: Body, pk: int) -> Any:
-        """Ask one more model with the run's release, settings and judge. No other model is asked again.
-
-        409 while the run is in progress, if it was imported, or if it already has the model.
-        """
-        run = RUNS.get(pk)
-        adding.add_model(run.pk, body["endpoint"], money=body.get("budget_money"), calls=body.get("budget_calls"))
-        wake_after_commit(tasks.work_on_job, run.pk)
-        return run_with_values(RUNS.get_with_status(run.pk))
-
-
-class EstimateModel(APIView):
-    """Estimate what adding a model would cost."""
-
-    can = Can.MEASURE
-
-    @answers(LaunchEstimateSerializer, body=ModelToAddSerializer)
-    def post(self, request: Request, body: Body, pk: int) -> Any:
-        run = RUNS.get(pk)
-        return runs_estimate.estimate_run(adding.check_model(run, body["endpoint"]))
-
-
-class RunBundle(APIView):
-    """The bundle of a run."""
-
-    can = Can.READ_RESULTS
-
-    @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
-    def get(self, request: Request, pk: int) -> HttpResponseBase:
-        """A run as a zip file with answers, verdicts, settings, numbers and checksums; `verify_run.py` in it checks it offline.
-
-        The questions of held-out samples and all texts about them are left out. 409 while the run
-        is in progress.
-        """
-        return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
 
 
 class FlipSerializer(DataclassSerializer):
@@ -192,13 +130,53 @@ class ComparedRunsSerializer(DataclassSerializer):
     )
 
 
-class CompareRuns(APIView):
-    """Two runs compared."""
+class InterchangeViewSet(GenericViewSet[Run]):
+    """Runs from files and as files, beside other runs, and with further models."""
 
-    can = Can.READ_RESULTS
+    can = {"GET": Can.READ_RESULTS, "POST": Can.MEASURE}
+    queryset = Run.objects.all()
+
+    @answers(ResultsImportSerializer, body=ImportResultsSerializer, status=202)
+    @action(detail=False, methods=["post"], url_path="import", url_name="import", parser_classes=[MultiPartParser])
+    def import_results(self, request: Request, body: Body) -> Any:
+        """Import verdicts made elsewhere as a run.
+
+        A worker reads the file, keeps good rows and lists bad ones.
+        """
+        study = {**body, "release": releases_queries.release(body["release"])}
+        row = uploads.start_import(study.pop("file"), **study, actor=signed_in_account(request))
+        wake_after_commit(evaluation_tasks.import_results, row.pk)
+        return row
+
+    @acts(WholeRunSerializer, AddModelSerializer, status=202)
+    def models(self, request: Request, body: Body, pk: int) -> Any:
+        """Ask one more model with the run's release, settings and judge. No other model is asked again.
+
+        409 while the run is in progress, if it was imported, or if it already has the model.
+        """
+        run = RUNS.get(pk)
+        adding.add_model(run.pk, body["endpoint"], money=body.get("budget_money"), calls=body.get("budget_calls"))
+        wake_after_commit(tasks.work_on_job, run.pk)
+        return run_with_values(RUNS.get_with_status(run.pk))
+
+    @acts(LaunchEstimateSerializer, ModelToAddSerializer, url_path="models/estimate", url_name="models-estimate")
+    def estimate_model(self, request: Request, body: Body, pk: int) -> Any:
+        """Estimate what adding a model would cost."""
+        return runs_estimate.estimate_run(adding.check_model(RUNS.get(pk), body["endpoint"]))
+
+    @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
+    @action(detail=True)
+    def bundle(self, request: Request, pk: int) -> HttpResponseBase:
+        """A run as a zip file with answers, verdicts, settings, numbers and checksums; `verify_run.py` in it checks it offline.
+
+        The questions of held-out samples and all texts about them are left out. 409 while the run
+        is in progress.
+        """
+        return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
 
     @answers(ComparedRunsSerializer)
-    def get(self, request: Request, pk: int, other: int) -> Any:
+    @action(detail=True, url_path="compare/<int:other>", url_name="compare")
+    def compare(self, request: Request, pk: int, other: int) -> Any:
         """The changes between two runs by model, with paired intervals, and the samples that flipped."""
         return comparing.compare_runs(RUNS.get(pk), RUNS.get(other))
 

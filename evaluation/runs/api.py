@@ -4,9 +4,10 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from evaluation.interchange.power import CellPower, release_power
 from evaluation.models import Run
@@ -30,7 +31,7 @@ from generation.jobs.serializers import (
     launch_key,
 )
 from generation.models import Endpoint, ProviderBatch
-from review.common.actions import Body, answers
+from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
@@ -172,41 +173,7 @@ class LeaveOutSerializer(RoleSerializer):
     because = serializers.CharField(default="", allow_blank=True, max_length=500)
 
 
-class LeaveOut(APIView):
-    """Leave a model or a judge of a panel out of a run that goes on without it."""
-
-    can = Can.MEASURE
-
-    @answers(WholeRunSerializer, body=LeaveOutSerializer)
-    def post(self, request: Request, body: Body, pk: int, name: str) -> Any:
-        """Its open rows are dropped; answers that it gave are judged, and its votes count.
-
-        409 if the run has ended, or no other model or judge would remain.
-        """
-        run = RUNS.get(pk)
-        leaving.leave_out(run.pk, endpoints_queries.endpoint(name), **body)
-        wake_after_commit(tasks.work_on_job, run.pk)
-        return run_with_values(RUNS.get_with_status(run.pk))
-
-
-class AddAgain(APIView):
-    """Add a model or a judge again that was left out of a run."""
-
-    can = Can.MEASURE
-
-    @answers(WholeRunSerializer, body=RoleSerializer, status=202)
-    def post(self, request: Request, body: Body, pk: int, name: str) -> Any:
-        """It is asked what it was not asked; criteria decided without a judge are open again.
-
-        409 if the run was cancelled.
-        """
-        run = RUNS.get(pk)
-        leaving.add_again(run.pk, endpoints_queries.endpoint(name), **body)
-        wake_after_commit(tasks.work_on_job, run.pk)
-        return run_with_values(RUNS.get_with_status(run.pk))
-
-
-class Runs(ListAPIView[Run]):
+class RunViewSet(ListModelMixin, GenericViewSet[Run]):
     """Runs, newest first."""
 
     can = {"GET": Can.READ_RESULTS, "POST": Can.MEASURE}
@@ -215,24 +182,19 @@ class Runs(ListAPIView[Run]):
     queryset = queries.runs()
 
     @answers(WholeRunSerializer, body=LaunchRunSerializer, status=202, parameters=[LAUNCH_KEY])
-    def post(self, request: Request, body: Body) -> Any:
+    def create(self, request: Request, body: Body) -> Any:
         """Launch a run on a release: a judge decides each rubric, or code reads the answers.
 
         Workers do the rest.
         """
-        settings = run_settings(body)
-        run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
+        run = services.launch_run(run_settings(body), actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, run.pk)
         return run_with_values(RUNS.get_with_status(run.pk))
 
-
-class EstimateRun(APIView):
-    """Estimate a run before launch: calls, tokens and money, with the basis of each line."""
-
-    can = Can.MEASURE
-
     @answers(RunEstimateSerializer, body=RunSettingsSerializer)
-    def post(self, request: Request, body: Body) -> Any:
+    @action(detail=False, methods=["post"])
+    def estimate(self, request: Request, body: Body) -> Any:
+        """Estimate a run before launch: calls, tokens and money, with the basis of each line."""
         settings = run_settings(body)
         power = release_power(
             settings.release,
@@ -243,3 +205,23 @@ class EstimateRun(APIView):
             primary=settings.primary_dataset,
         )
         return WithValues(runs_estimate.estimate_run(settings), power=power)
+
+    @acts(WholeRunSerializer, LeaveOutSerializer, url_path="models/<slug:name>/leave-out", url_name="leave-out")
+    def leave_out(self, request: Request, body: Body, pk: int, name: str) -> Any:
+        """Its open rows are dropped; answers that it gave are judged, and its votes count.
+
+        409 if the run has ended, or no other model or judge would remain.
+        """
+        leaving.leave_out(RUNS.get(pk).pk, endpoints_queries.endpoint(name), **body)
+        wake_after_commit(tasks.work_on_job, pk)
+        return run_with_values(RUNS.get_with_status(pk))
+
+    @acts(WholeRunSerializer, RoleSerializer, status=202, url_path="models/<slug:name>/add-again", url_name="add-again")
+    def add_again(self, request: Request, body: Body, pk: int, name: str) -> Any:
+        """It is asked what it was not asked; criteria decided without a judge are open again.
+
+        409 if the run was cancelled.
+        """
+        leaving.add_again(RUNS.get(pk).pk, endpoints_queries.endpoint(name), **body)
+        wake_after_commit(tasks.work_on_job, pk)
+        return run_with_values(RUNS.get_with_status(pk))

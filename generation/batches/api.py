@@ -3,9 +3,10 @@
 from typing import Any
 
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
 from generation.batches import estimate, launch, queries
@@ -25,12 +26,9 @@ from generation.jobs.serializers import (
     job_with_values,
     launch_key,
 )
-from generation.models import Batch, Import
+from generation.models import Batch
 from generation.samples import funnel
 from generation.samples.serializers import FunnelReportSerializer
-from generation.sources import queries as sources_queries
-from generation.sources import services as sources_services
-from generation.sources.api import ImportSerializer
 from review.common.actions import Body, answers
 from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
@@ -38,17 +36,6 @@ from review.common.serializers import BlockSerializer, DataclassSerializer, Mode
 from review.common.waking import wake_after_commit
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
-
-
-class CancelImport(GenericAPIView[Import]):
-    """Cancel an import. Records already added stay. 409 if it is over."""
-
-    can = Can.PRODUCE
-    queryset = sources_queries.imports()
-
-    @answers(ImportSerializer)
-    def post(self, request: Request, pk: int) -> Any:
-        return sources_services.cancel_import(self.get_object().pk)
 
 
 class BatchSerializer(ModelRowSerializer):
@@ -110,64 +97,10 @@ def _whole_batch(batch: Batch) -> WithValues:
 register_answer(BATCHES.name, WholeBatchSerializer, _whole_batch)
 
 
-class Batches(ListAPIView[Batch]):
-    """Batches, newest first."""
-
-    can = Can.PRODUCE
-    serializer_class = CountedBatchSerializer
-    pagination_class = NewestFirst
-    queryset = queries.batches()
-
-    @answers(WholeBatchSerializer, body=LaunchBatchSerializer, status=202, parameters=[LAUNCH_KEY])
-    def post(self, request: Request, body: Body) -> Any:
-        """Launch a recipe over records that have no draft of this benchmark yet.
-
-        Workers do the rest.
-        """
-        settings = batch_settings(body)
-        batch = launch.launch_batch(settings, actor=signed_in_account(request), key=launch_key(request))
-        wake_after_commit(tasks.work_on_job, batch.pk)
-        return _whole_batch(BATCHES.get_with_status(batch.pk))
-
-
-class EstimateBatch(APIView):
-    """Estimate a batch before launch: calls, tokens and money, with the basis of each line."""
-
-    can = Can.PRODUCE
-
-    @answers(LaunchEstimateSerializer, body=BatchSettingsSerializer)
-    def post(self, request: Request, body: Body) -> Any:
-        return estimate.estimate_batch(batch_settings(body))
-
-
 class AnalysisSerializer(serializers.Serializer[Any]):
     """An analysis of a batch's drafts, block by block."""
 
     blocks = BlockSerializer(many=True)
-
-
-class BatchAnalysis(GenericAPIView[Batch]):
-    """The recipe's analysis of all drafts of a batch. 404 if the recipe has none."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @answers(AnalysisSerializer)
-    def get(self, request: Request, pk: int) -> Any:
-        analysis: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
-        return analysis
-
-
-class BatchFunnel(GenericAPIView[Batch]):
-    """From the drawn records of a batch to approved samples: where the others were lost, and why."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @answers(FunnelReportSerializer)
-    def get(self, request: Request, pk: int) -> Any:
-        batch = BATCHES.get(pk)
-        return funnel.funnel(batch.benchmark, [pk])
 
 
 class StageCostSerializer(DataclassSerializer):
@@ -176,13 +109,45 @@ class StageCostSerializer(DataclassSerializer):
     mirrors = StageCost
 
 
-class BatchCosts(GenericAPIView[Batch]):
-    """The calls of a batch by stage (prompt and endpoint), in the order in which they were first made."""
+class BatchViewSet(ListModelMixin, GenericViewSet[Batch]):
+    """Batches, newest first."""
 
     can = Can.PRODUCE
-    queryset = Batch.objects.all()
-    pagination_class = None
+    serializer_class = CountedBatchSerializer
+    pagination_class = NewestFirst
+    queryset = queries.batches()
+    plural = "batches"
+
+    @answers(WholeBatchSerializer, body=LaunchBatchSerializer, status=202, parameters=[LAUNCH_KEY])
+    def create(self, request: Request, body: Body) -> Any:
+        """Launch a recipe over records that have no draft of this benchmark yet.
+
+        Workers do the rest.
+        """
+        batch = launch.launch_batch(batch_settings(body), actor=signed_in_account(request), key=launch_key(request))
+        wake_after_commit(tasks.work_on_job, batch.pk)
+        return _whole_batch(BATCHES.get_with_status(batch.pk))
+
+    @answers(LaunchEstimateSerializer, body=BatchSettingsSerializer)
+    @action(detail=False, methods=["post"])
+    def estimate(self, request: Request, body: Body) -> Any:
+        """Estimate a batch before launch: calls, tokens and money, with the basis of each line."""
+        return estimate.estimate_batch(batch_settings(body))
+
+    @answers(AnalysisSerializer)
+    @action(detail=True)
+    def analysis(self, request: Request, pk: int) -> Any:
+        """The recipe's analysis of all drafts of a batch. 404 if the recipe has none."""
+        return {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
+
+    @answers(FunnelReportSerializer)
+    @action(detail=True)
+    def funnel(self, request: Request, pk: int) -> Any:
+        """From the drawn records of a batch to approved samples: where the others were lost, and why."""
+        return funnel.funnel(BATCHES.get(pk).benchmark, [pk])
 
     @answers(StageCostSerializer, many=True)
-    def get(self, request: Request, pk: int) -> Any:
+    @action(detail=True, pagination_class=None)
+    def costs(self, request: Request, pk: int) -> Any:
+        """The calls of a batch by stage (prompt and endpoint), in the order in which they were first made."""
         return jobs_queries.stage_costs(BATCHES.get(pk))

@@ -4,16 +4,17 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from generation import errors, tasks
 from generation.batches.kind import BATCHES
 from generation.merges import queries, services
 from generation.merges.queries import MergedRow, NearRow
-from generation.models import Batch, Draft, MergeEvent, NearMatch
+from generation.models import Batch, Draft, MergeEvent
 from review.common.actions import Body, answers
 from review.common.api import MAX_ID, OldestFirst
 from review.common.decorators import signed_in_account
@@ -71,7 +72,7 @@ def _batch(pk: int) -> Batch:
     return batch
 
 
-class BatchMerges(GenericAPIView[Any]):
+class BatchMergesViewSet(GenericViewSet[Any]):
     """The merges of a batch. 404 if its drafts do not meet at any step."""
 
     can = Can.PRODUCE
@@ -80,38 +81,25 @@ class BatchMerges(GenericAPIView[Any]):
     pagination_class = OldestFirst
 
     @extend_schema(responses=MergeSerializer(many=True))
-    def get(self, request: Request, pk: int) -> Response:
+    @action(detail=True)
+    def merges(self, request: Request, pk: int) -> Response:
         """The drafts that were merged into others, with distance and reason."""
         batch = _batch(pk)
         rows = self.paginate_queryset(queries.merges(batch).select_related("onward").defer("onward__data")) or []
         return self.get_paginated_response(MergeSerializer(queries.merged_rows(batch, rows), many=True).data)
 
     @answers(MergeEventSerializer, body=NewMergeSerializer, many=True, status=201)
-    def post(self, request: Request, body: Body, pk: int) -> Any:
+    @merges.mapping.post
+    def merge(self, request: Request, body: Body, pk: int) -> Any:
         """Merge two drafts. 409 if they are merged already or did not meet at the same step."""
-        batch = _batch(pk)
+        drafts, batch = (body["draft"], body["other"]), _batch(pk)
         return services.merge_drafts(
-            body["draft"],
-            body["other"],
-            actor=signed_in_account(request),
-            reason=body["reason"],
-            batch_id=batch.pk,
+            *drafts, actor=signed_in_account(request), reason=body["reason"], batch_id=batch.pk
         )
 
-
-class NearMatches(GenericAPIView[Any]):
-    """Drafts that came after a round and are like what it sent on.
-
-    404 if the batch's drafts do not meet at any step.
-    """
-
-    can = Can.PRODUCE
-    queryset = NearMatch.objects.all()
-    serializer_class = NearSerializer
-    pagination_class = OldestFirst
-
     @extend_schema(responses=NearSerializer(many=True))
-    def get(self, request: Request, pk: int) -> Response:
+    @action(detail=True, url_path="merges/near", url_name="near-matches")
+    def near_matches(self, request: Request, pk: int) -> Response:
         """Pairs of similar drafts that an admin may merge and nobody has merged yet."""
         batch = _batch(pk)
         rows = self.paginate_queryset(queries.near_matches(batch)) or []

@@ -14,10 +14,10 @@ from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
 from generation.models import Import, ImportRefusal, SavedMapping, Source, SourceRecord
-from generation.sources import importers, own_tables, queries, uploads
+from generation.sources import importers, own_tables, queries, services, uploads
 from generation.sources.own_tables import OwnTable
 from generation.sources.reading import TablePreview
-from review.common.actions import Body, answers
+from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst, OldestFirst, paginated_response
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
@@ -170,6 +170,11 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     def retrieve(self, request: Request, pk: int) -> Response:
         """One import and its progress."""
         return Response(ImportSerializer(self.get_object()).data)
+
+    @acts(ImportSerializer)
+    def cancel(self, request: Request, pk: int) -> Any:
+        """Cancel an import. Records already added stay. 409 if it is over."""
+        return services.cancel_import(self.get_object().pk)
 
     @extend_schema(responses=RefusalSerializer(many=True))
     @action(detail=True, serializer_class=RefusalSerializer, pagination_class=OldestFirst)

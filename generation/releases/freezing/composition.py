@@ -82,7 +82,7 @@ class Composition:
 
     batches: Sequence[int] = setting(
         _("Batches"),
-        _("Numbers of batches, separated by commas. Leave empty for all."),
+        "Numbers of batches; empty: all.",
         least=1,
         most=MAX_ID,
         entries=limits.ENTRIES,
