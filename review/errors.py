@@ -171,6 +171,10 @@ class StaleForm(ReviewError, status=409):
     """Another version of this form was published after you opened it. Nothing was published."""
 
 
+class UnknownPhysician(ReviewError, status=404):
+    """There is no such physician."""
+
+
 class UnknownForm(ReviewError, status=404):
     """There is no such review form."""
 

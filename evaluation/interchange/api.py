@@ -14,7 +14,6 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
-from evaluation import tasks as evaluation_tasks
 from evaluation.interchange import bundle, comparing, importing, power, uploads
 from evaluation.interchange.comparing import Flip, ModelChange, RunComparison
 from evaluation.models import ResultsImport, ResultsRefusal, Run
@@ -22,7 +21,6 @@ from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs.api import PowerSerializer, WholeRunSerializer, run_with_values
 from evaluation.runs.kind import RUNS
-from generation import tasks
 from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer, SettingsSerializer
 from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
@@ -32,7 +30,6 @@ from review.common.actions import Body, acts, answers
 from review.common.api import NamedRowField
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
-from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 
@@ -144,9 +141,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         A worker reads the file, keeps good rows and lists bad ones.
         """
         study = {**body, "release": releases_queries.release(body["release"])}
-        row = uploads.start_import(study.pop("file"), **study, actor=signed_in_account(request))
-        wake_after_commit(evaluation_tasks.import_results, row.pk)
-        return row
+        return uploads.start_import(study.pop("file"), **study, actor=signed_in_account(request))
 
     @acts(WholeRunSerializer, AddModelSerializer, status=202)
     def models(self, request: Request, body: Body, pk: int) -> Any:
@@ -154,10 +149,9 @@ class InterchangeViewSet(GenericViewSet[Run]):
 
         409 while the run is in progress, if it was imported, or if it already has the model.
         """
-        run = RUNS.get(pk)
-        adding.add_model(run.pk, body["endpoint"], money=body.get("budget_money"), calls=body.get("budget_calls"))
-        wake_after_commit(tasks.work_on_job, run.pk)
-        return run_with_values(RUNS.get_with_status(run.pk))
+        limits = {"money": body.get("budget_money"), "calls": body.get("budget_calls")}
+        adding.add_model(RUNS.get(pk).pk, body["endpoint"], **limits)
+        return run_with_values(RUNS.get_with_status(pk))
 
     @acts(LaunchEstimateSerializer, ModelToAddSerializer, url_path="models/estimate", url_name="models-estimate")
     def estimate_model(self, request: Request, body: Body, pk: int) -> Any:

@@ -15,6 +15,7 @@ from evaluation.protocol import DataSet
 from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import queries
 from evaluation.runs.rows.verdicts import load_samples
+from evaluation.runs.settings import RunSettings
 from evaluation.statistics import planning
 from evaluation.statistics.intervals import MINIMUM
 from generation.jobs.settings import setting, settings_class
@@ -62,6 +63,18 @@ class CellPower:
     half_width: float | None
     detectable: float | None
     power: float | None
+
+
+def expected_power(settings: RunSettings) -> list[CellPower]:
+    """The power of each data set for a run with these settings."""
+    return release_power(
+        settings.release,
+        len(settings.tested),
+        datasets=queries.data_sets_asked(settings),
+        facets=False,
+        minimum=settings.minimum,
+        primary=settings.primary_dataset,
+    )
 
 
 def release_power(

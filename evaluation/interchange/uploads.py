@@ -10,6 +10,7 @@ from evaluation.interchange import services
 from evaluation.models import ResultsImport
 from generation.common.storage import discard, share
 from generation.sources.uploads import store_file
+from review.common.waking import wake_after_commit
 
 
 def start_import(upload: "UploadedFile[bytes]", **study: Any) -> ResultsImport:
@@ -20,7 +21,9 @@ def start_import(upload: "UploadedFile[bytes]", **study: Any) -> ResultsImport:
     path = store_file(upload, Path(settings.MEDIA_ROOT) / ResultsImport.FOLDER)
     try:
         share(path)
-        return services.start_import(path, file_name=upload.name or "", **study)
+        row = services.start_import(path, file_name=upload.name or "", **study)
+        wake_after_commit("evaluation.tasks.import_results", row.pk)
+        return row
     except BaseException:
         discard(path)
         raise

@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRefresh
 
-from evaluation import tasks as evaluation_tasks
 from evaluation.errors import EvaluationError
 from evaluation.interchange import bundle, comparing, forms, uploads
 from evaluation.models import ResultsImport
@@ -19,7 +18,6 @@ from evaluation.reports.comparison_lines import format_difference, format_interv
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs.kind import RUNS
-from generation import tasks
 from generation.jobs.forms import BudgetForm
 from generation.jobs.live_status import live_workers
 from generation.models import Release
@@ -28,7 +26,6 @@ from generation.releases import archive
 from review.charts.interval import difference_mark
 from review.charts.text_measure import format_share
 from review.common.decorators import requires, signed_in_account
-from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 IMPORTS_SHOWN = 10
@@ -47,7 +44,6 @@ def import_results(request: HttpRequest) -> HttpResponse:
         except EvaluationError as error:
             form.add_error(None, str(error))
         else:
-            wake_after_commit(evaluation_tasks.import_results, row.pk)
             return redirect("evaluation:results-import", row.pk)
     latest = ResultsImport.objects.select_related("release", "created_by").order_by("-pk")[:IMPORTS_SHOWN]
     context = {"form": form, "imports": latest, "has_releases": Release.objects.exists()}
@@ -87,7 +83,6 @@ def add_model(request: HttpRequest, pk: int) -> HttpResponse:
             if "confirmed" in request.POST and budget.is_valid():
                 limits = budget.cleaned_data
                 adding.add_model(pk, endpoint, money=limits["budget_money"], calls=limits["budget_calls"])
-                wake_after_commit(tasks.work_on_job, pk)
                 messages.success(request, _("Model %(name)s added.") % {"name": endpoint.name})
                 return redirect("evaluation:run", pk)
             estimate = runs_estimate.estimate_run(settings)

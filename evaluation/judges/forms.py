@@ -15,4 +15,5 @@ class ValidationForm(SettingsForm):
 
     def __init__(self, run: Run, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["n"].required = True  # an empty post draws nothing
         self.fields["n"].initial = registry.protocol(run.release.benchmark).validation_sample

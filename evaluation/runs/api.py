@@ -9,7 +9,7 @@ from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
-from evaluation.interchange.power import CellPower, release_power
+from evaluation.interchange.power import CellPower, expected_power
 from evaluation.models import Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import leaving, queries, services
@@ -196,15 +196,7 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
     def estimate(self, request: Request, body: Body) -> Any:
         """Estimate a run before launch: calls, tokens and money, with the basis of each line."""
         settings = run_settings(body)
-        power = release_power(
-            settings.release,
-            len(settings.tested),
-            datasets=queries.data_sets_asked(settings),
-            facets=False,
-            minimum=settings.minimum,
-            primary=settings.primary_dataset,
-        )
-        return WithValues(runs_estimate.estimate_run(settings), power=power)
+        return WithValues(runs_estimate.estimate_run(settings), power=expected_power(settings))
 
     @acts(WholeRunSerializer, LeaveOutSerializer, url_path="models/<slug:name>/leave-out", url_name="leave-out")
     def leave_out(self, request: Request, body: Body, pk: int, name: str) -> Any:
@@ -213,7 +205,6 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
         409 if the run has ended, or no other model or judge would remain.
         """
         leaving.leave_out(RUNS.get(pk).pk, endpoints_queries.endpoint(name), **body)
-        wake_after_commit(tasks.work_on_job, pk)
         return run_with_values(RUNS.get_with_status(pk))
 
     @acts(WholeRunSerializer, RoleSerializer, status=202, url_path="models/<slug:name>/add-again", url_name="add-again")
@@ -223,5 +214,4 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
         409 if the run was cancelled.
         """
         leaving.add_again(RUNS.get(pk).pk, endpoints_queries.endpoint(name), **body)
-        wake_after_commit(tasks.work_on_job, pk)
         return run_with_values(RUNS.get_with_status(pk))

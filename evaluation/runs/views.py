@@ -117,9 +117,8 @@ def run_new(request: HttpRequest) -> HttpResponse:
 @requires(Can.MEASURE, "POST")
 def leave_out(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """Leave a model or a judge out of a run."""
-    because, role = request.POST.get("because", "")[:500], request.POST.get("role", "")
+    because, role = (request.POST.get(each, "") for each in ("because", "role"))
     leaving.leave_out(RUNS.get(pk).pk, endpoints_queries.endpoint(name), because=because, role=role)
-    wake_after_commit(tasks.work_on_job, pk)
     messages.success(request, _("%(name)s is left out. The run goes on without it.") % {"name": name})
     return redirect(f"{reverse('evaluation:run', args=[pk])}#model-states")
 
@@ -128,24 +127,15 @@ def leave_out(request: HttpRequest, pk: int, name: str) -> HttpResponse:
 def add_again(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """Add a model or a judge again that was left out of a run."""
     leaving.add_again(RUNS.get(pk).pk, endpoints_queries.endpoint(name), role=request.POST.get("role", ""))
-    wake_after_commit(tasks.work_on_job, pk)
     messages.success(request, _("%(name)s is asked again.") % {"name": name})
     return redirect(f"{reverse('evaluation:run', args=[pk])}#model-states")
 
 
 def power_context(settings: RunSettings) -> dict[str, Any]:
     """The context of the power table: the precision to expect from these settings."""
-    models, datasets = len(settings.tested), queries.data_sets_asked(settings)
-    cells = power.release_power(
-        settings.release,
-        models,
-        datasets=datasets,
-        facets=False,
-        minimum=settings.minimum,
-        primary=settings.primary_dataset,
-    )
+    cells = [(_(cell.dataset_label), cell) for cell in power.expected_power(settings)]
     expected = {"rate": power.RATE, "correlation": power.CORRELATION}
-    return {"power": [(_(cell.dataset_label), cell) for cell in cells], "compared": models, "expected": expected}
+    return {"power": cells, "compared": len(settings.tested), "expected": expected}
 
 
 @requires(Can.READ_RESULTS, "GET")

@@ -20,9 +20,9 @@ from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import TrapPlan
 from generation.samples import queries as samples_queries
-from review.common.api import MAX_ID
 from review.models import User
 from review.rules import limits
+from review.rules.limits import MAX_ID
 
 
 @settings_class

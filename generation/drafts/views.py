@@ -15,7 +15,7 @@ from generation.models import BatchRole, Draft, SampleVersion
 from generation.recipes import registry
 from generation.samples import queries as samples_queries
 from review.cases.bulk import ReasonForm
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import Action, apply_bulk_action, list_context
 from review.errors import ReviewError
 from review.rules.permissions import Can
@@ -90,5 +90,4 @@ def draft_discard(request: HttpRequest, pk: int) -> HttpResponse:
     """Discard a stopped draft."""
     draft = get_object_or_404(Draft, pk=pk)
     services.discard_stopped(draft.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
-    messages.success(request, _("Draft discarded."))
-    return redirect("generation:draft", pk)
+    return redirect_saying(request, _("Draft discarded."), "generation:draft", pk)

@@ -18,7 +18,7 @@ from generation.jobs.live_status import endpoint_now
 from generation.llm.http.provider_words import DECISIONS
 from review.charts import daily_bars
 from review.charts.text_measure import LegendEntry
-from review.common.decorators import requires
+from review.common.decorators import redirect_saying, requires
 from review.rules.permissions import Can
 
 DAYS_SHOWN = 30
@@ -53,16 +53,14 @@ def endpoint_disable(request: HttpRequest, name: str) -> HttpResponse:
     """Disable an endpoint, or with `enable` offer it again."""
     row = services.set_disabled(queries.endpoint(name), disabled="enable" not in request.POST)
     text = _("%(name)s is no longer offered. What runs goes on.") if row.disabled else _("%(name)s is offered again.")
-    messages.success(request, text % {"name": row})
-    return redirect("generation:endpoint", name)
+    return redirect_saying(request, text % {"name": row}, "generation:endpoint", name)
 
 
 @requires(Can.CONNECT, "POST")
 def endpoint_delete(request: HttpRequest, name: str) -> HttpResponse:
     """Delete an endpoint that was never used."""
     services.delete_endpoint(queries.endpoint(name))
-    messages.success(request, _("Endpoint %(name)s deleted.") % {"name": name})
-    return redirect("generation:endpoints")
+    return redirect_saying(request, _("Endpoint %(name)s deleted.") % {"name": name}, "generation:endpoints")
 
 
 @requires(Can.CONNECT, "POST")

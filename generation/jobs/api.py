@@ -93,9 +93,7 @@ class JobControls(GenericViewSet[Any]):
 
         409 if it is over.
         """
-        limits = requested_limits(request, self.kind.get(pk))
-        life_cycle.set_pace(pk, priority=limits["priority"], most_lanes=limits["most_lanes"])
-        life_cycle.set_budget(pk, money=limits["budget_money"], calls=limits["budget_calls"])
+        services.change_limits(self.kind.get(pk).pk, **requested_limits(request))
         return self._continue(pk)
 
     @action(detail=True, methods=["post"])

@@ -20,9 +20,10 @@ from generation.jobs.queries import ModelAsked
 from generation.jobs.settings import Budget, Declared, JobLimits, declared
 from generation.models import Call
 from generation.models.jobs import Job
-from review.common.api import MAX_ID, NamedRowField, ShortDictField, ShortListField, validated_body
+from review.common.api import NamedRowField, ShortDictField, ShortListField, validated_body
 from review.common.serializers import DataclassSerializer, Field, ModelRowSerializer, WithValues
 from review.rules import limits
+from review.rules.limits import MAX_ID
 
 
 class ProgressSerializer(DataclassSerializer):
@@ -182,13 +183,13 @@ class LimitsSerializer(SettingsSerializer):
     settings_class = JobLimits
 
 
-def requested_limits(request: Request, job: Job) -> dict[str, Any]:
-    """The limits that a job shall have, by setting. Raises DRF's ValidationError."""
+def requested_limits(request: Request) -> dict[str, Any]:
+    """The limits of a job that shall change, by setting. Raises DRF's ValidationError."""
     body = validated_body(LimitsSerializer, request)
     body = {name: value for name, value in body.items() if name in request.data}  # without defaults
     if not body:
         raise serializers.ValidationError(_("Give budget_money, budget_calls, priority or most_lanes."))
-    return {each.name: body.get(each.name, getattr(job, each.name)) for each in declared(JobLimits)}
+    return body
 
 
 LAUNCH_KEY = OpenApiParameter(

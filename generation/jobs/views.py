@@ -21,7 +21,7 @@ from generation.jobs.forms import LimitsForm, SpendingForm
 from generation.jobs.kinds import JobKind
 from generation.models import Job
 from generation.trials import checking
-from review.common.decorators import requires
+from review.common.decorators import redirect_saying, requires
 from review.common.paging import keyset_page
 from review.common.waking import wake_after_commit
 from review.rules.permissions import allowed
@@ -155,16 +155,14 @@ def cancel(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
         context = {**progress_context(kind, job, request), "warning": kind.cancel_warning(kind.progress(job))}
         return render(request, "generation/jobs/cancel.html", context)
     services.cancel(kind.get(pk).pk)
-    messages.success(request, _("Cancelled. Results so far are kept."))
-    return redirect(kind.address("", pk))
+    return redirect_saying(request, _("Cancelled. Results so far are kept."), kind.address("", pk))
 
 
 @_for_kind("control", "POST")
 def pause(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Pause a job: no new calls start."""
     life_cycle.pause(kind.get(pk).pk)
-    messages.success(request, _("Paused. Calls in progress will finish."))
-    return redirect(kind.address("", pk))
+    return redirect_saying(request, _("Paused. Calls in progress will finish."), kind.address("", pk))
 
 
 @_for_kind("control", "POST")
@@ -188,9 +186,7 @@ def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, form.error_text)
         return redirect(kind.address("", pk))
-    data = form.cleaned_data
-    life_cycle.set_pace(job.pk, priority=data["priority"] or job.priority, most_lanes=data["most_lanes"])
-    life_cycle.set_budget(job.pk, money=data["budget_money"], calls=data["budget_calls"])
+    services.change_limits(job.pk, **{name: value for name, value in form.cleaned_data.items() if value != ""})
     return _continue(request, kind, pk, _("Limits changed."))
 
 
@@ -204,8 +200,7 @@ def retry(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 
 def _continue(request: HttpRequest, kind: JobKind[Any], pk: int, message: str) -> HttpResponse:
     wake_after_commit(tasks.work_on_job, pk)
-    messages.success(request, message)
-    return redirect(kind.address("", pk))
+    return redirect_saying(request, message, kind.address("", pk))
 
 
 _PAGES: dict[str, View] = {

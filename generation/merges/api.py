@@ -10,16 +10,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
-from generation import errors, tasks
-from generation.batches.kind import BATCHES
 from generation.merges import queries, services
 from generation.merges.queries import MergedRow, NearRow
-from generation.models import Batch, Draft, MergeEvent
+from generation.models import Draft, MergeEvent
 from review.common.actions import Body, answers
-from review.common.api import MAX_ID, OldestFirst
+from review.common.api import OldestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
-from review.common.waking import wake_after_commit
+from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 
 
@@ -65,13 +63,6 @@ class NearSerializer(DataclassSerializer):
     shows = queries.NEAR
 
 
-def _batch(pk: int) -> Batch:
-    batch = BATCHES.get(pk)
-    if not queries.has_barrier(batch.benchmark):
-        raise errors.NoBarrier
-    return batch
-
-
 class BatchMergesViewSet(GenericViewSet[Any]):
     """The merges of a batch. 404 if its drafts do not meet at any step."""
 
@@ -84,7 +75,7 @@ class BatchMergesViewSet(GenericViewSet[Any]):
     @action(detail=True)
     def merges(self, request: Request, pk: int) -> Response:
         """The drafts that were merged into others, with distance and reason."""
-        batch = _batch(pk)
+        batch = queries.merging_batch(pk)
         rows = self.paginate_queryset(queries.merges(batch).select_related("onward").defer("onward__data")) or []
         return self.get_paginated_response(MergeSerializer(queries.merged_rows(batch, rows), many=True).data)
 
@@ -92,7 +83,7 @@ class BatchMergesViewSet(GenericViewSet[Any]):
     @merges.mapping.post
     def merge(self, request: Request, body: Body, pk: int) -> Any:
         """Merge two drafts. 409 if they are merged already or did not meet at the same step."""
-        drafts, batch = (body["draft"], body["other"]), _batch(pk)
+        drafts, batch = (body["draft"], body["other"]), queries.merging_batch(pk)
         return services.merge_drafts(
             *drafts, actor=signed_in_account(request), reason=body["reason"], batch_id=batch.pk
         )
@@ -101,7 +92,7 @@ class BatchMergesViewSet(GenericViewSet[Any]):
     @action(detail=True, url_path="merges/near", url_name="near-matches")
     def near_matches(self, request: Request, pk: int) -> Response:
         """Pairs of similar drafts that an admin may merge and nobody has merged yet."""
-        batch = _batch(pk)
+        batch = queries.merging_batch(pk)
         rows = self.paginate_queryset(queries.near_matches(batch)) or []
         return self.get_paginated_response(NearSerializer(queries.near_rows(batch, rows), many=True).data)
 
@@ -116,7 +107,4 @@ class UndoMerge(APIView):
 
     @answers(MergeEventSerializer, body=UndoSerializer)
     def post(self, request: Request, body: Body, pk: int) -> Any:
-        reason = body["reason"]
-        event = services.undo_merge(pk, actor=signed_in_account(request), reason=reason)
-        wake_after_commit(tasks.work_on_job, event.draft.batch_id)
-        return event
+        return services.undo_merge(pk, actor=signed_in_account(request), **body)

@@ -3,7 +3,7 @@
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from review.common.api import MAX_ID
+from review.rules.limits import MAX_ID
 
 
 class MergeForm(forms.Form):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from django.db.models import Count, F, Max, QuerySet
 
 from generation import errors
+from generation.batches import rounds
+from generation.batches.kind import BATCHES
 from generation.models import BarrierRound, Batch, Draft, MergeEvent, NearMatch, SampleVersion
 from generation.recipes import registry
 from generation.recipes.recipe import Barrier
@@ -54,9 +56,12 @@ def barrier_of(batch: Batch, step: int) -> Barrier:
     return barrier
 
 
-def has_barrier(benchmark: str) -> bool:
-    """Whether drafts of a benchmark meet at some step."""
-    return any(isinstance(step, Barrier) for step in registry.recipe(benchmark).steps)
+def merging_batch(pk: int) -> Batch:
+    """A batch whose drafts meet at some step. Raises NoBarrier, UnknownBatch."""
+    batch = BATCHES.get(pk)
+    if not rounds.has_barrier(batch):
+        raise errors.NoBarrier
+    return batch
 
 
 def onward_drafts(batch: Batch, *, merged_only: bool = True) -> QuerySet[Draft]:

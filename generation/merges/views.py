@@ -5,13 +5,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 
-from generation import errors, tasks
-from generation.batches.kind import BATCHES
+from generation import errors
 from generation.merges import forms, queries, services
 from generation.models import BatchRole, Draft
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.paging import keyset_page
-from review.common.waking import wake_after_commit
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
 
@@ -23,9 +21,7 @@ NEAR_SHOWN = 20
 @requires(Can.PRODUCE, "GET", "POST")
 def merges(request: HttpRequest, pk: int) -> HttpResponse:
     """The drafts of a batch that go on as one, with distance and reason; a POST merges two more."""
-    batch = BATCHES.get(pk)
-    if not queries.has_barrier(batch.benchmark):
-        raise errors.NoBarrier
+    batch = queries.merging_batch(pk)
     form = forms.MergeForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         try:
@@ -33,8 +29,7 @@ def merges(request: HttpRequest, pk: int) -> HttpResponse:
         except errors.GenerationError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, _("Drafts merged."))
-            return redirect("generation:merges", pk)
+            return redirect_saying(request, _("Drafts merged."), "generation:merges", pk)
     merged_only = request.GET.get("show") != "all"
     page = keyset_page(queries.onward_drafts(batch, merged_only=merged_only), request, size=SHOWN)
     rows = queries.groups(batch, page.rows)
@@ -64,6 +59,5 @@ def merge_undo(request: HttpRequest, pk: int) -> HttpResponse:
     except errors.NotMerged as error:  # a second click; the page shows what the first one did
         messages.warning(request, str(error))
     else:
-        wake_after_commit(tasks.work_on_job, row.batch_id)
         messages.success(request, _("Merge undone. Draft %(n)s now continues by itself.") % {"n": pk})
     return redirect("generation:merges", row.batch_id)

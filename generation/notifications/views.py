@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from generation import tasks
 from generation.notifications import services
 from generation.notifications.forms import DeliveryFilters, WebhookForm
-from review.common.decorators import requires
+from review.common.decorators import redirect_saying, requires
 from review.common.lists import list_context
 from review.models import Delivery, Occasion, Webhook
 from review.rules.permissions import Can
@@ -63,8 +63,7 @@ def webhook_test(request: HttpRequest, name: str) -> HttpResponse:
 def webhook_delete(request: HttpRequest, name: str) -> HttpResponse:
     """Delete a webhook that has received no message."""
     services.delete_webhook(get_object_or_404(Webhook, name=name))
-    messages.success(request, _("Webhook %(name)s deleted.") % {"name": name})
-    return redirect("generation:webhooks")
+    return redirect_saying(request, _("Webhook %(name)s deleted.") % {"name": name}, "generation:webhooks")
 
 
 @requires(Can.CONNECT, "GET")

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSet
@@ -12,9 +11,9 @@ from generation.recipes.serializers import known_benchmark
 from review.common.actions import Body, acts, answers
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
-from review.models import User
+from review.people.queries import physician
 from review.quality.api import SetAsideRequest
-from review.rules.permissions import Can, UserRole
+from review.rules.permissions import Can
 
 
 class AttemptsSerializer(DataclassSerializer):
@@ -43,8 +42,7 @@ class AttemptsViewSet(ViewSet):
 
     @answers(AttemptsSerializer, query=AttemptsQuery, many=True)
     def list(self, request: Request, query: Body) -> Any:
-        by = [name for name in attempts.GROUPINGS if name in (query.get("by") or attempts.GROUPINGS)]
-        return attempts.attempts(query["benchmark"], by)
+        return attempts.attempts(query["benchmark"], query.get("by", ()))
 
 
 class ReopenedSerializer(DataclassSerializer):
@@ -63,5 +61,4 @@ class ReopeningViewSet(ViewSet):
     @acts(ReopenedSerializer, SetAsideRequest)
     def reopen(self, request: Request, body: Body, pk: int) -> Any:
         """Have approved samples that are in no release reviewed again without this physician."""
-        shown = get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN)
-        return reopening.reopen(shown.pk, actor=signed_in_account(request), reason=body["reason"])
+        return reopening.reopen(physician(pk).pk, actor=signed_in_account(request), **body)

@@ -1,7 +1,7 @@
 """Attempts to approval."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from generation.models import SampleVersion
@@ -40,12 +40,18 @@ class Attempts:
         return self.tries / self.approved if self.approved else None
 
 
-def attempts(benchmark: str, by: Sequence[str] = GROUPINGS) -> list[Attempts]:
+def grouping(by: Collection[str]) -> tuple[str, ...]:
+    """What attempts are grouped by, in order; by default, all."""
+    return tuple(name for name in GROUPINGS if name in by) or GROUPINGS
+
+
+def attempts(benchmark: str, by: Collection[str] = ()) -> list[Attempts]:
     """Attempts to approval by trap, prompt and generator, or by some of them. One query, streamed.
 
     A version counts under each of its traps. Withdrawn versions, those still in review, and those
     not sampled for review have not been decided on and do not count.
     """
+    by = grouping(by)
     rows = SampleVersion.objects.filter(
         sample__benchmark=benchmark, status__in=[SampleVersion.Status.APPROVED, SampleVersion.Status.REJECTED]
     )

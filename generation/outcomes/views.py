@@ -2,7 +2,7 @@
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from generation.batches import queries
@@ -11,8 +11,8 @@ from generation.outcomes import attempts as outcomes_attempts
 from generation.outcomes import forms, reopening
 from review.cases.forms import WithdrawForm
 from review.common.decorators import requires, signed_in_account
-from review.models import User
-from review.rules.permissions import Can, UserRole
+from review.people.queries import physician
+from review.rules.permissions import Can
 
 
 @requires(Can.PRODUCE, "GET")
@@ -26,7 +26,7 @@ def attempts(request: HttpRequest) -> HttpResponse:
     filters = forms.AttemptFilters(query)
     if not filters.is_valid():
         raise Http404
-    by = [name for name in outcomes_attempts.GROUPINGS if name in filters.cleaned_data["by"]]
+    by = outcomes_attempts.grouping(filters.cleaned_data["by"])
     benchmark = filters.cleaned_data["benchmark"]
     context = {
         "filters": filters,
@@ -40,7 +40,7 @@ def attempts(request: HttpRequest) -> HttpResponse:
 @requires(Can.OVERSEE, "POST")
 def reopen(request: HttpRequest, person_id: int) -> HttpResponse:
     """Have approved samples reviewed again that a careless physician reviewed."""
-    get_object_or_404(User, pk=person_id, role=UserRole.PHYSICIAN)
+    physician(person_id)
     form = WithdrawForm(request.POST)
     if not form.is_valid():
         messages.error(request, _("Give a reason."))

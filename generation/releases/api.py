@@ -29,7 +29,6 @@ from generation.samples.serializers import FunnelReportSerializer
 from generation.samples.validity import Validity
 from review.common.actions import Body, answers
 from review.common.api import (
-    MAX_ID,
     NewestFirst,
     OldestFirst,
     ShortDictField,
@@ -40,7 +39,8 @@ from review.common.api import (
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
 from review.common.waking import wake_after_commit
-from review.rules.permissions import Can, may_read, require
+from review.rules.limits import MAX_ID
+from review.rules.permissions import Can, may_read
 
 
 class CountSerializer(serializers.Serializer[Any]):
@@ -277,11 +277,6 @@ def _release(name: str, version: int) -> Release:
     return get_object_or_404(queries.releases(), name=name, version=version)
 
 
-def _require_split(request: Request, split: str) -> None:
-    if split != ReleasedSample.Split.PUBLIC:
-        require(request.user, Can.PRODUCE, reading=True)
-
-
 class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     """Releases, newest first."""
 
@@ -331,10 +326,8 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
         """The whole release as a file: the same release and format give the same bytes."""
         query = validated_query(ExportQuery, request)
-        format_name, split, by_reference = query["format"], query["split"], query["by_reference"]
-        release = _release(name, version)
-        _require_split(request, split)
-        stages = query["stages"].replace(" ", "+")  # an unquoted + in an address is a space
+        format_name, by_reference, stages = query["format"], query["by_reference"], query["stages"]
+        release, split = _release(name, version), queries.readable_split(request.user, query["split"])
         if format_name == "jsonl" and not by_reference and not stages:
             return FileResponse(
                 export.open_samples(release, split),
@@ -342,18 +335,15 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
                 filename=f"{name}-v{version}.jsonl",
                 content_type="application/jsonl",
             )
-        blocks = archive.stream(release, format_name, split=split, by_reference=by_reference, stages=stages)
-        file_name = archive.file_name(release, format_name, split, by_reference=by_reference, stages=stages)
-        return archive.as_download(blocks, file_name)
+        return archive.download(release, format_name, split=split, by_reference=by_reference, stages=stages)
 
     @extend_schema(parameters=[SplitQuery], responses={(200, "text/csv"): OpenApiTypes.STR})
     @action(detail=True)
     def ratings(self, request: Request, name: str, version: int) -> StreamingHttpResponse:
         """Physicians' answers as CSV: one row per review and question, under pseudonyms."""
-        split = validated_query(SplitQuery, request)["split"]
-        release = _release(name, version)
-        _require_split(request, split)
-        return archive.as_table(ratings.lines(release, split), release, "ratings")
+        split, release = validated_query(SplitQuery, request)["split"], _release(name, version)
+        lines = ratings.lines(release, queries.readable_split(request.user, split))
+        return archive.as_table(lines, release, "ratings")
 
     @answers(ChangesSerializer, query=ChangesQuery)
     @action(detail=True)

@@ -59,6 +59,17 @@ def stream(
     return _blocks(release, format_name, split, by_reference, stages)
 
 
+def download(
+    release: Release, format_name: str, *, split: str, by_reference: bool = False, stages: str = ""
+) -> StreamingHttpResponse:
+    """The response that sends a split of a release as a zip. Raises like `export.check_samples`."""
+    stages = stages.replace(" ", "+")  # an unquoted + in an address is a space
+    part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
+    suffix = f"{'-by-reference' if by_reference else ''}{f'-{stages}' if stages else ''}"
+    blocks = stream(release, format_name, split=split, by_reference=by_reference, stages=stages)
+    return as_download(blocks, f"{release.name}-v{release.version}{part}-{format_name}{suffix}.zip")
+
+
 def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
     """The response that sends a zip under this name."""
     response = StreamingHttpResponse(blocks, content_type="application/zip")
@@ -72,13 +83,6 @@ def as_table(lines: Iterator[str], release: Release, table: str) -> StreamingHtt
     name = f"{release.name}-v{release.version}-{table}.csv"
     response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or ""
     return response
-
-
-def file_name(release: Release, format_name: str, split: str, *, by_reference: bool = False, stages: str = "") -> str:
-    """The file name of the zip."""
-    part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
-    suffix = f"{'-by-reference' if by_reference else ''}{f'-{stages}' if stages else ''}"
-    return f"{release.name}-v{release.version}{part}-{format_name}{suffix}.zip"
 
 
 def _blocks(release: Release, format_name: str, split: str, by_reference: bool, stages: str) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ from generation.samples.funnel import FunnelReport
 from generation.samples.queries import term_label, terms
 from generation.samples.validity import Validity
 from generation.sources import importers
+from review.rules.permissions import Can, require
 from review.rules.state_machine import Ground
 
 READ = 250  # samples in one query
@@ -144,6 +145,13 @@ def approved_counts() -> dict[str, tuple[int, int]]:
     unreviewed_count = Count("pk", filter=Q(case__ground=Ground.UNREVIEWED))
     rows = approved.values_list("sample__benchmark").annotate(n=Count("pk"), aside=unreviewed_count)
     return {benchmark: (n, unreviewed) for benchmark, n, unreviewed in rows}
+
+
+def readable_split(reader: Any, split: str) -> str:
+    """A split of a release. Raises NotAllowed if it is the held-out one and `reader` no admin."""
+    if split != ReleasedSample.Split.PUBLIC:
+        require(reader, Can.PRODUCE, reading=True)
+    return split
 
 
 def released_samples(

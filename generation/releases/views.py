@@ -24,7 +24,7 @@ from review.common.decorators import requires, signed_in_account
 from review.common.lists import list_context
 from review.common.paging import keyset_page, page_url
 from review.common.waking import wake_after_commit
-from review.rules.permissions import Can, may_read, require
+from review.rules.permissions import Can, may_read
 
 CHANGES_SHOWN = 25
 
@@ -225,18 +225,14 @@ def release_export(request: HttpRequest, name: str, version: int, format_name: s
     """
     release, split = _release(name, version), _split(request)
     by_reference = request.GET.get("by-reference") == "1"
-    stages = request.GET.get("stages", "").replace(" ", "+")  # an unquoted + in an address is a space
-    blocks = archive.stream(release, format_name, split=split, by_reference=by_reference, stages=stages)
-    file_name = archive.file_name(release, format_name, split, by_reference=by_reference, stages=stages)
-    return archive.as_download(blocks, file_name)
+    stages = request.GET.get("stages", "")
+    return archive.download(release, format_name, split=split, by_reference=by_reference, stages=stages)
 
 
 def _split(request: HttpRequest) -> str:
-    """The requested split; the held-out one is for admins only."""
-    if request.GET.get("split") != ReleasedSample.Split.HELD_OUT:
-        return ReleasedSample.Split.PUBLIC
-    require(request.user, Can.PRODUCE, reading=True)
-    return ReleasedSample.Split.HELD_OUT
+    wanted = request.GET.get("split")
+    known = wanted if wanted in ReleasedSample.Split.values else ReleasedSample.Split.PUBLIC.value
+    return queries.readable_split(request.user, known)
 
 
 @requires(Can.READ_RESULTS, "GET")

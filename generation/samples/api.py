@@ -9,20 +9,18 @@ from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation import tasks
 from generation.models import Draft, Erratum, Rubric, Sample, SampleVersion
 from generation.outcomes import regeneration
 from generation.samples import errata, queries
 from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
 from review.audit.trail import record_read
 from review.common.actions import Body, acts, answers
-from review.common.api import MAX_ID, NewestFirst, validated_query
+from review.common.api import NewestFirst, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import ModelRowSerializer
-from review.common.waking import wake_after_commit
+from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 from review.rules.state_machine import NOT_SAMPLED, shown_status
 
@@ -203,16 +201,6 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     def draw_again(self, request: Request, body: Body, pk: int) -> Any:
         """Generate another version of a discarded sample, with another trap. 409 if it is not discarded."""
         return regeneration.draw_again(pk, **body)
-
-
-def _queued_version(row: Draft) -> Response:
-    wake_after_commit(tasks.work_on_job, row.batch_id)
-    row.refresh_from_db()
-    return Response(QueuedVersionSerializer(row).data, status=202)
-
-
-def _created_erratum(erratum: Erratum) -> Response:
-    return Response(ErratumSerializer(erratum).data, status=201)
 
 
 class ReviewedSampleViewSet(GenericViewSet[Erratum]):

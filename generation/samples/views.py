@@ -6,16 +6,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from generation import tasks
 from generation.batches import queries as batches_queries
 from generation.models import Draft, Erratum, ReleasedSample, Sample, SampleVersion
 from generation.outcomes import regeneration
 from generation.samples import errata, forms, queries
 from review.audit.trail import record_read
 from review.cases.bulk import case_actions
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
-from review.common.waking import wake_after_commit
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
 from review.rules.shown_values import shown
@@ -85,18 +83,15 @@ def sample_report(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.PRODUCE, "POST")
 def sample_retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Generate the next version of a sample again, after it failed."""
-    wake_after_commit(tasks.work_on_job, regeneration.retry_version(pk).batch_id)
-    messages.success(request, _("The next version is being generated again."))
-    return redirect("generation:sample", pk)
+    regeneration.retry_version(pk)
+    return redirect_saying(request, _("The next version is being generated again."), "generation:sample", pk)
 
 
 @requires(Can.PRODUCE, "POST")
 def sample_draw_again(request: HttpRequest, pk: int) -> HttpResponse:
     """Generate another version of a discarded sample, with another trap."""
-    row = regeneration.draw_again(pk, request.POST.get("trap", "")[:16])
-    wake_after_commit(tasks.work_on_job, row.batch_id)
-    messages.success(request, _("Another version is being generated."))
-    return redirect("generation:sample", pk)
+    regeneration.draw_again(pk, request.POST.get("trap", ""))
+    return redirect_saying(request, _("Another version is being generated."), "generation:sample", pk)
 
 
 @requires(Can.REVIEW, "POST")
@@ -104,24 +99,21 @@ def review_report(request: HttpRequest, review_id: int) -> HttpResponse:
     """Report the approved sample behind the reader's own review."""
     me = signed_in_account(request)
     errata.report(errata.reviewed_sample_id(me, review_id), actor=me, reason=request.POST.get("reason", ""))
-    messages.success(request, _("Sample reported. An admin will decide."))
-    return redirect("review:mine-detail", review_id)
+    return redirect_saying(request, _("Sample reported. An admin will decide."), "review:mine-detail", review_id)
 
 
 @requires(Can.PRODUCE, "POST")
 def sample_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     """Withdraw an approved sample from all later releases."""
     errata.withdraw(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
-    messages.success(request, _("Sample withdrawn."))
-    return redirect("generation:sample", pk)
+    return redirect_saying(request, _("Sample withdrawn."), "generation:sample", pk)
 
 
 @requires(Can.PRODUCE, "POST")
 def sample_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
     """Dismiss the report of a sample."""
     errata.dismiss(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
-    messages.success(request, _("Report dismissed."))
-    return redirect("generation:sample", pk)
+    return redirect_saying(request, _("Report dismissed."), "generation:sample", pk)
 
 
 def _wordings(version: SampleVersion) -> list[dict[str, object]]:

@@ -12,7 +12,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
-from generation import tasks
 from generation.models import Import, ImportRefusal, SavedMapping, Source, SourceRecord
 from generation.sources import importers, own_tables, queries, services, uploads
 from generation.sources.own_tables import OwnTable
@@ -21,7 +20,6 @@ from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst, OldestFirst, paginated_response
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
-from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 MAX_MAPPING = 50_000  # characters
@@ -154,7 +152,7 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     def create(self, request: Request, body: Body) -> Any:
         """Upload a file as its authors publish it. A worker reads it."""
         mapping = own_tables.stated_mapping(body["mapping"])
-        run = uploads.start_import(
+        return uploads.start_import(
             body["file"],
             format_name=body["format"],
             name=body["name"],
@@ -164,8 +162,6 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
             else None,
             actor=signed_in_account(request),
         )
-        wake_after_commit(tasks.run_import, run.pk)
-        return run
 
     def retrieve(self, request: Request, pk: int) -> Response:
         """One import and its progress."""

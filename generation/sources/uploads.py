@@ -21,6 +21,7 @@ from generation.sources.importers import LimitsExceeded, WrongFormat
 from generation.sources.importers.table_mapping import TableMapping
 from generation.sources.own_tables import OwnTable
 from generation.sources.reading import TablePreview
+from review.common.waking import wake_after_commit
 from review.models import User
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ def start_import(
     try:
         if not kept:
             share(path)
-        return services.start_import(
+        run = services.start_import(
             path,
             format_name=format_name,
             name=name,
@@ -61,6 +62,8 @@ def start_import(
             table=table,
             actor=actor,
         )
+        wake_after_commit("generation.tasks.run_import", run.pk)
+        return run
     except BaseException:
         if not kept:
             discard(path)

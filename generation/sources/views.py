@@ -11,7 +11,6 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django_htmx.http import HttpResponseClientRefresh
 
-from generation import tasks
 from generation.errors import GenerationError, SourceExists, UnknownUpload
 from generation.jobs.live_status import live_workers
 from generation.models import ImportRefusal, SavedMapping, Source, SourceRecord
@@ -22,7 +21,6 @@ from generation.sources.importers import LimitsExceeded, WrongFormat
 from generation.sources.importers.table_mapping import TableMapping
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
-from review.common.waking import wake_after_commit
 from review.rules.blocks import Images, Picture
 from review.rules.permissions import Can
 
@@ -41,7 +39,7 @@ def sources(request: HttpRequest) -> HttpResponse:
                 services.check_format(data["name"], importers.TABLE)
                 address = reverse("generation:source-table", args=[data["name"], uploads.keep(data["file"]).token])
                 return redirect(f"{address}?update=on" if data["update"] else address)
-            run = uploads.start_import(
+            uploads.start_import(
                 data["file"],
                 format_name=data["format"],
                 name=data["name"],
@@ -51,7 +49,6 @@ def sources(request: HttpRequest) -> HttpResponse:
         except GenerationError as error:
             form.add_error("name" if isinstance(error, SourceExists) else "file", str(error))
         else:
-            wake_after_commit(tasks.run_import, run.pk)
             return redirect("generation:source", data["name"])
     formats = [(name, importers.load(name)) for name in importers.available()]
     context = {"sources": queries.sources(), "form": form, "formats": formats}
@@ -85,7 +82,7 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
         form.add_error(None, reasons.translated(preview.problem))
     if "import" in request.POST and form.is_valid():
         try:
-            run = uploads.start_import(
+            uploads.start_import(
                 upload,
                 format_name=importers.TABLE,
                 name=name,
@@ -98,7 +95,6 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
         else:
             if form.cleaned_data["save_as"]:
                 own_tables.save_mapping(form.cleaned_data["save_as"], form.mapping, signed_in_account(request))
-            wake_after_commit(tasks.run_import, run.pk)
             return redirect("generation:source", name)
     chosen = form.chosen if form.is_bound else preview.mapping.fields
     context = {

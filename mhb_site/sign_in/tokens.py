@@ -4,10 +4,9 @@ from datetime import timedelta
 
 from allauth.account.decorators import reauthentication_required
 from django import forms
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -15,7 +14,7 @@ from django.views.decorators.http import require_POST
 from knox.models import AuthToken
 
 from mhb_site.api import LIMIT, TTL, issue_token
-from review.common.decorators import signed_in_account
+from review.common.decorators import redirect_saying, signed_in_account
 
 
 class TokenForm(forms.Form):
@@ -47,5 +46,4 @@ def revoke_token(request: HttpRequest) -> HttpResponse:
     if "all" not in request.POST:
         own_tokens = own_tokens.filter(token_key=request.POST.get("token", ""))
     own_tokens.delete()
-    messages.success(request, _("Revoked. Programs that use it are signed out."))
-    return redirect("tokens")
+    return redirect_saying(request, _("Revoked. Programs that use it are signed out."), "tokens")

@@ -13,7 +13,7 @@ from review.access import visibility
 from review.answers import signatures
 from review.assignments import claims, eligibility, first_look, queries, retraction, services
 from review.common.actions import Body, acts, answers
-from review.common.api import MAX_ID, NewestFirst, paginated_response, validated_body
+from review.common.api import NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import (
     AnswersSerializer,
@@ -26,6 +26,7 @@ from review.common.serializers import (
 from review.models import Assignment, Case, Declined, Draft, Review, User
 from review.models.public_ids import AssignmentId
 from review.rules.case_spec import answers_from_json, spec_to_json
+from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 from review.rules.state_machine import ADJUDICATORS, State
 

@@ -14,6 +14,7 @@ from review.assignments.claims import await_other_vote
 from review.audit.trail import record, record_submitted, recording_events
 from review.cases.services import follow_reviews, lease, load_progress, lock_open_case
 from review.models import Assignment, Case, Declined, Event, Retraction, Review, Rewording, User
+from review.people import accounts
 from review.rules.permissions import Can, Operator, require
 from review.rules.state_machine import ADJUDICATORS, Phase, Position, State, position
 
@@ -107,12 +108,12 @@ SET_ASIDE = "set-aside"  # `because` of the events
 
 
 def set_aside(person_id: int, *, actor: User, reason: str) -> SetAside:
-    """Set a physician's reviews of open cases aside: others do them again, and they do not count.
+    """Pause a physician and set the reviews of open cases aside: others do them again.
 
-    Each case is a transaction of its own. Drafts and cases in progress stay as they are; pausing
-    the physician is another service. `restore` undoes it.
+    They do not count. Each case is a transaction of its own. Drafts and cases in progress stay as
+    they are. `restore` undoes it, but for the pause.
     """
-    require(actor, Can.OVERSEE)
+    accounts.set_paused(person_id, True, actor=actor)
     reviews = visibility.counted_reviews().filter(physician=person_id, case__kind=Case.Kind.WORK)
     done = built_on = closed = 0
     for case_id in reviews.order_by("case").values_list("case", flat=True).distinct():

@@ -20,7 +20,7 @@ from review.answers.side_by_side import plain_text
 from review.assignments import case_page, claims, eligibility, first_look, queries, retraction, services
 from review.assignments.forms import PostedReview, posted_corrections, read_posted
 from review.cases.services import lease
-from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
+from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
 from review.labels import SUBMISSION_EFFECTS
 from review.models import Assignment, Draft
 from review.quality import reliability
@@ -272,8 +272,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
 def retract(request: HttpRequest, review_id: int) -> HttpResponse:
     """Retract a review, and show its case with the answers as a draft."""
     assignment = retraction.retract(signed_in_account(request), review_id)
-    messages.success(request, _("Submission undone. Your review is a draft again."))
-    return redirect("review:case", assignment.pk)
+    return redirect_saying(request, _("Submission undone. Your review is a draft again."), "review:case", assignment.pk)
 
 
 @requires(Can.REVIEW, back="review:case")

@@ -9,15 +9,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from review import tasks
 from review.audit import acts, exports, verification
 from review.cases.api import EventSerializer
 from review.common.actions import Body, answers
-from review.common.api import MAX_ID, NewestFirst, paginated_response, validated_query
+from review.common.api import NewestFirst, paginated_response, validated_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
-from review.common.waking import wake_after_commit
 from review.models import Audit, Event, PersonEvent
+from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
 
 
@@ -119,8 +118,7 @@ class AuditViewSet(GenericViewSet[Event]):
     @action(detail=False, methods=["post"])
     def check(self, request: Request) -> Any:
         """Have a worker check the whole trail. If a check is in progress, returns that one."""
-        check = verification.request_check(signed_in_account(request))
-        wake_after_commit(tasks.check_trail, check.pk)
+        verification.request_check(signed_in_account(request))
         return _report()
 
     @extend_schema(parameters=[EventQuery], responses=AuditEventSerializer(many=True))

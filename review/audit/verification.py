@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from review.audit import accounts, acts, cases, chain_entries
 from review.audit.trail import EVENTS, PERSON_EVENTS, digest_of
+from review.common.waking import wake_after_commit
 from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Can, require
 
@@ -334,9 +335,11 @@ def create_check(actor: User | None) -> Audit:
 
 
 def request_check(actor: User) -> Audit:
-    """Return the check in progress, or create a new one, for an admin."""
+    """Return the check in progress, or create a new one, for an admin; a worker runs it."""
     require(actor, Can.OVERSEE)
-    return check_in_progress() or create_check(actor)
+    check = check_in_progress() or create_check(actor)
+    wake_after_commit("review.tasks.check_trail", check.pk)
+    return check
 
 
 def check_in_progress() -> Audit | None:

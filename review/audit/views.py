@@ -13,12 +13,10 @@ from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 
-from review import tasks
 from review.audit import acts, chain_entries, exports, verification
 from review.common import csv_text
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset_page
-from review.common.waking import wake_after_commit
 from review.models import Event, PersonEvent
 from review.rules.permissions import Can
 
@@ -108,8 +106,7 @@ def _check() -> dict[str, object]:
 def check(request: HttpRequest) -> HttpResponse:
     """Have a worker check the trail (POST); show its progress as a fragment for htmx (GET)."""
     if request.method == "POST":
-        audit = verification.request_check(signed_in_account(request))
-        wake_after_commit(tasks.check_trail, audit.pk)
+        verification.request_check(signed_in_account(request))
         messages.info(request, _("Check requested."))
         return redirect("review:audit")
     if not getattr(request, "htmx", False):

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from review.calibration import practice, queries, services
 from review.calibration.forms import ExpectedForm, FirstPracticeForm, PracticeForm
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.models import CalibrationItem, Case
 from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.permissions import Can, require
@@ -35,8 +35,7 @@ def calibration_new(request: HttpRequest, case_id: int) -> HttpResponse:
     form = ExpectedForm(request.POST or None, form=case.localized_spec.form, expected=queries.suggested_answers(case))
     if request.method == "POST" and form.is_valid():
         services.make_item(case, form.answers(), actor=signed_in_account(request))
-        messages.success(request, _("Calibration case created."))
-        return redirect("review:calibration")
+        return redirect_saying(request, _("Calibration case created."), "review:calibration")
     context = {"form": form, "title": case.title, "blocks": case.frozen.blocks, "language": case.language}
     return render(request, "review/calibration/calibration_item.html", context, status=422 if form.is_bound else 200)
 
@@ -59,8 +58,7 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
         return redirect("review:calibration")
     if form.is_bound and form.is_valid():
         services.change_item(item, actor=signed_in_account(request), expected=form.answers())
-        messages.success(request, _("Known answers saved."))
-        return redirect("review:calibration")
+        return redirect_saying(request, _("Known answers saved."), "review:calibration")
     context = {"form": form, "title": item.title, "item": item, "blocks": spec.blocks, "language": spec.language}
     return render(request, "review/calibration/calibration_item.html", context, status=422 if form.is_bound else 200)
 

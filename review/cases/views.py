@@ -23,7 +23,7 @@ from review.cases import queries, services
 from review.cases.attention import attention
 from review.cases.bulk import ACTIONS, LanguageForm
 from review.cases.forms import AnnotationsForm, CaseFilters, PriorityForm, WithdrawForm
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
 from review.labels import CASE_STATES, ROLES
 from review.models import Case, User
@@ -177,8 +177,7 @@ def _change(
     if not form.is_valid():
         return _history(request, case, refused=form)
     service(case_id, actor=signed_in_account(request), **form.cleaned_data)
-    messages.success(request, message)
-    return redirect("review:history", case_id)
+    return redirect_saying(request, message, "review:history", case_id)
 
 
 @requires(Can.OVERSEE, back="review:history")
@@ -205,8 +204,7 @@ def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
     get_object_or_404(Case, pk=case_id)
     value = request.POST.get("specialty", "").replace("\0", "")[:100]
     services.set_specialty(case_id, value, actor=signed_in_account(request))
-    messages.success(request, _("Specialty changed."))
-    return redirect("review:history", case_id)
+    return redirect_saying(request, _("Specialty changed."), "review:history", case_id)
 
 
 @requires(Can.OVERSEE, back="review:history")

@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # DRF's settings name classes of this module: importing its v
     from rest_framework.generics import GenericAPIView
     from rest_framework.views import APIView
 
-MAX_ID = 2**63 - 1  # what a primary key can hold
 TOO_MANY_VALUES = _("The JSON has too many values. Send it in several requests.")
 
 
@@ -120,7 +119,7 @@ class NewestFirst(CursorPagination):
         cursor: Cursor | None = super().decode_cursor(request)
         if cursor is not None and cursor.position is not None:
             position = str(cursor.position)  # untrusted: part of the URL
-            if not (position.isascii() and position.isdecimal() and int(position) <= MAX_ID):
+            if not (position.isascii() and position.isdecimal() and int(position) <= limits.MAX_ID):
                 raise NotFound(self.invalid_cursor_message)
         return cursor
 

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Concatenate, Literal, ParamSpec
 from urllib.parse import quote
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -53,6 +54,12 @@ def signed_in_account(request: HttpRequest) -> User:
     if not isinstance(request.user, User):
         raise NotAllowed
     return request.user
+
+
+def redirect_saying(request: HttpRequest, text: str, to: str, *args: object) -> HttpResponseRedirect:
+    """Redirect to a page, which then says that something was done."""
+    messages.success(request, text)
+    return redirect(resolve_url(to, *args))
 
 
 def redirect_with_receipt(response: HttpResponseRedirect, local_copy: str, anchor: str = "") -> HttpResponseRedirect:

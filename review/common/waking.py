@@ -4,7 +4,6 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from celery import Task
@@ -12,6 +11,7 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db import transaction
 from django.utils import translation
+from django.utils.module_loading import import_string
 from kombu.exceptions import OperationalError
 
 from review.errors import NoWorker, ShownError
@@ -29,9 +29,12 @@ def wake(task: "Task[..., Any]", *args: Any) -> None:
         log.warning("broker unavailable, %s%s is left to the sweeper: %s", task.name, args, error)
 
 
-def wake_after_commit(task: "Task[..., Any]", *args: int) -> None:
-    """`wake` once the transaction has committed, so that workers can see the row."""
-    transaction.on_commit(partial(wake, task, *args))
+def wake_after_commit(task: "Task[..., Any] | str", *args: int) -> None:
+    """`wake` once the transaction has committed, so that workers can see the row.
+
+    Services, which tasks call, name the task by its dotted path.
+    """
+    transaction.on_commit(lambda: wake(import_string(task) if isinstance(task, str) else task, *args))
 
 
 def ask_worker(task: "Task[..., Any]", *args: Any, seconds: float) -> Any:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from review import errors
 from review.cases import queries
 from review.common import benchmarks as folders
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks
@@ -146,8 +146,7 @@ def notices(request: HttpRequest) -> HttpResponse:
     form = EmailsForm(me, request.POST if request.method == "POST" else None)
     if form.is_valid():
         notifications.choose_emails(me, form.cleaned_data["occasions"], paused=form.cleaned_data["paused"])
-        messages.success(request, _("Your choice of e-mails was saved."))
-        return redirect("review:notices")
+        return redirect_saying(request, _("Your choice of e-mails was saved."), "review:notices")
     context = {"form": form, "emails": settings.MHB_EMAILS}
     return render(request, "review/discussion/notices.html", context, status=422 if form.errors else 200)
 

@@ -5,11 +5,20 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from review.access.visibility import RELEASED_BY_HOLDER, WEEK, counted_reviews
+from review.errors import UnknownPhysician
 from review.models import Assignment, Case, Event, User
 from review.models.people import split_list
 from review.rules.permissions import UserRole
 
 Hold = Assignment.Hold
+
+
+def physician(pk: int) -> User:
+    """A physician. Raises UnknownPhysician."""
+    found = User.objects.filter(pk=pk, role=UserRole.PHYSICIAN).first()
+    if found is None:
+        raise UnknownPhysician
+    return found
 
 
 def people(*, text: str = "", role: str = "", specialty: str = "", status: str = "") -> QuerySet[User]:

@@ -14,7 +14,7 @@ from review.assignments import eligibility
 from review.calibration import queries as calibration_queries
 from review.calibration import services
 from review.cases.bulk import SpecialtyForm
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import Action, apply_bulk_action, list_context
 from review.models import User
 from review.people import accounts, invitations, queries, roster
@@ -55,8 +55,7 @@ def person_new(request: HttpRequest) -> HttpResponse:
         if not password:
             return _show_invitations(request, accounts.invite_new([new], actor=actor))
         user = accounts.add_person(new, password, actor=actor)
-        messages.success(request, _("Account %(name)s created.") % {"name": user.username})
-        return redirect("review:people")
+        return redirect_saying(request, _("Account %(name)s created.") % {"name": user.username}, "review:people")
     return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
 
 
@@ -137,8 +136,7 @@ def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
     active = request.POST.get("active") == "1"
     shown = accounts.set_active(_account(person_id).pk, active, actor=signed_in_account(request))
     done = _("%(name)s can sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
-    messages.success(request, done % {"name": shown.username})
-    return redirect("review:person", person_id)
+    return redirect_saying(request, done % {"name": shown.username}, "review:person", person_id)
 
 
 @requires(Can.OVERSEE, "POST")
@@ -193,8 +191,7 @@ def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
     get_object_or_404(User, pk=person_id)
     shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=signed_in_account(request))
     done = _("%(name)s is paused and gets no new cases.") if shown.paused_at else _("%(name)s gets new cases again.")
-    messages.success(request, done % {"name": shown.username})
-    return redirect("review:person", person_id)
+    return redirect_saying(request, done % {"name": shown.username}, "review:person", person_id)
 
 
 @requires(Can.OVERSEE, back="review:person")
@@ -213,6 +210,5 @@ def own_keys(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         me.keys_off, me.keys = form.cleaned_data["off"], form.cleaned_data["keys"]
         me.save(update_fields=["keys_off", "keys"])
-        messages.success(request, _("Keyboard shortcuts saved."))
-        return redirect("review:own-keys")
+        return redirect_saying(request, _("Keyboard shortcuts saved."), "review:own-keys")
     return render(request, "review/people/own_keys.html", {"form": form}, status=422 if form.is_bound else 200)

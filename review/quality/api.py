@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -13,13 +12,12 @@ from review.cases import care
 from review.common.actions import Body, acts, answers
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
-from review.models import User
-from review.people import accounts
+from review.people.queries import physician
 from review.quality import activity, reliability
 from review.quality.agreement import Agreement, AgreementEstimate
 from review.quality.progress import Day, Projection, ReviewProgress, progress
 from review.quality.reliability import PhysicianFigures, RaterPair, Share
-from review.rules.permissions import Can, UserRole
+from review.rules.permissions import Can
 
 
 class EstimateSerializer(DataclassSerializer):
@@ -204,21 +202,17 @@ class ReviewerViewSet(ViewSet):
     @answers(FiguresSerializer)
     def retrieve(self, request: Request, pk: int) -> Any:
         """One physician's figures. There is no list of physicians, so no ranking."""
-        return reliability.figures(get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN))
+        return reliability.figures(physician(pk))
 
     @acts(SetAsideSerializer, SetAsideRequest, url_path="set-aside")
     def set_aside(self, request: Request, body: Body, pk: int) -> Any:
         """Pause a physician and have their reviews of open cases done again by others."""
-        reason, actor = body["reason"], signed_in_account(request)
-        shown = get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN)
-        accounts.set_paused(shown.pk, True, actor=actor)
-        return retraction.set_aside(shown.pk, actor=actor, reason=reason)
+        return retraction.set_aside(physician(pk).pk, actor=signed_in_account(request), **body)
 
     @acts(SetAsideSerializer)
     def restore(self, request: Request, pk: int) -> Any:
         """Let the reviews count again that were set aside and that nobody has redone."""
-        shown = get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN)
-        return retraction.restore(shown.pk, actor=signed_in_account(request))
+        return retraction.restore(physician(pk).pk, actor=signed_in_account(request))
 
     @answers(FiguresSerializer)
     @action(detail=False, can=Can.REVIEW)

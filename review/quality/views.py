@@ -3,8 +3,8 @@
 from contextlib import suppress
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from review.access import visibility
@@ -15,11 +15,11 @@ from review.charts import daily_bars, lines, scatter
 from review.charts.text_measure import LegendEntry
 from review.common.decorators import requires, signed_in_account
 from review.models import User
-from review.people import accounts
+from review.people.queries import physician
 from review.quality import activity, reliability
 from review.quality.progress import progress
 from review.rules import json_nesting
-from review.rules.permissions import Can, UserRole
+from review.rules.permissions import Can
 from review.rules.state_machine import State
 
 
@@ -39,16 +39,13 @@ def agreement(request: HttpRequest) -> HttpResponse:
 @requires(Can.OVERSEE, "GET")
 def reviewer(request: HttpRequest, person_id: int) -> HttpResponse:
     """One physician's figures, for those who oversee the reviews."""
-    shown = User.objects.filter(pk=person_id, role=UserRole.PHYSICIAN).first()
-    if shown is None:
-        raise Http404
-    return _figures(request, shown)
+    return _figures(request, physician(person_id))
 
 
 @requires(Can.OVERSEE, "POST")
 def set_aside(request: HttpRequest, person_id: int) -> HttpResponse:
     """Pause a physician and have their open cases reviewed again; or (`restore`) undo that."""
-    get_object_or_404(User, pk=person_id, role=UserRole.PHYSICIAN)
+    physician(person_id)
     actor, form = signed_in_account(request), WithdrawForm(request.POST)
     if "restore" in request.POST:
         result = retraction.restore(person_id, actor=actor)
@@ -57,7 +54,6 @@ def set_aside(request: HttpRequest, person_id: int) -> HttpResponse:
         messages.error(request, _("Give a reason."))
         return redirect("review:reviewer", person_id)
     else:
-        accounts.set_paused(person_id, True, actor=actor)
         result = retraction.set_aside(person_id, actor=actor, reason=form.cleaned_data["reason"])
         messages.success(
             request, _("The physician is paused. Cases that others will review again: %(n)s.") % {"n": result.cases}

@@ -1,15 +1,14 @@
 """The page on which a primary reviewer accepts a rewording or objects to it."""
 
 from django import forms
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from review import errors
 from review.access import visibility
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.rewordings import queries, services
 from review.rules.permissions import Can
 
@@ -35,8 +34,7 @@ def accept(request: HttpRequest, rewording_id: int) -> HttpResponse:
         services.accept(signed_in_account(request), rewording_id)
     except errors.RewordingLapsed:
         return _page(request, rewording_id, ObjectionForm(), status=409)
-    messages.success(request, _("Wording accepted. The case is approved."))
-    return redirect("review:workbench")
+    return redirect_saying(request, _("Wording accepted. The case is approved."), "review:workbench")
 
 
 @requires(Can.REVIEW, back="review:rewording")
@@ -49,8 +47,7 @@ def object_to(request: HttpRequest, rewording_id: int) -> HttpResponse:
         services.object_to(signed_in_account(request), rewording_id, form.cleaned_data["reason"])
     except errors.RewordingLapsed:
         return _page(request, rewording_id, form, status=409)
-    messages.success(request, _("Objection recorded. The case goes to adjudication."))
-    return redirect("review:workbench")
+    return redirect_saying(request, _("Objection recorded. The case goes to adjudication."), "review:workbench")
 
 
 def _page(request: HttpRequest, rewording_id: int, form: ObjectionForm, status: int = 200) -> HttpResponse:

@@ -3,6 +3,8 @@
 The services check them; forms and serializers repeat them, so that the refusal names the field.
 """
 
+MAX_ID = 2**63 - 1  # what a primary key can hold
+
 # Characters.
 TEXT = 10_000  # a reason or note of a review, and the passage that a source is quoted with
 CRITERION = 4_000  # a rubric: its corrected wording, or a new one

@@ -9,8 +9,6 @@ from evaluation.runs import leaving, queries
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
 from generation.management.command_line import StepCommand
-from generation.tasks import work_on_job
-from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 
@@ -36,7 +34,6 @@ class Command(StepCommand):
             run = leaving.add_again(run.pk, endpoint, role=options["role"])
         else:
             run = leaving.leave_out(run.pk, endpoint, because=options["because"], role=options["role"])
-        wake(work_on_job, run.pk)
         return {
             "run": run.pk,
             "status": run.status,

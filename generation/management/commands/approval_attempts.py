@@ -20,7 +20,7 @@ class Command(StepCommand):
 
     def step(self, **options: Any) -> dict[str, Any]:
         registry.recipe(options["benchmark"])
-        by = [name for name in attempts.GROUPINGS if name in (options["by"] or attempts.GROUPINGS)]
+        by = attempts.grouping(options["by"] or ())
         return {
             "attempts": [
                 {**dict(zip(by, row.key, strict=True)), **shown(row, f"{attempts.SHOWN} mean_attempts=mean")}

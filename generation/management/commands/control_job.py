@@ -26,6 +26,7 @@ ACTIONS: dict[str, Callable[[int], object]] = {
     "cancel": services.cancel,
     "retry": services.retry_failed,
 }
+LIMITS = {"budget": ("budget_money", "budget_calls"), "pace": ("priority", "most_lanes")}
 NO_LIMIT: Literal["none"] = "none"
 
 
@@ -52,12 +53,13 @@ class Command(StepCommand):
     )
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("action", choices=[*ACTIONS, "budget", "pace"])
+        parser.add_argument("action", choices=[*ACTIONS, *LIMITS])
         parser.add_argument(
             "job", type=_parse_job, metavar="JOB", help=" or ".join(f"{kind.name}:N" for kind in kinds.all_kinds())
         )
         parser.add_argument(
             "--budget",
+            dest="budget_money",
             type=_parse_money,
             metavar="MONEY",
             help="with 'budget': an amount, or 'none' for no limit",
@@ -78,22 +80,15 @@ class Command(StepCommand):
         name, pk = options["job"]
         kind = kinds.kind_named(name)
         require(OPERATOR, kind.control)
-        job = kind.get(pk)
-        if options["action"] == "budget":
-            options_given = {"money": options["budget"], "calls": options["budget_calls"]}
-            if set(options_given.values()) == {None}:
+        action, result = options["action"], None
+        if action in LIMITS:
+            given = {name: options[name] for name in LIMITS[action] if options[name] is not None}
+            if not given and action == "budget":
                 raise CommandError("Give --budget, --budget-calls, or both; 'none' means no limit.")
-            current = {"money": job.budget_money, "calls": job.budget_calls}
-            budget = {name: _new_value(value, current[name]) for name, value in options_given.items()}
-            result: object = life_cycle.set_budget(pk, **budget)
-        elif options["action"] == "pace":
-            result = life_cycle.set_pace(
-                pk,
-                priority=options["priority"] or job.priority,
-                most_lanes=_new_value(options["most_lanes"], job.most_lanes),
-            )
+            limits = {name: None if value == NO_LIMIT else value for name, value in given.items()}
+            services.change_limits(kind.get(pk).pk, **limits)
         else:
-            result = ACTIONS[options["action"]](pk)
+            result = ACTIONS[action](kind.get(pk).pk)
         job = kind.get(pk)
         if job.status == Job.Status.RUNNING:
             wake(work_on_job, pk)
@@ -103,8 +98,3 @@ class Command(StepCommand):
             **shown(job, "calls cost budget=budget_money budget_calls priority most_lanes"),
             "again": result if isinstance(result, int) else 0,
         }
-
-
-def _new_value(value: Any, current: Any) -> Any:
-    """The new value of one limit: an option left out keeps the current value."""
-    return current if value is None else None if value == NO_LIMIT else value

@@ -4,12 +4,10 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from generation import errors, tasks
-from generation.batches.kind import BATCHES
+from generation import errors
 from generation.management.command_line import StepCommand
 from generation.merges import queries, services
 from generation.models import Draft
-from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 
@@ -26,14 +24,11 @@ class Command(StepCommand):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
-        batch = BATCHES.get(options["batch"])
-        if not queries.has_barrier(batch.benchmark):
-            raise errors.NoBarrier
+        batch = queries.merging_batch(options["batch"])
         if options["undo"] is not None:
             if not Draft.objects.filter(batch=batch, id=options["undo"]).exists():
                 raise errors.UnknownDraft(str(options["undo"]))
             event = services.undo_merge(options["undo"], actor=None, reason=options["reason"])
-            wake(tasks.work_on_job, batch.pk)
             return {"draft": event.draft_id, "into": event.into_id, "kind": event.kind}
         if options["merge"] is not None:
             one, other = options["merge"]

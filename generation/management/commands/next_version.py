@@ -8,8 +8,6 @@ from django.core.management.base import CommandError
 from generation.management.command_line import StepCommand
 from generation.outcomes import regeneration
 from generation.samples import errata
-from generation.tasks import work_on_job
-from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -38,5 +36,4 @@ class Command(StepCommand):
             raise CommandError("--trap goes with 'draw-again'.")
         else:
             row = regeneration.retry_version(sample)
-        wake(work_on_job, row.batch_id)
         return {"sample": row.sample_id, "draft": row.pk, "version": row.version, "preferred": row.preferred}

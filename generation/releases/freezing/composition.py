@@ -17,8 +17,8 @@ from generation.models import Erratum, ReleasedSample, Sample, SampleVersion
 from generation.recipes.configuration import Configuration, configuration
 from generation.releases.freezing import configured
 from review.access.visibility import counted_reviews
-from review.common.api import MAX_ID
 from review.rules import limits
+from review.rules.limits import MAX_ID
 from review.rules.state_machine import Ground
 
 Status = SampleVersion.Status
