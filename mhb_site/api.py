@@ -1,7 +1,7 @@
 """The API's URLs, its sign-in, its schema and the page that shows the schema."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import authenticate
@@ -52,6 +52,7 @@ from review.common.actions import answers
 from review.common.api import BearerTokenAuthentication, HasRight, validated_body
 from review.common.decorators import requires
 from review.common.second_factor import has_factor
+from review.common.serializers import TypedSerializer
 from review.discussion import api as discussion_api
 from review.forms import api as forms_api
 from review.models import PersonEvent, User
@@ -80,11 +81,10 @@ class SignInSerializer(serializers.Serializer[Any]):
     days = serializers.IntegerField(min_value=1, max_value=TTL.days, default=TTL.days)
 
 
-class IssuedSerializer(serializers.Serializer[Any]):
+class IssuedSerializer(TypedSerializer):
     """A token. It is shown only once; only its hash is stored."""
 
-    token = serializers.CharField()
-    expires_at = serializers.DateTimeField()
+    typed = {str: "token", datetime: "expires_at"}
 
 
 class Token(APIView):

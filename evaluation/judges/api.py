@@ -23,7 +23,7 @@ from evaluation.statistics.validation import JudgeQuality
 from generation.jobs.serializers import SettingsSerializer
 from review.common.api import validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, TypedSerializer
 from review.quality.agreement import RaterAgreement
 from review.rules.permissions import Can
 
@@ -83,11 +83,10 @@ class VarianceSerializer(DataclassSerializer):
     endpoint = serializers.CharField()
 
 
-class RepeatsSerializer(serializers.Serializer[Any]):
+class RepeatsSerializer(TypedSerializer):
     """Answers per question, judgments per criterion, and the components of the variance."""
 
-    answers = serializers.IntegerField()
-    judgments = serializers.IntegerField()
+    typed = {int: "answers judgments"}
     models = VarianceSerializer(many=True)
 
 
@@ -100,13 +99,10 @@ class KinSerializer(DataclassSerializer):
     mirrors = Kin
 
 
-class FamilyRateSerializer(serializers.Serializer[Any]):
+class FamilyRateSerializer(TypedSerializer):
     """The rate of all tested models of a family."""
 
-    family = serializers.CharField()
-    failed = serializers.IntegerField()
-    judged = serializers.IntegerField()
-    rate = serializers.FloatField()
+    typed = {str: "family", int: "failed judged", float: "rate"}
 
 
 class PreferenceSerializer(DataclassSerializer):

@@ -103,20 +103,19 @@ class ReportSerializer(JudgesSerializer, DataclassSerializer):
     answer = ReportAnswerSerializer()
     models = ModelAskedSerializer(many=True)
     left_out = LeftOutSerializer(many=True)
-    finished = serializers.BooleanField()
-    simulated = serializers.BooleanField()
-    simulated_reviewers = serializers.BooleanField()
+    typed = {
+        bool: "finished simulated simulated_reviewers common_samples",
+        list[str]: "endpoints",
+        dict[str, int]: "responses_failed without",
+        int: "estimated",
+    }
     notice = serializers.CharField(required=False)
     rate = RateSerializer()
     rates = RateSerializer(many=True)
     datasets = DatasetSerializer(many=True)
-    endpoints = serializers.ListField(child=serializers.CharField())
-    responses_failed = serializers.DictField(child=serializers.IntegerField())
     overall = RowSerializer(many=True)
     facets = serializers.DictField(child=RowSerializer(many=True))
-    without = serializers.DictField(child=serializers.IntegerField())
     plan = FrozenPlanSerializer()
-    common_samples = serializers.BooleanField()
     samples = SamplesSerializer()
     outcomes = OutcomeSerializer(many=True)
     comparisons = ModelsComparedSerializer(many=True)
@@ -133,7 +132,6 @@ class ReportSerializer(JudgesSerializer, DataclassSerializer):
     oddities = OdditySerializer(many=True)
     unread = UnreadSerializer()
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
-    estimated = serializers.IntegerField()
 
 
 class ResponseSerializer(ModelRowSerializer):

@@ -1,7 +1,5 @@
 """What a report over the API is made of."""
 
-from typing import Any
-
 from rest_framework import serializers
 
 from evaluation.metrics import MeasuredRate
@@ -18,7 +16,7 @@ from evaluation.statistics.intervals import Method
 from evaluation.statistics.multiplicity import Rank
 from evaluation.verdicts.plans import ROLES
 from evaluation.verdicts.rates import Rate
-from review.common.serializers import DataclassSerializer
+from review.common.serializers import DataclassSerializer, TypedSerializer
 
 
 class MeasuredSerializer(DataclassSerializer):
@@ -51,12 +49,10 @@ class RowSerializer(MeasuredSerializer):
     `value`: of the facet; it and its `label` are absent in an overall row.
     """
 
-    endpoint = serializers.CharField()
-    dataset = serializers.CharField()
+    typed = {str: "endpoint dataset", dict[str, int]: "verdicts"}
     value = serializers.CharField(required=False)
     label = serializers.CharField(required=False)  # type: ignore[assignment]
     rates = serializers.DictField(child=CellRateSerializer())
-    verdicts = serializers.DictField(child=serializers.IntegerField())
 
 
 class RateSerializer(DataclassSerializer):
@@ -73,11 +69,10 @@ class RateSerializer(DataclassSerializer):
     planned = serializers.BooleanField(required=False)
 
 
-class OfDatasetSerializer(serializers.Serializer[Any]):
+class OfDatasetSerializer(TypedSerializer):
     """A rate on one data set."""
 
-    dataset = serializers.CharField()
-    value = serializers.FloatField(allow_null=True)
+    typed = {str: "dataset", float | None: "value"}
 
 
 class ContrastSerializer(DataclassSerializer):
@@ -130,11 +125,10 @@ class AverageSerializer(DataclassSerializer):
     variant = serializers.CharField(allow_blank=True)
 
 
-class DatasetSerializer(serializers.Serializer[Any]):
+class DatasetSerializer(TypedSerializer):
     """A data set of the release, or their pool."""
 
-    name = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
+    typed = {str: "name label"}
 
 
 class FrozenPlanSerializer(PlanSerializer):
@@ -143,11 +137,10 @@ class FrozenPlanSerializer(PlanSerializer):
     frozen = serializers.BooleanField()
 
 
-class SamplesSerializer(serializers.Serializer[Any]):
+class SamplesSerializer(TypedSerializer):
     """Samples counted, of those asked; a sample counts once in each data set."""
 
-    counted = serializers.IntegerField()
-    asked = serializers.IntegerField()
+    typed = {int: "counted asked"}
 
 
 class OutcomeSerializer(DataclassSerializer):

@@ -116,8 +116,7 @@ class ProviderBatchSerializer(ModelRowSerializer):
         "error detail"
     )
 
-    state = serializers.CharField()
-    remote_status = serializers.CharField()
+    typed = {str: "state remote_status"}
 
 
 class WholeRunSerializer(JobSerializer, RunSerializer):
@@ -127,8 +126,7 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
     run goes on, or ended, without.
     """
 
-    simulated = serializers.BooleanField()
-    left_out = serializers.ListField(child=serializers.CharField())
+    typed = {bool: "simulated", list[str]: "left_out"}
     progress = RunProgressSerializer()
     provider_batches = ProviderBatchSerializer(many=True)
     totals = TotalsSerializer()

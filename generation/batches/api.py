@@ -53,11 +53,7 @@ class BatchSerializer(ModelRowSerializer):
 class CountedBatchSerializer(BatchSerializer):
     """A batch in the list, with counts of its drafts and samples."""
 
-    drafts_count = serializers.IntegerField()
-    ended_count = serializers.IntegerField()
-    failed_count = serializers.IntegerField()
-    samples_count = serializers.IntegerField()
-    approved_count = serializers.IntegerField()
+    typed = {int: "drafts_count ended_count failed_count samples_count approved_count"}
 
 
 class WholeBatchSerializer(JobSerializer, BatchSerializer):
@@ -71,14 +67,13 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     model that plays both.
     """
 
-    draw = serializers.DictField()
-    plan = serializers.DictField()
-    settings = serializers.DictField()
-    changed = serializers.ListField(child=serializers.CharField())
-    checks = serializers.ListField(child=serializers.CharField())
-    roles = serializers.DictField(child=serializers.CharField())
+    typed = {
+        dict[str, Any]: "draw plan settings",
+        list[str]: "changed checks",
+        dict[str, str]: "roles",
+        list[list[str]]: "one_model",
+    }
     models = ModelAskedSerializer(many=True)
-    one_model = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()

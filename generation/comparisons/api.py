@@ -61,9 +61,7 @@ class ComparedSerializer(ComparisonSerializer):
     """
 
     arms = ArmSerializer(many=True)
-    only_a = serializers.IntegerField()
-    only_b = serializers.IntegerField()
-    chance = serializers.FloatField(allow_null=True)
+    typed = {int: "only_a only_b", float | None: "chance"}
 
 
 class SideSerializer(DataclassSerializer):

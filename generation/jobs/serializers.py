@@ -1,6 +1,7 @@
 """The common part of batches and runs in the API: status, budget, estimate, calls."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from generation.jobs.settings import Budget, Declared, JobLimits, declared
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import NamedRowField, ShortDictField, ShortListField, validated_body
-from review.common.serializers import DataclassSerializer, Field, ModelRowSerializer, WithValues
+from review.common.serializers import DataclassSerializer, Field, ModelRowSerializer, TypedSerializer, WithValues
 from review.rules import limits
 from review.rules.limits import MAX_ID
 
@@ -85,17 +86,15 @@ class LiveSerializer(DataclassSerializer):
     projected = serializers.DecimalField(max_digits=24, decimal_places=4, allow_null=True)
 
 
-class JobSerializer(serializers.Serializer[Any]):
+class JobSerializer(TypedSerializer):
     """The budget of a batch or run and, if it is paused, why and what to do.
 
     `paused_because` is empty if a person paused it.
     """
 
     budget_money = serializers.DecimalField(max_digits=14, decimal_places=4, allow_null=True)
-    budget_calls = serializers.IntegerField(allow_null=True)
+    typed = {int | None: "budget_calls most_lanes", bool: "fresh"}
     priority = serializers.ChoiceField(choices=Job.Priority.choices)
-    most_lanes = serializers.IntegerField(allow_null=True)
-    fresh = serializers.BooleanField()
     first_only = serializers.BooleanField(help_text="Whether it pauses when its first record has ended.")
     model_checks = serializers.DictField(
         help_text="What a try of each endpoint showed before the first row: by its number, its name and what was `tried`."
@@ -113,10 +112,7 @@ def job_with_values(kind: JobKind[Any], job: Job, **values: Any) -> WithValues:
 class AnyJobSerializer(JobSerializer):
     """A job of any kind: status, budget, progress and totals."""
 
-    id = serializers.IntegerField()
-    status = serializers.CharField()
-    created_at = serializers.DateTimeField()
-    finished_at = serializers.DateTimeField(allow_null=True)
+    typed = {int: "id", str: "status", datetime: "created_at", datetime | None: "finished_at"}
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()

@@ -10,20 +10,19 @@ from generation.prompts import queries, services
 from review.common.actions import Body, answers
 from review.common.api import ShortDictField
 from review.common.decorators import signed_in_account
+from review.common.serializers import TypedSerializer
 from review.rules import limits
 from review.rules.permissions import Can
 
 
-class PromptSetNameSerializer(serializers.Serializer[Any]):
+class PromptSetNameSerializer(TypedSerializer):
     """A prompt set as a launch names it, with the SHA-256 of its texts.
 
     `released`: a set of the benchmark's folder; all others are a team's own, in versions.
     """
 
-    benchmark = serializers.CharField()
-    name = serializers.CharField()
+    typed = {str: "benchmark name", bool: "released"}
     sha256 = serializers.CharField(source="digest")
-    released = serializers.BooleanField()
     based_on = serializers.CharField(source="stored.based_on", default="")
     note = serializers.CharField(source="stored.note", default="")
     author = serializers.CharField(source="stored.author.username", default=None, allow_null=True)

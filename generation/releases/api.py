@@ -37,17 +37,16 @@ from review.common.api import (
     validated_query,
 )
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
+from review.common.serializers import DataclassSerializer, ModelRowSerializer, TypedSerializer, WithValues
 from review.common.waking import wake_after_commit
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can, may_read
 
 
-class CountSerializer(serializers.Serializer[Any]):
+class CountSerializer(TypedSerializer):
     """Samples and rubrics of a release with one value of a facet."""
 
-    samples = serializers.IntegerField()
-    rubrics = serializers.IntegerField()
+    typed = {int: "samples rubrics"}
 
 
 class ReleasedSourceSerializer(DataclassSerializer):
@@ -99,20 +98,18 @@ class WholeReleaseSerializer(ReleaseSerializer):
 
     counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
     sources = ReleasedSourceSerializer(many=True)
-    generators = serializers.ListField(child=serializers.CharField())
-    made = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
-    grounds = serializers.DictField(child=serializers.IntegerField())
-    reviewers = serializers.DictField(child=serializers.IntegerField())
-    statuses = serializers.DictField(child=serializers.IntegerField())
-    unreviewed = serializers.IntegerField()
-    composition = serializers.DictField()
-    shares = serializers.DictField(child=serializers.FloatField())
-    excluded = serializers.DictField(child=serializers.IntegerField())
+    typed = {
+        list[str]: "generators withheld",
+        dict[str, dict[str, int]]: "made",
+        dict[str, int]: "grounds reviewers statuses excluded",
+        int: "unreviewed",
+        dict[str, Any]: "composition",
+        dict[str, float]: "shares",
+        dict[str, str]: "card",
+    }
     errata = ErratumSerializer(many=True)
     judgments = ValiditySerializer(many=True)
-    card = serializers.DictField(child=serializers.CharField())
     funnel = FunnelReportSerializer(allow_null=True)
-    withheld = serializers.ListField(child=serializers.CharField())
 
 
 def _whole_release(release: Release) -> WithValues:

@@ -38,10 +38,8 @@ class SampleSerializer(ModelRowSerializer):
         "versions_count"
     )
 
-    key = serializers.CharField()
-    versions_count = serializers.IntegerField()
+    typed = {str: "key", int: "versions_count", bool: "unreviewed"}
     status = serializers.SerializerMethodField()
-    unreviewed = serializers.BooleanField()
 
     @extend_schema_field(serializers.ChoiceField(choices=SAMPLE_STATUSES))
     def get_status(self, sample: Any) -> str:
@@ -71,10 +69,7 @@ class VersionSerializer(ModelRowSerializer):
     shows = "number status case title content rubrics reasons citations prompt generator made simulated created_at"
 
     status = serializers.SerializerMethodField()
-    made = serializers.DictField(child=serializers.CharField())
-    content = serializers.DictField()
-    citations = serializers.ListField(child=serializers.DictField())
-    reasons = serializers.ListField(child=serializers.CharField())
+    typed = {dict[str, str]: "made", dict[str, Any]: "content", list[dict[str, Any]]: "citations", list[str]: "reasons"}
     rubrics = RubricSerializer(many=True)
 
     @extend_schema_field(serializers.ChoiceField(choices=VERSION_STATUSES))

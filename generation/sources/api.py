@@ -52,8 +52,7 @@ class ImportSerializer(ModelRowSerializer):
         "created_at finished_at"
     )
 
-    facets = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
-    joined = serializers.DictField(child=serializers.IntegerField())
+    typed = {dict[str, dict[str, int]]: "facets", dict[str, int]: "joined"}
 
 
 class RefusalSerializer(ModelRowSerializer):

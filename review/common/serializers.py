@@ -75,11 +75,27 @@ def _field(hint: Any, **options: Any) -> Field:
     return _FIELDS[hint](**options)
 
 
-class DataclassSerializer(serializers.Serializer[Any]):
+class TypedValues:
+    """Adds the values that a serializer lists by type in `typed`: the names of each, in a text."""
+
+    typed: ClassVar[Mapping[Any, str]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        declared: dict[str, Field] = cls.__dict__.get("_declared_fields", {})
+        for hint, names in cls.__dict__.get("typed", {}).items():
+            declared.update({name: _field(hint) for name in names.split()})
+
+
+class TypedSerializer(TypedValues, serializers.Serializer[Any]):
+    """Serializes values of an object or a mapping: those in `typed`, and declared fields."""
+
+
+class DataclassSerializer(TypedSerializer):
     """Serializes the dataclass or row that `mirrors` names, or a part of it.
 
     `shows`: names of fields and properties (`review.rules.shown_values`); by default all fields. A
-    declared field takes precedence over the derived one.
+    declared or typed field takes precedence over the derived one.
     """
 
     mirrors: ClassVar[type]
@@ -130,8 +146,8 @@ class WithValues:
         return getattr(self._row, name)
 
 
-class ModelRowSerializer(serializers.ModelSerializer[Any]):
-    """Serializes a row of the model `row`: the fields that `shows` names, then the declared ones.
+class ModelRowSerializer(TypedValues, serializers.ModelSerializer[Any]):
+    """Serializes a row of the model `row`: the fields that `shows` names, then the others.
 
     `shows`: names of fields (`review.rules.shown_values`), such as `author.username` of a related
     row. A subclass adds to what its base shows.

@@ -16,7 +16,7 @@ from review.cases import queries
 from review.common.actions import Body, answers
 from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_response
 from review.common.decorators import signed_in_account
-from review.common.serializers import ModelRowSerializer
+from review.common.serializers import ModelRowSerializer, TypedSerializer
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
 from review.rules import limits
@@ -99,14 +99,10 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
         return guidelines.write_guideline(signed_in_account(request), benchmark=name, stage=state, **body)
 
 
-class AnchorSerializer(serializers.Serializer[Any]):
+class AnchorSerializer(TypedSerializer):
     """The passage that a remark is about. `source`: of the text before it was changed."""
 
-    block = serializers.IntegerField()
-    turn = serializers.IntegerField()
-    start = serializers.IntegerField()
-    end = serializers.IntegerField()
-    quote = serializers.CharField()
+    typed = {int: "block turn start end", str: "quote"}
     source = serializers.BooleanField(default=False)  # type: ignore[assignment]
 
 

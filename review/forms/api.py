@@ -14,7 +14,7 @@ from review import errors
 from review.common.actions import Body, answers
 from review.common.api import HasRight, NewestFirst, paginated_response
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer
+from review.common.serializers import DataclassSerializer, ModelRowSerializer, TypedSerializer
 from review.forms import queries, services
 from review.forms.design import Design, FormFault, design_from_json, design_to_json, unknown_names
 from review.labels import translate
@@ -22,15 +22,13 @@ from review.models import ReviewForm
 from review.rules.permissions import Can
 
 
-class FormInForceSerializer(serializers.Serializer[Any]):
+class FormInForceSerializer(TypedSerializer):
     """A benchmark's review form in effect. `version` 0: none was published, and `design` is that of
     its folder. `locked`: the questions that cannot be removed, and why.
     """
 
-    benchmark = serializers.CharField()
-    version = serializers.IntegerField()
+    typed = {str: "benchmark", int: "version", dict[str, str]: "locked"}
     design = serializers.JSONField()
-    locked = serializers.DictField(child=serializers.CharField())
 
 
 class FormVersionSerializer(ModelRowSerializer):

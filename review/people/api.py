@@ -21,7 +21,7 @@ from review.calibration.queries import CalibrationStanding
 from review.common.actions import Body, acts, answers
 from review.common.api import OldestFirst, ShortListField, validated_body
 from review.common.decorators import signed_in_account
-from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
+from review.common.serializers import DataclassSerializer, ModelRowSerializer, TypedSerializer, WithValues
 from review.models import PersonEvent, User
 from review.people import accounts, invitations, roster
 from review.people.anonymise import anonymise
@@ -126,8 +126,7 @@ class ImportedPersonSerializer(DataclassSerializer):
     mirrors = RosterRow
     shows = roster.PERSON
 
-    name = serializers.CharField()
-    languages = serializers.ListField(child=serializers.CharField())
+    typed = {str: "name", list[str]: "languages"}
     link = serializers.CharField(required=False)
     emailed = serializers.BooleanField(required=False)
 
@@ -138,11 +137,10 @@ class RosterRefusalSerializer(DataclassSerializer):
     mirrors = RosterRefusal
 
 
-class ImportedSerializer(serializers.Serializer[Any]):
+class ImportedSerializer(TypedSerializer):
     """What an import did, or would do. With one refusal no account is created."""
 
-    file = serializers.CharField()
-    added = serializers.IntegerField()
+    typed = {str: "file", int: "added"}
     people = ImportedPersonSerializer(many=True)
     refusals = RosterRefusalSerializer(many=True)
 
