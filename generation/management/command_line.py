@@ -1,7 +1,6 @@
-"""Base of the management commands: JSON or readable output, exit codes, and waiting for work."""
+"""Options of settings and of launches for commands, and waiting for a job's work."""
 
 import json
-import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Container, Mapping, Sequence
@@ -11,8 +10,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from rest_framework.exceptions import ValidationError as InvalidBody
 
 from generation.engine.sweeping import sweep
@@ -27,61 +25,10 @@ from generation.tasks import work_on_job
 from generation.trials import checking
 from review.common.serializers import field_errors
 from review.common.waking import wake
-from review.errors import ShownError
+from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
 
 POLL = 0.3  # seconds
-
-
-class StepCommand(BaseCommand):
-    """A command that performs one step and returns its result.
-
-    Subclasses define `add_options` and `step`. With ``--json`` the returned object is printed as
-    one line of JSON, and nothing else goes to standard output. An error of ours is one sentence on
-    standard error and exit code 1.
-    """
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print one JSON object")
-        self.add_options(parser)
-
-    def add_options(self, parser: ArgumentParser) -> None:
-        """The command's own arguments."""
-
-    def step(self, **options: Any) -> dict[str, Any]:
-        """Perform the step. If 'failed' in the result is not zero, the exit code is 1."""
-        raise NotImplementedError
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            result = self.step(**options)
-        except ShownError as error:
-            raise CommandError(str(error)) from error
-        except ValidationError as error:
-            raise CommandError(_sentences(error)) from error
-        if options["json"]:
-            self.stdout.write(json.dumps(result, ensure_ascii=False, default=str))
-        else:
-            for key, value in result.items():
-                self.stdout.write(f"{key}: {readable(value)}")
-        if result.get("failed"):
-            sys.exit(1)
-
-
-def _sentences(error: ValidationError) -> str:
-    """The messages of an error, by field if it has fields."""
-    if not hasattr(error, "error_dict"):
-        return " ".join(error.messages)
-    return "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
-
-
-def readable(value: Any) -> str:
-    """Format a value for the output of a command."""
-    if isinstance(value, list):
-        return "".join(f"\n  {readable(entry)}" for entry in value) or "none"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {readable(entry)}" for key, entry in value.items())
-    return str(value)
 
 
 def parse_amount(text: str) -> Decimal:

@@ -7,13 +7,8 @@ from evaluation.runs import adding, queries
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import (
-    StepCommand,
-    add_launch_options,
-    paused_exit_code,
-    start_job,
-    unconfirmed_estimate,
-)
+from generation.management.command_line import add_launch_options, paused_exit_code, start_job, unconfirmed_estimate
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

@@ -6,7 +6,7 @@ from typing import Any
 from evaluation.interchange import comparing
 from evaluation.interchange.api import ComparedRunsSerializer
 from evaluation.runs.kind import RUNS
-from generation.management.command_line import StepCommand
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

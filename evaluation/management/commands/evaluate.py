@@ -9,7 +9,6 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.serializers import RunSettingsSerializer, run_settings
 from evaluation.runs.settings import RunSettings
 from generation.management.command_line import (
-    StepCommand,
     add_launch_options,
     add_like_option,
     launch_body,
@@ -17,6 +16,7 @@ from generation.management.command_line import (
     start_job,
     unconfirmed_estimate,
 )
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from evaluation.errors import WrongResults
 from evaluation.interchange import importing, rows
-from generation.management.command_line import StepCommand, add_settings, given_settings
+from generation.management.command_line import add_settings, given_settings
 from generation.releases import queries as releases_queries
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from evaluation.runs import leaving, queries
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import StepCommand
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

@@ -9,7 +9,8 @@ from evaluation import tasks
 from evaluation.playground import services
 from evaluation.playground.services import Asked
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import StepCommand, add_settings, given_settings
+from generation.management.command_line import add_settings, given_settings
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

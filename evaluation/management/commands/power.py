@@ -5,8 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from evaluation.interchange import power
-from generation.management.command_line import StepCommand, add_settings, given_settings
+from generation.management.command_line import add_settings, given_settings
 from generation.releases import queries as releases_queries
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

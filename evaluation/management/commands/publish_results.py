@@ -3,32 +3,24 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
-from evaluation.errors import EvaluationError
 from evaluation.releases import services
-from generation.errors import GenerationError
 from generation.releases import queries as releases_queries
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR
 
 
-class Command(BaseCommand):
+class Command(StepCommand):
     help = "Publish the results of a release on a page that anyone can read, or withdraw that page."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("release", help="NAME, or NAME@VERSION")
         parser.add_argument("--withdraw", action="store_true", help="withdraw the public page")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            release = releases_queries.release(options["release"])
-            if options["withdraw"]:
-                services.withdraw(release, actor=OPERATOR)
-                self.stdout.write(f"{release}: no longer public")
-            else:
-                services.publish(release, actor=OPERATOR)
-                url = reverse("public-release-version", args=[release.name, release.version])
-                self.stdout.write(f"{release}: published at {url}")
-        except (EvaluationError, GenerationError) as error:
-            raise CommandError(str(error)) from error
+    def step(self, **options: Any) -> dict[str, Any]:
+        release = releases_queries.release(options["release"])
+        change = services.withdraw if options["withdraw"] else services.publish
+        address = reverse("public-release-version", args=[release.name, release.version])
+        change(release, actor=OPERATOR)
+        return {"release": str(release), "public": None if options["withdraw"] else address}

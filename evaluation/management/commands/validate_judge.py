@@ -4,7 +4,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from evaluation.judges import services
-from generation.management.command_line import StepCommand, add_settings, given_settings
+from generation.management.command_line import add_settings, given_settings
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

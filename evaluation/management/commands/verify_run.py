@@ -11,9 +11,9 @@ from django.db import DatabaseError
 
 from evaluation import registry
 from evaluation.interchange.programs import files, verify_run
-from generation.management.command_line import StepCommand
 from generation.recipes import registry as recipes
 from review.audit import exports
+from review.management.step_command import StepCommand
 
 
 class Command(StepCommand):

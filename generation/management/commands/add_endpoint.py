@@ -9,8 +9,8 @@ from django.db import models
 
 from generation.endpoints import services
 from generation.endpoints.forms import EndpointForm
-from generation.management.command_line import StepCommand
 from generation.models import ENDPOINT_FIELDS, Endpoint
+from review.management.step_command import StepCommand
 from review.rules import json_nesting
 from review.rules.permissions import OPERATOR, Can, require
 

@@ -3,9 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation.management.command_line import StepCommand
 from generation.outcomes import attempts
 from generation.recipes import registry
+from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
 
 

@@ -3,10 +3,10 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation.management.command_line import StepCommand
 from generation.models import ImportStatus
 from generation.sources import queries
 from generation.sources import services as sources_services
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 from dataclasses import asdict
 from typing import Any
 
-from generation.management.command_line import StepCommand
 from generation.releases import comparing, queries
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

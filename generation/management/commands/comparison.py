@@ -5,7 +5,7 @@ from typing import Any
 
 from generation import errors
 from generation.comparisons import queries as comparisons
-from generation.management.command_line import StepCommand
+from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
 
 ARM = "arm=batch.arm batch=batch.pk prompts=batch.prompts samples approved approved_at_once=at_once stopped calls cost"

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from generation.endpoints import queries, services
-from generation.management.command_line import StepCommand
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

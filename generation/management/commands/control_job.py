@@ -11,11 +11,12 @@ from typing import Any, Literal
 from django.core.management.base import CommandError
 
 from generation.jobs import kinds, life_cycle, services
-from generation.management.command_line import StepCommand, parse_amount, parse_call_count
+from generation.management.command_line import parse_amount, parse_call_count
 from generation.models import Job
 from generation.tasks import work_on_job
 from generation.trials import checking
 from review.common.waking import wake
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, require
 from review.rules.shown_values import shown
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation.management.command_line import StepCommand
 from generation.notifications import services
+from review.management.step_command import StepCommand
 from review.models import Webhook
 from review.rules.permissions import OPERATOR, Can, require
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from generation.endpoints import queries, services
 from generation.llm.http.provider_words import DECISIONS
-from generation.management.command_line import StepCommand
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

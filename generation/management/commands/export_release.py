@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation.management.command_line import StepCommand
 from generation.models import ReleasedSample
 from generation.releases import export, exporters, queries
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 NOTICE = "The text of {} must not be published, and this export contains it. Share an export made with --by-reference."

@@ -10,11 +10,12 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation.errors import WrongCard
-from generation.management.command_line import POLL, StepCommand, add_settings, given_settings, readable
+from generation.management.command_line import POLL, add_settings, given_settings
 from generation.models.work import Work
 from generation.releases import services as releases_services
 from generation.releases.freezing.card_fields import CARD_FIELDS, merge_card
 from generation.releases.freezing.composition import Composition
+from review.management.step_command import StepCommand, readable
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

@@ -16,7 +16,6 @@ from generation.batches.serializers import BatchSettingsSerializer, batch_settin
 from generation.comparisons.api import ComparisonSettingsSerializer
 from generation.errors import UnknownCheck, WrongPlan
 from generation.management.command_line import (
-    StepCommand,
     add_launch_options,
     add_like_option,
     launch_body,
@@ -27,6 +26,7 @@ from generation.management.command_line import (
 from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

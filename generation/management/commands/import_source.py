@@ -5,12 +5,13 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from generation.management.command_line import POLL, StepCommand
+from generation.management.command_line import POLL
 from generation.models import ImportRefusal
 from generation.models.work import Work
 from generation.sources import importers, own_tables, services
 from generation.sources.importers.table_mapping import CONSTANTS, FIELDS
 from generation.sources.own_tables import OwnTable
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from generation import errors
-from generation.management.command_line import StepCommand
 from generation.merges import queries, services
 from generation.models import Draft
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation.management.command_line import StepCommand
 from generation.outcomes import regeneration
 from generation.samples import errata
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

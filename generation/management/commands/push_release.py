@@ -3,8 +3,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation.management.command_line import StepCommand
 from generation.releases import hub, queries
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

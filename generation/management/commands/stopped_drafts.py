@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from generation.batches import services
-from generation.management.command_line import StepCommand
 from generation.models import Draft
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from generation import tasks
 from generation.endpoints import queries
-from generation.management.command_line import StepCommand
 from generation.trials.findings import TrialFinding
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 
-from generation.management.command_line import StepCommand
 from generation.releases.exporters.programs import verify_release
 from review.audit import exports
+from review.management.step_command import StepCommand
 
 
 class Command(StepCommand):

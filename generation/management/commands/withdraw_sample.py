@@ -3,9 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation.management.command_line import StepCommand
 from generation.models import Release
 from generation.samples import errata
+from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 
 

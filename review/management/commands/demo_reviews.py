@@ -1,13 +1,13 @@
 """`demo_reviews`: simulated physicians work the queue."""
 
-import json
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from review.management.simulated_physicians import work_queue
+from review.management.step_command import StepCommand
 from review.models import Case, User
 from review.rules.permissions import UserRole
 from review.rules.state_machine import FINAL
@@ -29,12 +29,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
-class Command(BaseCommand):
+class Command(StepCommand):
     help = (
         "Review the queue of simulated cases as simulated physicians, in the accounts that the demo created for them."
     )
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--seed", type=int, required=True, help="the same seed gives the same reviews")
         parser.add_argument("--limit", type=_count, help="stop after this many reviews (default: when no case is left)")
         parser.add_argument(
@@ -44,9 +44,8 @@ class Command(BaseCommand):
             help="probability that a physician judges differently from the others",
         )
         parser.add_argument("--reject", type=_share, default=0.1, help="share of cases that deserve rejection")
-        parser.add_argument("--json", action="store_true", help="print one JSON object")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def step(self, **options: Any) -> dict[str, Any]:
         accounts = User.objects.filter(role=UserRole.PHYSICIAN, is_active=True, simulated=True)
         physicians = list(accounts.order_by("username"))
         if not physicians:
@@ -60,10 +59,4 @@ class Command(BaseCommand):
         summary = work_queue(
             options["seed"], options["limit"], physicians, dissent=options["dissent"], reject=options["reject"]
         )
-        if options["json"]:
-            self.stdout.write(json.dumps(asdict(summary)))
-            return
-        verdicts = ", ".join(f"{verdict} {count}" for verdict, count in summary.verdicts.items())
-        self.stdout.write(f"{summary.reviews} reviews by {summary.physicians} simulated physicians ({verdicts}).")
-        self.stdout.write(f"Rubrics reworded in {summary.corrected}, found inadequate in {summary.inadequate}.")
-        self.stdout.write("Cases: " + ", ".join(f"{state} {count}" for state, count in summary.states.items()) + ".")
+        return asdict(summary)
