@@ -16,7 +16,7 @@ from evaluation.verdicts.selection import COMBINED
 from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Release
 from generation.prompts import queries as prompts_queries
-from review.common.lists import ALL, Filters
+from review.common.lists import Filters, any_of
 from review.common.rows import RowsField
 
 OUTCOME = "outcome-"  # before the name of an outcome: the field of its rule
@@ -31,18 +31,18 @@ class ReleaseField(forms.ModelChoiceField[Release]):
         return f"{obj} ({samples}, {rubrics})"
 
 
+def _released() -> list[tuple[str, Protocol]]:
+    """The protocol of each benchmark that has a release."""
+    names = Release.objects.order_by("benchmark").values_list("benchmark", flat=True).distinct()
+    return [(name, registry.protocol(name)) for name in names]
+
+
 class RunFilters(Filters):
     """Which runs to list."""
 
     text = forms.CharField(label=_("Release, study, model or judge"), required=False, widget=forms.SearchInput)
-    benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
-    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *Run.Status.choices])
-
-    def full_clean(self) -> None:
-        names = Release.objects.order_by("benchmark").values_list("benchmark", flat=True).distinct()
-        labelled = [(name, gettext(registry.protocol(name).label)) for name in names]
-        self.fields["benchmark"].choices = [ALL, *labelled]  # type: ignore[attr-defined]
-        super().full_clean()
+    benchmark = any_of(_("Benchmark"), lambda: [(name, gettext(each.label)) for name, each in _released()])
+    status = any_of(_("Status"), lambda: Run.Status.choices)
 
 
 class RunForm(SpendingForm):
@@ -153,11 +153,9 @@ class RunForm(SpendingForm):
 
 def _temperature_help() -> str:
     """The help text with the published temperature of each benchmark that has a release."""
-    names = Release.objects.order_by("benchmark").values_list("benchmark", flat=True).distinct()
-    protocols = [registry.protocol(name) for name in names]
     published = [
         f"{gettext(protocol.label)}: {protocol.judge_temperature}"
-        for protocol in protocols
+        for _name, protocol in _released()
         if protocol.judge_temperature is not None
     ]
     text = gettext("Leave empty for the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}

@@ -24,7 +24,7 @@ from generation.recipes import registry
 from generation.recipes.forms import benchmark_choices
 from generation.recipes.recipe import ModelRole, Preset, Recipe, Term, TrapPlan
 from generation.samples import queries
-from review.common.lists import ALL, Filters
+from review.common.lists import Filters, any_of
 from review.common.rows import RowsField
 from review.rules import json_nesting
 
@@ -48,12 +48,8 @@ class BatchFilters(Filters):
     """Which batches to list."""
 
     text = forms.CharField(label=_("Number or source"), required=False, widget=forms.SearchInput)
-    benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
-    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *Batch.Status.choices])
-
-    def full_clean(self) -> None:
-        self.fields["benchmark"].choices = [ALL, *benchmark_choices()]  # type: ignore[attr-defined]
-        super().full_clean()
+    benchmark = any_of(_("Benchmark"), benchmark_choices)
+    status = any_of(_("Status"), lambda: Batch.Status.choices)
 
 
 def _with_records_left(source: Source, left: int) -> str:

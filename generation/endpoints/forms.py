@@ -26,6 +26,43 @@ MEANINGS = {
 }
 
 
+TEXTS: dict[str, tuple[Any, Any]] = {  # label and help of the fields
+    "name": (_("Name"), _("Use letters, digits and hyphens. Results refer to this name.")),
+    "model": (_("Model"), _("The model name that the endpoint expects.")),
+    "temperature": (_("Temperature"), _("Leave empty for the model's default.")),
+    "top_p": (_("Top p (nucleus sampling)"), _("Leave empty for the model's default.")),
+    "max_tokens": (_("Maximum tokens"), _("Of a reply. Leave empty for what the context leaves, 16,384 at most.")),
+    "completion_tokens": (_("Send the limit as max_completion_tokens"), _("Newer reasoning models refuse max_tokens.")),
+    "default_sampling": (
+        _("Send neither temperature nor top_p"),
+        _("For models that refuse them, whatever a benchmark sets."),
+    ),
+    "reasoning_effort": (_("Reasoning effort"), _("For example low, medium or high. Leave empty to send none.")),
+    "family": (_("Model family"), _("Leave empty to take it from the model's name: gpt-4o is gpt.")),
+    "price_in": (_("Input price"), _("Per million prompt tokens.")),
+    "price_out": (_("Output price"), _("Per million completion tokens.")),
+    "price_cached": (
+        _("Price of cached input"),
+        _("Per million prompt tokens from the provider's cache. Leave empty for the input price."),
+    ),
+    "context_tokens": (
+        _("Context length (tokens)"),
+        _("Prompt and reply together. Leave empty for what the endpoint tells."),
+    ),
+    "output_format": (_("Output format"), _("Leave empty to find out what the endpoint accepts.")),
+    "reasoning_start": (_("Start of reasoning"), _("The mark before the model's reasoning, if it has one of its own.")),
+    "reasoning_end": (_("End of reasoning"), _("The mark after it. Known marks, such as <think>, need no entry.")),
+    "concurrency": (_("Concurrency"), _("Maximum number of simultaneous requests.")),
+    "rpm": (_("Requests per minute"), _("Leave empty for no limit.")),
+    "tpm": (_("Tokens per minute"), _("Prompt and completion tokens together. Leave empty for no limit.")),
+    "timeout": (_("Timeout (s)"), ""),
+    "batches": (
+        _("Supports provider batches"),
+        _("The endpoint supports the batch protocol (files and batches): cheaper, with replies within a day."),
+    ),
+}
+
+
 class EndpointForm(GrowingForm, forms.ModelForm[Endpoint]):
     """A model's address and settings."""
 
@@ -54,53 +91,8 @@ class EndpointForm(GrowingForm, forms.ModelForm[Endpoint]):
     class Meta:
         model = Endpoint
         fields = ENDPOINT_FIELDS
-        labels = {
-            "name": _("Name"),
-            "model": _("Model"),
-            "temperature": _("Temperature"),
-            "top_p": _("Top p (nucleus sampling)"),
-            "max_tokens": _("Maximum tokens"),
-            "completion_tokens": _("Send the limit as max_completion_tokens"),
-            "default_sampling": _("Send neither temperature nor top_p"),
-            "reasoning_effort": _("Reasoning effort"),
-            "family": _("Model family"),
-            "price_in": _("Input price"),
-            "price_out": _("Output price"),
-            "price_cached": _("Price of cached input"),
-            "context_tokens": _("Context length (tokens)"),
-            "output_format": _("Output format"),
-            "reasoning_start": _("Start of reasoning"),
-            "reasoning_end": _("End of reasoning"),
-            "concurrency": _("Concurrency"),
-            "rpm": _("Requests per minute"),
-            "tpm": _("Tokens per minute"),
-            "timeout": _("Timeout (s)"),
-            "batches": _("Supports provider batches"),
-        }
-        help_texts = {
-            "name": _("Use letters, digits and hyphens. Results refer to this name."),
-            "model": _("The model name that the endpoint expects."),
-            "temperature": _("Leave empty for the model's default."),
-            "top_p": _("Leave empty for the model's default."),
-            "max_tokens": _("Of a reply. Leave empty for what the context leaves, 16,384 at most."),
-            "completion_tokens": _("Newer reasoning models refuse max_tokens."),
-            "default_sampling": _("For models that refuse them, whatever a benchmark sets."),
-            "reasoning_effort": _("For example low, medium or high. Leave empty to send none."),
-            "family": _("Leave empty to take it from the model's name: gpt-4o is gpt."),
-            "price_in": _("Per million prompt tokens."),
-            "price_out": _("Per million completion tokens."),
-            "price_cached": _("Per million prompt tokens from the provider's cache. Leave empty for the input price."),
-            "context_tokens": _("Prompt and reply together. Leave empty for what the endpoint tells."),
-            "output_format": _("Leave empty to find out what the endpoint accepts."),
-            "reasoning_start": _("The mark before the model's reasoning, if it has one of its own."),
-            "reasoning_end": _("The mark after it. Known marks, such as <think>, need no entry."),
-            "concurrency": _("Maximum number of simultaneous requests."),
-            "batches": _(
-                "The endpoint supports the batch protocol (files and batches): cheaper, with replies within a day."
-            ),
-            "rpm": _("Leave empty for no limit."),
-            "tpm": _("Prompt and completion tokens together. Leave empty for no limit."),
-        }
+        labels = {name: label for name, (label, _help) in TEXTS.items()}
+        help_texts = {name: text for name, (_label, text) in TEXTS.items()}
 
         error_messages = {
             "name": {"invalid": _("Use letters, digits, hyphens and underscores only, without spaces.")},

@@ -1,24 +1,26 @@
 """The form of a webhook, and the filters of what was sent."""
 
+from typing import Any
+
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from generation.models import ENV_NAME_PATTERN
 from generation.notifications.services import EMAIL, FIELDS, OCCASIONS, check
-from review.common.lists import ALL, Filters
+from review.common.lists import Filters, any_of
 from review.models import Delivery, Webhook
+
+
+def _receivers() -> list[tuple[str, Any]]:
+    hooks = Webhook.objects.order_by("name").values_list("name", flat=True)
+    return [(EMAIL, _("people, by e-mail")), *((name, name) for name in hooks)]
 
 
 class DeliveryFilters(Filters):
     """Which messages to list."""
 
-    to = forms.ChoiceField(label=_("Sent to"), required=False)
-    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *Delivery.Status.choices])
-
-    def full_clean(self) -> None:
-        hooks = [(name, name) for name in Webhook.objects.order_by("name").values_list("name", flat=True)]
-        self.fields["to"].choices = [ALL, (EMAIL, _("people, by e-mail")), *hooks]  # type: ignore[attr-defined]
-        super().full_clean()
+    to = any_of(_("Sent to"), _receivers)
+    status = any_of(_("Status"), lambda: Delivery.Status.choices)
 
 
 class WebhookForm(forms.ModelForm[Webhook]):

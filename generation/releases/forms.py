@@ -17,7 +17,7 @@ from generation.recipes.registry import names
 from generation.releases.freezing.card_fields import CARD_FIELDS, MOST
 from generation.releases.freezing.composition import Composition
 from generation.templatetags.work import facet_label, facet_value
-from review.common.lists import ALL, Filters
+from review.common.lists import ALL, Filters, any_of
 from review.labels import benchmark_label, language_label, task_label
 
 
@@ -62,11 +62,7 @@ class ReleaseFilters(Filters):
     """Which releases to list."""
 
     text = forms.CharField(label=_("Name"), required=False, max_length=100, widget=forms.SearchInput)
-    benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
-
-    def full_clean(self) -> None:
-        self.fields["benchmark"].choices = [ALL, *benchmark_choices()]  # type: ignore[attr-defined]
-        super().full_clean()
+    benchmark = any_of(_("Benchmark"), benchmark_choices)
 
 
 class ReleasedFilters(Filters):

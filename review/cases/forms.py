@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy
 
 from review.assignments.annotation_formats import ARGILLA, LABEL_STUDIO
 from review.cases import queries
-from review.common.lists import ALL, Filters
+from review.common.lists import ALL, Filters, any_of
 from review.common.rows import GrowingForm, RowsField
 from review.labels import CASE_STATES, benchmark_label, language_label
 from review.models import Case
@@ -63,17 +63,17 @@ class CaseFilters(Filters):
 
     text = forms.CharField(label=gettext_lazy("Title or sample"), required=False, widget=forms.SearchInput)
     state = forms.ChoiceField(label=gettext_lazy("Status"), required=False, choices=STATES)
-    benchmark = forms.ChoiceField(label=gettext_lazy("Benchmark"), required=False)
+    benchmark = any_of(
+        gettext_lazy("Benchmark"), lambda: [(name, benchmark_label(name)) for name in queries.benchmarks()]
+    )
     specialty = forms.ChoiceField(label=gettext_lazy("Specialty"), required=False)
     language = forms.ChoiceField(label=gettext_lazy("Language"), required=False)
     kind = forms.ChoiceField(label=gettext_lazy("Kind"), required=False, choices=Case.Kind.choices)
 
     def full_clean(self) -> None:
-        benchmarks = [(name, benchmark_label(name)) for name in queries.benchmarks()]
         # Keep a value from the address as a choice even after its last open case has closed, so
         # that the list is then empty instead of unfiltered.
         specialties = [(name, name) for name in self._with_requested("specialty", queries.specialties())]
-        self.fields["benchmark"].choices = [ALL, *benchmarks]  # type: ignore[attr-defined]
         self.fields["specialty"].choices = [ALL, *specialties]  # type: ignore[attr-defined]
         languages = [(code, language_label(code)) for code in self._with_requested("language", queries.languages())]
         self.fields["language"].choices = [ALL, *languages]  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """The lists of every app: filters and order from the URL, and actions on many rows at once."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -23,6 +23,11 @@ from review.rules.permissions import Can, allowed
 M = TypeVar("M", bound=Model)
 MAX_ROWS = 100  # rows that one action may change
 ALL = ("", gettext_lazy("all"))
+
+
+def any_of(label: Any, choices: Callable[[], Iterable[Any]]) -> forms.ChoiceField:
+    """A filter by one of the choices that there are when the list is shown."""
+    return forms.ChoiceField(label=label, required=False, choices=lambda: [ALL, *choices()])
 
 
 class Filters(forms.Form):

@@ -12,6 +12,7 @@ from typing import Any
 
 from allauth.mfa.models import Authenticator
 from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
 from django.db.models import F, QuerySet
@@ -42,14 +43,26 @@ PERSONAL = ("first_name", "last_name", "email", "institution", "hospital")
 
 @recording_events()
 def add_person(user: User, password: str | None, *, actor: User | Operator) -> User:
-    """Create an account with its first password; with None, sign-in needs an invitation."""
+    """Create an account with its first password; with None, sign-in needs an invitation.
+
+    Raises ValidationError if the password violates the rules for passwords.
+    """
     require(actor, Can.OVERSEE)
     if user.is_staff or user.is_superuser:
         _require_superuser(actor)
+    if password is not None:
+        _check_password(password, user)
     user.set_password(password)
     user.save()
     record_person(user, PersonEvent.Kind.MADE, account_of(actor), **account_snapshot(user, []))
     return user
+
+
+def _check_password(password: str, user: User) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise ValidationError({"password": error}) from None
 
 
 def check_new(**values: str) -> User:
@@ -255,10 +268,14 @@ def _free_reserved(user: User, actor: User | Operator) -> None:
 
 @recording_events()
 def set_password(person_id: int, password: str, *, actor: User | Operator) -> User:
-    """Set an account's password and end all its sessions and API tokens."""
+    """Set an account's password and end all its sessions and API tokens.
+
+    Raises ValidationError if the password violates the rules for passwords.
+    """
     require(actor, Can.OVERSEE)
     user = _lock_user(person_id)
     _require_access_to(user, actor)
+    _check_password(password, user)
     user.set_password(password)
     user.save(update_fields=["password"])
     record_person(user, PersonEvent.Kind.PASSWORD, account_of(actor), **end_access(user))

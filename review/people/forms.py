@@ -76,6 +76,7 @@ class AboutForm(forms.ModelForm[User]):
     stages = forms.MultipleChoiceField(
         label=gettext_lazy("Stages"),
         required=False,
+        choices=[(state.value, STAGES[state]) for state in State if not state.final],
         widget=forms.CheckboxSelectMultiple,
         help_text=gettext_lazy("Stages that this physician reviews. Leave all unchecked for any stage."),
     )
@@ -103,20 +104,17 @@ class AboutForm(forms.ModelForm[User]):
             "senior",
             "daily_cap",
         ]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["stages"].choices = [(s.value, STAGES[s]) for s in State if not s.final]  # type: ignore[attr-defined]
-        self.fields["email"].label = gettext("E-mail")
-        self.fields["institution"].label = gettext("Institution")
-        self.fields["hospital"].label = gettext("Hospital")
-        self.fields["specialty"].label = gettext("Specialties")
-        self.fields["specialty"].help_text = gettext(
-            "Several with commas between. Leave empty for cases of any specialty."
-        )
-
-        self.fields["senior"].label = gettext("Senior physician")
-        self.fields["senior"].help_text = gettext("May decide where the policy of a case asks for senior physicians.")
+        labels = {
+            "email": _("E-mail"),
+            "institution": _("Institution"),
+            "hospital": _("Hospital"),
+            "specialty": _("Specialties"),
+            "senior": _("Senior physician"),
+        }
+        help_texts = {
+            "specialty": _("Several with commas between. Leave empty for cases of any specialty."),
+            "senior": _("May decide where the policy of a case asks for senior physicians."),
+        }
 
     def clean_specialty(self) -> str:
         return ", ".join(split_list(self.cleaned_data["specialty"]))

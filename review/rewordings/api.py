@@ -81,5 +81,4 @@ class RewordingViewSet(GenericViewSet[Rewording]):
         """Object with a reason: the case goes to adjudication. Already answered, or too late:
         409.
         """
-        reason = body["reason"]
-        services.object_to(signed_in_account(request), rewording_id, reason)
+        services.object_to(signed_in_account(request), rewording_id, **body)

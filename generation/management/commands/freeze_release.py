@@ -1,7 +1,6 @@
 """freeze_release NAME --benchmark mhb"""
 
 import json
-import time
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import asdict
 from pathlib import Path
@@ -10,8 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation.errors import WrongCard
-from generation.management.command_line import POLL, add_settings, given_settings
-from generation.models.work import Work
+from generation.management.command_line import add_settings, given_settings
 from generation.releases import services as releases_services
 from generation.releases.freezing.card_fields import CARD_FIELDS, merge_card
 from generation.releases.freezing.composition import Composition
@@ -92,8 +90,4 @@ class Command(StepCommand):
             return preview
         for key, value in preview.items() if not options["json"] else ():
             self.stdout.write(f"{key}: {readable(value)}")
-        row = releases_services.start_freeze(options["name"], **choice, card=card)
-        while (row := releases_services.run_freeze(row.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
-            time.sleep(POLL)  # a worker woken by the sweeper was faster
-        release = releases_services.release_of(row)
-        return shown(release, FROZEN)
+        return shown(releases_services.freeze_release(options["name"], **choice, card=card), FROZEN)
