@@ -6,7 +6,7 @@ A settings class is a `settings_class` whose fields are `name: type = setting(..
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from types import NoneType
 from typing import Any, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
@@ -90,9 +90,11 @@ def setting(label: Text, help: Text = "", *, default: Any = MISSING, default_fac
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(setting,))
-def settings_class(kind: type[T]) -> type[T]:
-    """Make a class of settings."""
-    return dataclass(frozen=True, slots=True)(kind)
+def settings_class(kind: type[T] | None = None, /, *, kw_only: bool = False) -> Any:
+    """Make a class of settings. `kw_only`: for a base, whose settings have defaults."""
+    if kind is None:
+        return partial(settings_class, kw_only=kw_only)
+    return dataclass(frozen=True, slots=True, kw_only=kw_only)(kind)
 
 
 @cache
@@ -124,7 +126,7 @@ def columns(settings: Any) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@settings_class(kw_only=True)
 class Budget:
     """The maximum cost and number of a job's calls; None: no limit."""
 
@@ -149,7 +151,7 @@ class Budget:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@settings_class(kw_only=True)
 class JobLimits(Budget):
     """What may be changed while a job runs."""
 
@@ -170,7 +172,7 @@ class JobLimits(Budget):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@settings_class(kw_only=True)
 class LaunchSettings(JobLimits):
     """What every launch has. None of it is repeated by a launch like an earlier one."""
 
