@@ -16,6 +16,7 @@ from generation.endpoints import services
 from generation.endpoints.providers import PROVIDERS
 from generation.errors import EndpointUsed, NotCallable
 from generation.models import Endpoint, EndpointDay
+from review.models import PersonEvent
 from tests.engine import Manage, bare_release, endpoint
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +56,23 @@ def test_an_endpoint_is_deleted_only_while_nothing_refers_to_it(admin_client: Cl
     assert "Disable it instead" in refused.content.decode()
     admin_client.post(reverse("generation:endpoint-delete", args=[unused.name]))
     assert [each.name for each in Endpoint.objects.all()] == [used.name]
+
+
+def test_a_page_records_changes_and_keeps_the_address_that_results_refer_to(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = endpoint("http://127.0.0.1:1/v1", "one")
+    address = reverse("generation:endpoint", args=[row.name])
+    form = admin_client.get(address).context["form"]
+    fields = {name: value for name in form.fields if (value := form[name].value()) not in (None, False)}
+    assert admin_client.post(address, {**fields, "concurrency": 3}).status_code == 302
+    assert set(PersonEvent.objects.latest("sequence").data["changes"]) == {"concurrency"}
+    answered = iter([False, True, True])  # for the first time while the page was open
+    monkeypatch.setattr("generation.endpoints.queries.has_answered", lambda _endpoint: next(answered))
+    refused = admin_client.post(address, {**fields, "url": "http://127.0.0.1:2/v1", "rpm": 9})
+    assert (refused.status_code, "already been called" in refused.content.decode()) == (422, True)
+    row.refresh_from_db()
+    assert (row.url, row.concurrency, row.rpm) == ("http://127.0.0.1:1/v1", 3, None)
 
 
 @pytest.mark.both

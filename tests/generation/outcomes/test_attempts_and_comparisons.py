@@ -331,7 +331,14 @@ def test_a_failed_next_version_is_shown_and_retried_by_hand(
 
 
 def test_a_discarded_record_is_drawn_again_with_another_trap(
-    batch: Batch, sample: Sample, ana: User, bo: User, adela: User, client: Client
+    batch: Batch,
+    sample: Sample,
+    ana: User,
+    bo: User,
+    adela: User,
+    client: Client,
+    sent_tasks: list[tuple[str, int]],
+    django_capture_on_commit_callbacks: Any,
 ) -> None:
     client.force_login(adela)
     address = reverse("api:sample-draw-again", args=[sample.pk])
@@ -342,7 +349,9 @@ def test_a_discarded_record_is_drawn_again_with_another_trap(
     page = client.get(reverse("generation:sample", args=[sample.pk])).content.decode()
     assert "Draw this record again" in page
     assert f'<option value="{used}">' not in page
-    answer = client.post(address, {}, content_type="application/json").json()
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = client.post(address, {}, content_type="application/json").json()
+    assert ("work_on_job", batch.pk) in sent_tasks, "workers need not wait for the sweeper"
     assert answer["version"] == 2
     assert answer["preferred"] != [used]
     batches_services.work_on_batch(batch.pk)

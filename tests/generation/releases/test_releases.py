@@ -23,7 +23,6 @@ from evaluation.reports.formats import as_dict, as_markdown
 from generation import errors
 from generation.endpoints import services as endpoints_services
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
-from generation.outcomes import services as outcomes_services
 from generation.releases import data_card, export, exporters
 from generation.releases import queries as releases_queries
 from generation.releases import services as releases_services
@@ -121,8 +120,7 @@ def test_only_approved_samples_are_released(tmp_path: Path, models: str, ana: Us
     for answers in (approval_of, partial(rejection_of, reason="Implausible.")):
         claim_and_submit(ana, answers)
         claim_and_submit(bo, answers, answers)
-    outcomes_services.apply_outcomes()
-    release = freeze()
+    release = freeze()  # which applies what has just been decided
     assert release.samples_count == 1
     assert release.samples.get().version.sample == Sample.objects.get(status="approved")
     assert [row["samples"] for row in release.sources] == [1]
@@ -141,8 +139,7 @@ def test_the_corrected_wording_is_released(tmp_path: Path, models: str, ana: Use
     answers = replace(unchanged, rubrics={**unchanged.rubrics, "R1": CORRECTED})
     claim_and_submit(ana, answers)
     claim_and_submit(bo, answers, answers)
-    outcomes_services.apply_outcomes()
-    release = freeze()
+    release = freeze()  # which applies what has just been decided
     assert release.samples.get().rubrics.get(key="R1").criterion == "Corrected by two."
     [exported] = export.exported_samples(release)
     assert exported["rubrics"][0]["criterion"] == "Corrected by two."
