@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation.management.command_line import StepCommand
 from generation.outcomes import reopening
+from review.management.step_command import StepCommand
 from review.models import User
 from review.rules.permissions import OPERATOR, UserRole
 
