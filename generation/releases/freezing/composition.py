@@ -90,7 +90,7 @@ class Composition:
         default=(),
     )
     where: Mapping[str, str] = setting(
-        _("Only samples with"),
+        "Only samples with",
         "`source`, `task`, `language`, `specialty`: a value. `reviewed`, `simulated`: `yes`, `no` or `any`.",
         most=200,
         default_factory=dict,
