@@ -11,6 +11,7 @@ from review.audit.trail import EVENTS, digest_of, record_person, recording_event
 from review.audit.verification import resealed_digests
 from review.errors import NotAllowed
 from review.models import ChainHead, Delivery, Event, PersonEvent, Review, User
+from review.models.usernames import normalize_username
 from review.people import accounts
 from review.rules.permissions import Operator
 
@@ -29,7 +30,9 @@ def anonymise(person_id: int, *, actor: User | Operator) -> User:
     if user.is_staff or user.is_superuser:
         raise NotAllowed
     accounts.remove_second_factor(person_id, actor=actor)
-    former, user.username = user.username, f"anonymous-{user.pk}"
+    # Sign-ins are logged under what was typed, which may have been the address.
+    typed = {user.username, normalize_username(user.email)} - {""}
+    user.username = f"anonymous-{user.pk}"
     for name in EMPTIED:
         setattr(user, name, "")
     user.languages, user.keys, user.last_login = [], {}, None
@@ -41,7 +44,7 @@ def anonymise(person_id: int, *, actor: User | Operator) -> User:
     entries = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk))
     entries.update(object_repr=user.username)
     for log in (AccessLog, AccessAttempt, AccessFailureLog):
-        log.objects.filter(username=former).delete()
+        log.objects.filter(username__in=typed).delete()
     digests = _without_name(user)
     record_person(user, PersonEvent.Kind.ANONYMISED, accounts.account_of(actor), reviews=digests)
     return user

@@ -45,6 +45,7 @@ def test_no_name_is_left_and_the_trail_verifies(adela: User, bo: User) -> None:
     nia = account("nia", first_name="Niamara", last_name="Obiwole", email="nia@hospital.example")
     accounts.edit_person(nia.pk, {"last_name": "Obiwole-Reyes"}, actor=adela)
     Client().post(reverse("account_login"), {"login": "nia", "password": PASSWORD})
+    Client().post(reverse("account_login"), {"login": "Nia@hospital.example", "password": PASSWORD})
     case_in_secondary(nia)
     claim_and_submit(bo, approval())
     assert "niamara" in everything()
