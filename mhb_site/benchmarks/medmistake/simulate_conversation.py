@@ -35,6 +35,7 @@ class PlantedMistake(BaseModel):
     risk: str
     wrong: str
     right: str
+    must: str  # what an answer to a case must do so that it does not repeat the mistake
     note: str
     titles: tuple[str, ...]
     texts: tuple[str, ...]
@@ -66,9 +67,9 @@ def makes_mistake(model: str, first: str, mistake: PlantedMistake, seed: int) ->
     return chance(seed, "makes", model, first, mistake.key) < MISTAKE_RATES[model]
 
 
-def key_of(title: str) -> str:
-    """The key of the planted mistake with this title; '' if there is none."""
-    return next((mistake.key for mistake in planted_mistakes() if title in mistake.titles), "")
+def mistake_of(title: str) -> PlantedMistake | None:
+    """The planted mistake with this title, if there is one."""
+    return next((mistake for mistake in planted_mistakes() if title in mistake.titles), None)
 
 
 HELLO, GOODBYE = "Hello doctor.", "Thank you, that is all I wanted to know."

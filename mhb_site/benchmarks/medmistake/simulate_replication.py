@@ -14,7 +14,7 @@ from typing import Any
 from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medmistake import protocol, replication
-from mhb_site.benchmarks.medmistake.simulate_conversation import GOODBYE, HELLO
+from mhb_site.benchmarks.medmistake.simulate_conversation import GOODBYE, HELLO, mistake_of
 
 WRITER, CHECKER, JUDGE = "sim-writer", "sim-checker", "sim-judge"
 # The chance that a model repeats the mistake, per scenario.
@@ -93,7 +93,11 @@ def _write(asked: Asked) -> dict[str, str]:
     parts = [opening, patient_text[:2_000], _QUESTIONS[language]]
     if not earlier and chance(seed, "tells", patient_text, title) < GIVEAWAY_RATE:
         parts.insert(2, _GIVEAWAY_QUESTIONS[language])
-    return {"scenario": " ".join(parts), "must": _MUSTS[language].format(title.rstrip(".。"))}
+    planted = mistake_of(title) if language == "en" else None
+    return {
+        "scenario": " ".join(parts),
+        "must": planted.must if planted else _MUSTS[language].format(title.rstrip(".。")),
+    }
 
 
 class _Targets:

@@ -201,6 +201,7 @@ _ASKS = re.compile(
 )
 # In a report: what an examination showed, about which a colleague would ask.
 _SHOWED = re.compile(r"(?:^|\. )(?:The )?([A-Z][\w-]*(?: of the \w+)?) showed .{10,200}?\.(?= |$)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")  # not the point of 40.1
 MIN_STATEMENT = 15  # characters
 _REAL_NAMES = {"CHA2DS2-VASc": "a score of the risk of stroke in atrial fibrillation", "HbA1c": "glycated haemoglobin"}
 
@@ -246,7 +247,7 @@ def _read_blind(blocks: Mapping[str, Any]) -> str:
 def _control_statement(turns: Sequence[Mapping[str, str]]) -> str:
     """The first sentence of the user's that states something about a person or a medicine."""
     for turn in turns:
-        for sentence in re.split(r"(?<=[.!?。！？])\s*|\n", turn["content"]) if turn["role"] == "user" else ():
+        for sentence in _SENTENCE_END.split(turn["content"]) if turn["role"] == "user" else ():
             words = sentence.strip()[:900]
             asks = QUESTION_MARK.search(words) or _ASKS.search(words)
             if _STATES.search(words) and not asks and len(words) >= MIN_STATEMENT:
@@ -261,7 +262,7 @@ def _control_question(report: str) -> str:
         where, name = showed[0].removeprefix(". "), showed[1]
         question = f"What did the {name if name[:2].isupper() else name[0].lower() + name[1:]} show?"
     else:
-        where = re.split(r"(?<=[.!?。！？])", text, maxsplit=1)[0].strip()[:900]
+        where = _SENTENCE_END.split(text, maxsplit=1)[0].strip()[:900]
         question = "患者因什么情况就诊？" if template_language(report) == "zh" else "How did this patient present?"
     return _json({"question": question, "answer": where, "where": where})
 

@@ -472,6 +472,10 @@ def test_the_simulated_filter_keeps_its_configured_share():
         ("BACKGROUND\nit was so. and so.", ["BACKGROUND", "it was so.", "and so."]),
         ("A value of 2.5 mg. Then.", ["A value of 2.5 mg.", "Then."]),
         ("See fig. 2 for it. Next.", ["See fig. 2 for it.", "Next."]),
+        (
+            "p. syringae pv. tomato grew. a. saccharum subsp. nigrum too.",
+            ["p. syringae pv. tomato grew.", "a. saccharum subsp. nigrum too."],
+        ),
         ("one without a full stop\nand the next.", ["one without a full stop", "and the next."]),
         ("", []),
     ],

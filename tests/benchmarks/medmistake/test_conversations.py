@@ -328,7 +328,7 @@ def test_planted_mistakes_match_the_dimensions_and_have_distinct_titles() -> Non
     assert {mistake.dimension for mistake in planted} <= keys
     titles = [title for mistake in planted for title in mistake.titles]
     assert len(set(titles)) == len(titles)
-    assert all(simulate_conversation.key_of(title) == mistake.key for mistake in planted for title in mistake.titles)
+    assert all(simulate_conversation.mistake_of(title) == mistake for mistake in planted for title in mistake.titles)
 
 
 def test_the_lineage_marks_the_turns_of_the_mistake() -> None:

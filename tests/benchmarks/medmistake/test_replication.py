@@ -11,7 +11,7 @@ import pytest
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.recipes.recipe import Draft, Dropped
-from mhb_site.benchmarks.medmistake import giveaway, presets, protocol, replication, taxonomy
+from mhb_site.benchmarks.medmistake import giveaway, presets, protocol, replication, simulate_conversation, taxonomy
 from mhb_site.benchmarks.medmistake import simulate_replication as simulated
 from mhb_site.benchmarks.medmistake.simulate_replication import replication_rate
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, HARDER, MISTAKE, Models, draft, run_steps
@@ -225,6 +225,16 @@ def test_the_simulated_writer_repeats_no_rejected_and_no_tried_variant(patient: 
         known = [*(content["scenario"] for content, _reasons in rejected), *(each["scenario"] for each in tried)]
         assert reply["scenario"] not in known
         rejected, tried = (rejected, [*tried, reply]) if number % 2 else ([*rejected, (reply, ("Wrong.",))], tried)
+
+
+def test_the_simulated_writer_says_what_a_right_answer_must_do() -> None:
+    for planted in simulate_conversation.planted_mistakes():
+        mistake = {**MISTAKE, "title": planted.titles[0]}
+        data = {"patient": as_data(["My knee hurts."]), "mistake": as_data(mistake), "rejected": as_data(None)}
+        messages = replication.SETS[""]["scenario"].messages(**data)
+        reply = json.loads(simulated.SCRIPT.reply("sim-writer", messages, 11) or "")
+        assert reply["must"] == planted.must
+        assert giveaway.find_giveaways(reply["scenario"], planted.must, ["My knee hurts."]) in ([], ["overlooked"])
 
 
 def test_published_scenarios_are_used_unchanged() -> None:

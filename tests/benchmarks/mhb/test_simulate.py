@@ -62,8 +62,10 @@ def test_a_control_question_is_one_that_a_colleague_asks():
     report = "A woman had a cough. The ECG showed a rate of 1.5 per second. Echocardiography was normal."
     reply = json.loads(simulate._control_question(report))
     assert (reply["question"], reply["where"]) == ("What did the ECG show?", "The ECG showed a rate of 1.5 per second.")
-    reply = json.loads(simulate._control_question("A woman had a cough. She went home."))
-    assert (reply["question"], reply["answer"]) == ("How did this patient present?", "A woman had a cough.")
+    reply = json.loads(simulate._control_question("A girl had a fever of 40.1 °C. She went home."))
+    assert (reply["question"], reply["answer"]) == ("How did this patient present?", "A girl had a fever of 40.1 °C.")
+    turns = [{"role": "user", "content": "I have a fever of 39.5 °C since noon. Help?"}]
+    assert json.loads(simulate._control_statement(turns))["statement"] == "I have a fever of 39.5 °C since noon."
 
 
 def test_a_question_without_its_mark_is_no_statement_of_a_control():

@@ -14,7 +14,8 @@ _ASKS_NEXT = re.compile(rf"\s*+{_ASKS}")
 _ASKED = re.compile(r"\?[\s\"'”’)\]]*\Z")
 _COMPLETED = re.compile(r"[.)\]][\s\"'”’]*\Z")
 _ABBREVIATED = re.compile(
-    r"(?:\b[A-Za-z]|\b(?:e\.g|i\.e|etc|et al|vs|cf|dr|mr|mrs|ms|prof|fig|figs|no|approx|ca|resp|sp|spp|var|st|hep|inj))\.$",
+    r"(?:\b[A-Za-z]|\b(?:e\.g|i\.e|etc|et al|vs|cf|dr|mr|mrs|ms|prof|fig|figs|no|eq|eqs|ref|refs|vol|suppl|approx|ca|resp"
+    r"|sp|spp|ssp|subsp|pv|bv|var|st|hep|inj))\.$",
     re.IGNORECASE,
 )
 
