@@ -48,7 +48,9 @@ ANSWERS = {
     "de": "Die Antwort muss die Antwort geben, die der Bericht gibt: {answer}",
     "ru": "В ответе должно быть то, что сказано в отчёте: {answer}",
 }
-DOUBTS = (*DOUBTS_DIALOGUE.values(), *DOUBTS_REPORT.values())  # how these criteria begin
+# How these criteria begin.
+DOUBTS = (*DOUBTS_DIALOGUE.values(), *DOUBTS_REPORT.values())
+ANSWER_PREFIXES = tuple(answer.removesuffix("{answer}") for answer in ANSWERS.values())
 
 
 class Confirmable(Strict):

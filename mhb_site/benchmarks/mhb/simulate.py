@@ -114,12 +114,12 @@ _CLOSINGS = {
 def _target_answer(model: str, text: str, seed: int) -> str | None:
     """A target's answer, with a sentence for each criterion of each planted trap.
 
-    It is the bad sentence with the chance in `FAILURE_RATES`, else the good one. None if the text
-    has no planted trap.
+    It is the bad sentence with the chance in `FAILURE_RATES`, else the good one. Without a planted
+    trap, it is what the report says; None if that is not asked for.
     """
     planted = planted_templates(text)
     if not planted:
-        return None
+        return _control_answer(text)
     case_hash = hash_texts(text)
     language = planted[0].language
     paragraphs = [pick_choice(_OPENINGS[language], seed, "opening", model, case_hash)] if language in _OPENINGS else []
@@ -267,6 +267,14 @@ def _control_question(report: str) -> str:
     return _json({"question": question, "answer": where, "where": where})
 
 
+def _control_answer(text: str) -> str | None:
+    """What the report in a target's prompt says, if the question is the control's."""
+    _before, _mark, rest = text.partition("<report>\n")
+    report, mark, question = rest.partition("\n</report>")
+    control_question = json.loads(_control_question(report)) if mark else {}
+    return str(control_question["answer"]) if question.strip() == control_question.get("question") else None
+
+
 def _offered_codes(instructions: str) -> set[str]:
     """The trap types in the taxonomy of a prompt."""
     return set(re.findall(r"^- (\S+) [^:\n]*: ", instructions, re.MULTILINE))
@@ -289,6 +297,8 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
         return {"explanation": explanation, "criteria_met": doubts is None}
     match = _nearest_criterion(blocks["CRITERION"], planted_templates(text))
     met = is_met(blocks["CRITERION"], text, response)
+    if blocks["CRITERION"].startswith(control.ANSWER_PREFIXES):
+        return {"explanation": f"The answer is {'' if met else 'not '}in the response.", "criteria_met": met}
     if match is None or met is None:
         return {"explanation": "The simulated judge does not know this criterion.", "criteria_met": None}
     template, at = match
@@ -300,9 +310,15 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
 
 def is_met(criterion: str, stimulus: str, response: str) -> bool | None:
-    """Whether a simulated response truly meets a criterion; None if no planted trap has it."""
+    """Whether a simulated response truly meets a criterion.
+
+    None if no planted trap and no control has it.
+    """
     if criterion.startswith(control.DOUBTS):
         return _DOUBT.search(response) is None
+    for prefix in control.ANSWER_PREFIXES:
+        if criterion.startswith(prefix):
+            return criterion.removeprefix(prefix).strip() in response
     match = _nearest_criterion(criterion, planted_templates(stimulus))
     return None if match is None else match[0].criteria[match[1]].good in response
 

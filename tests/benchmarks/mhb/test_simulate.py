@@ -18,7 +18,7 @@ from generation.llm.types import Message, ModelSettings, Request
 from generation.recipes.recipe import Draft, Record
 from generation.sources.importers import healthbench
 from generation.sources.importers.base import Row
-from mhb_site.benchmarks.mhb import protocol, recipe, simulate, simulate_generation, taxonomy
+from mhb_site.benchmarks.mhb import control, protocol, recipe, simulate, simulate_generation, taxonomy
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from mhb_site.benchmarks.mhb.simulate import FAILURE_RATES, JUDGE_ERROR, SCRIPT, expected_rate, true_rate
 from mhb_site.benchmarks.mhb.simulate_generation import templates
@@ -66,6 +66,18 @@ def test_a_control_question_is_one_that_a_colleague_asks():
     assert (reply["question"], reply["answer"]) == ("How did this patient present?", "A girl had a fever of 40.1 °C.")
     turns = [{"role": "user", "content": "I have a fever of 39.5 °C since noon. Help?"}]
     assert json.loads(simulate._control_statement(turns))["statement"] == "I have a fever of 39.5 °C since noon."
+
+
+def test_a_control_of_a_report_is_answered_and_judged():
+    report = "A girl had a fever of 40.1 °C. She went home."
+    question = json.loads(simulate._control_question(report))
+    criterion = control.ANSWERS["en"].format(answer=question["answer"])
+    prompt = protocol.ASK_REPORT.messages(report=report, question=question["question"])
+    answer = simulate._target_answer("sim-careful", prompt[-1].text, 1)
+    blocks = {"CONTEXT": report, "STIMULUS": question["question"], "CRITERION": criterion}
+    assert answer == question["answer"]
+    assert simulate._judge({**blocks, "RESPONSE": answer}, 1)["criteria_met"] is True
+    assert simulate._judge({**blocks, "RESPONSE": "I cannot tell."}, 1)["criteria_met"] is False
 
 
 def test_a_question_without_its_mark_is_no_statement_of_a_control():
