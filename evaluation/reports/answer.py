@@ -104,7 +104,7 @@ def _sentences(of: Report, rate: Rate, dataset: str) -> list[str]:
     labels = dict(of.datasets)
     words = {"rate": gettext(rate.label), "dataset": gettext(labels[dataset]), "release": str(of.run.release)}
     if not rows:
-        return [gettext("%(release)s, %(dataset)s: no verdicts on '%(rate)s' yet.") % words]
+        return [gettext("%(release)s, %(dataset)s: no verdicts on '%(rate)s'.") % words]
     rows.sort(key=lambda row: row[1].value or 0.0)
     ends = rows if len(rows) <= MODELS_NAMED else [rows[0], rows[-1]]
     named = "; ".join(_measured(endpoint, measured, rate) for endpoint, measured in ends)

@@ -113,7 +113,9 @@ def _models(report: Report) -> list[str]:
 def _how_decided(report: Report) -> str:
     judges = [f"`{judge.name}` ({judge.model})" for judge in judges_of(report.run)]
     text = f"judge{'s' * (len(judges) > 1)} {', '.join(judges)}"
-    text = text if judges else f"responses read by code, seed {report.run.seed}"
+    if not judges:
+        imported = report.run.origin == Run.Origin.IMPORTED
+        text = "judge not stated" if imported else f"responses read by code, seed {report.run.seed}"
     suffix = ", sampled with the settings of the endpoints, not of the benchmark"
     return text + (suffix if report.run.sampling == Run.Sampling.ENDPOINT else "")
 

@@ -12,6 +12,7 @@ import pytest
 from evaluation import errors
 from evaluation.interchange import importing, rows
 from evaluation.models import Judgment, Response, Run
+from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs.kind import RUNS
 from generation.endpoints.testing import test_endpoint as ask_endpoint
@@ -153,6 +154,15 @@ def test_an_invalid_row_is_refused_with_its_reason_and_the_others_are_kept(
     assert refusal.where == f"line {1 if two_files else 2}"
     assert reason in refusal.reason
     assert Judgment.objects.count() == 2
+
+
+def test_a_report_of_refusals_alone_says_what_is_not_there(release: Release, tmp_path: Path) -> None:
+    import_rows(release, tmp_path, row(met=None, outcome="refused"))
+    run = Run.objects.get()
+    text = formats.as_markdown(reports_queries.report(run))
+    assert "no verdicts on 'Hallucination rate'." in text
+    assert f"Run {run.pk}, judge not stated." in text
+    assert "read by code" not in text
 
 
 def test_repeats_are_answers_of_their_own(release: Release, tmp_path: Path) -> None:
