@@ -16,7 +16,7 @@ _NAME = (
 _MARK = re.compile(
     # <think>, </Thinking>, <thought id="1">, <end_of_thought>
     rf"<\s?(?P<a>/|end_of_)?(?:start_of_|begin_of_)?\s?{_NAME}(?:\s[^<>]{{0,200}})?(?<!/)>"
-    r"|\[(?P<b>/?)(?:think(?:ing)?|reasoning)\]"  # [THINK]
+    r"|\[(?P<b>/?)think(?:ing)?\]"  # [THINK]
     rf"|<\|(?P<c>/|end_of_|end_)?(?:begin_of_|begin_|start_of_|start_)?{_NAME}(?P<d>_end)?(?:_start)?\|>"
     r"|◁(?P<e>/?)think(?:ing)?▷"
     r"|<\|channel>\s?(?:thought|analysis)|(?P<f><channel\|>)"  # Gemma
@@ -154,8 +154,6 @@ def _skip_blocks(text: str, position: int, thoughts: list[str]) -> int:
         if mark.start() != at:
             break
         finish = next((other for other in _MARK.finditer(text, mark.end()) if _closes(other)), None)
-        if finish is None and mark[0].casefold() == "[reasoning]":  # a heading of the answer
-            break
         thoughts.append(text[mark.end() : finish.start() if finish else None])
         position = finish.end() if finish else len(text)
     return position

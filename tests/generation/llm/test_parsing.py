@@ -146,7 +146,6 @@ def test_text_without_a_think_block_is_unchanged(text):
         ("<reasoning_content>", "</reasoning_content>"),
         ("<internal_monologue>", "</internal_monologue>"),
         ("<start_of_thought>", "<end_of_thought>"),
-        ("[REASONING]", "[/REASONING]"),
         ("assistant\n<think>", "</think>"),
         ("[THINK]", "[/THINK]"),
         ("<|thinking|>", "<|/thinking|>"),
