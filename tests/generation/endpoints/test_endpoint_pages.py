@@ -64,8 +64,10 @@ def test_a_page_records_changes_and_keeps_the_address_that_results_refer_to(
     row = endpoint("http://127.0.0.1:1/v1", "one")
     address = reverse("generation:endpoint", args=[row.name])
     form = admin_client.get(address).context["form"]
-    fields = {name: value for name in form.fields if (value := form[name].value()) not in (None, False)}
-    assert admin_client.post(address, {**fields, "concurrency": 3}).status_code == 302
+    values = {name: form[name].value() for name in form.fields}
+    fields = {name: value for name, value in values.items() if value is not None and value is not False}
+    posted = admin_client.post(address, {**fields, "concurrency": 3})
+    assert posted.status_code == 302, posted.context["form"].errors
     assert set(PersonEvent.objects.latest("sequence").data["changes"]) == {"concurrency"}
     answered = iter([False, True, True])  # for the first time while the page was open
     monkeypatch.setattr("generation.endpoints.queries.has_answered", lambda _endpoint: next(answered))
