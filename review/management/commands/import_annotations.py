@@ -41,4 +41,5 @@ class Command(StepCommand):
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}") from None
         refusals = [shown(refusal, "where reason") for refusal in result.refusals]
-        return {"drafts": result.drafts, "refusals": refusals, "failed": int(bool(refusals and not result.drafts))}
+        failed = {"failed": len(refusals)} if refusals and not result.drafts else {}
+        return {"drafts": result.drafts, "refusals": refusals, **failed}

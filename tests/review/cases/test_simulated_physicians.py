@@ -151,7 +151,7 @@ def test_the_command_prints_one_json_object_or_a_sentence(physicians: list[User]
     printed = json.loads(out.getvalue())
     assert (printed["reviews"], printed["physicians"], sum(printed["states"].values())) == (6, 6, 8)
     call_command("demo_reviews", "--seed", "4", "--limit", "2", stdout=out)
-    assert "reviews: 2\nphysicians: 6\n" in out.getvalue()
+    assert "physicians: 6\nreviews: 2\n" in out.getvalue()
 
 
 def test_the_command_refuses_cases_of_real_models(physicians: list[User]) -> None:
