@@ -179,6 +179,8 @@ def settings_for_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         MHB_IMAGES=tmp_path_factory.mktemp("images"),
         # The same number of lanes per job on every database; a test that needs more overrides it.
         MHB_LANES=1,
+        # One lane does all rows of a job, however slow the machine is.
+        MHB_LANE_SECONDS=3_600,
         # Tests give back more cases per hour than a physician may; those of the limit set their
         # own.
         MHB_RELEASES_PER_HOUR=10_000,

@@ -40,7 +40,6 @@ VARIANT_OF_RATE = {"h_visual": "rep-k", "h_knowledge": "rep-v", "h_reasoning": "
 @pytest.fixture(autouse=True)
 def separate_data_dir(db: None, settings: Any, tmp_path: Path) -> None:
     settings.MHB_DATA_DIR = tmp_path
-    settings.MHB_LANE_SECONDS = 3_600  # one lane does all rows, however slow the machine is
 
 
 def run_of(counts: dict[str, int], *models: str) -> Run:
