@@ -320,17 +320,14 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> int:
     A draft that was split, or that goes on as another one after a barrier, counts as those made of
     it. A control is made beside its sample and is no draft of its own.
     """
-    controls = SampleVersion.objects.filter(draft=OuterRef("pk"), sample__arm=Sample.Arm.CONTROL)
-    first = Draft.objects.filter(~Exists(controls), batch__in=batches, sample=None).order_by()
+    of_no_control = Draft.objects.exclude(version_made__sample__arm=Sample.Arm.CONTROL).order_by()
+    first = of_no_control.filter(batch__in=batches, sample=None)
     roots = first.filter(parent=None).aggregate(records=Count("record", distinct=True), begun=Count("pk"))
-    of_others = Draft.objects.filter(parent=OuterRef("pk")).exclude(
-        Exists(SampleVersion.objects.filter(draft=OuterRef("pk"), sample__arm=Sample.Arm.CONTROL))
-    )
     check = Finding.objects.filter(draft=OuterRef("pk"), stops=True).order_by("pk").values("check_name")[:1]
     task = Coalesce(
         "version_made__sample__task", KeyTextTransform("kind", "record__content"), Value(""), output_field=CharField()
     )
-    last = first.filter(~Exists(of_others)).annotate(task=task)
+    last = first.filter(~Exists(of_no_control.filter(parent=OuterRef("pk")))).annotate(task=task)
     records = list(last.values_list("task", "preferred").annotate(n=Count("record", distinct=True)))
     groups.planned = any(preferred for _task, preferred, _n in records)
     for task_name, preferred, n in records:

@@ -68,8 +68,10 @@ def test_an_assignment_is_open_to_its_holder_only(
         typed = {"token": str(assignment.token)} if method == "post" else {}
         return getattr(user_client, method)(address, typed, follow=method == "get")
 
-    if not (page == "case" and method == "post"):
-        assert request_as(browse(bo)).status_code == 404
+    if page == "case" and method == "post":  # the page has no POST
+        assert request_as(browse(ana)).status_code == 405
+        return
+    assert request_as(browse(bo)).status_code == 404
     assert [request_as(browse(user)).status_code for user in (adela, rui)] == [403, 403]
     assert client.get(address).status_code == 302
     assignment.refresh_from_db()
@@ -91,7 +93,8 @@ def test_only_admins_see_and_change_accounts(
 ) -> None:
     address = reverse(name, args=[bo.pk])
     assert [browse(user).get(address, follow=True).status_code for user in (ana, rui, adela)] == [403, 403, 200]
-    assert browse(ana).post(address, {"active": "0", "password": "a-password-of-anas"}).status_code == 403
+    refused = browse(ana).post(address, {"active": "0", "password": "a-password-of-anas"})
+    assert refused.status_code == (405 if name == "review:person" else 403), "the page itself has no POST"
     bo.refresh_from_db()
     assert bo.is_active
     assert bo.check_password(PASSWORD)
