@@ -33,7 +33,7 @@ def at(path: str) -> Callable[[Page], None]:
 
 
 PICTURES: dict[str, tuple[str, Callable[[Page], None]]] = {  # file -> account, and the way there
-    "workbench": ("emil", case),
+    "workbench": ("fei", case),
     "run": ("rui", at("/evaluation/runs/4/")),  # of mhb-demo@2
     "system": ("admin", at("/system/")),
 }
