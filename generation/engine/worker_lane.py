@@ -133,10 +133,12 @@ class RunningLane:
                         await self._pulse()
                     if self._now() >= self._renew_at:
                         await self._renew_leases()
+                    was_idle = not self._in_flight
                     if count := self._wanted():
                         for row, work in await self._take(take, count):
                             self._start(row, work)
-                    if not self._in_flight:
+                    # A row that ended during the take may have left rows, or room, that it did not see.
+                    if was_idle and not self._in_flight:
                         break
                     await self._sleep()
             finally:

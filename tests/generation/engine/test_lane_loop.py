@@ -1,6 +1,8 @@
 """The loop of a lane: it fills its slots, renews its leases, and ends without losing a row."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -84,6 +86,31 @@ def test_a_row_that_returns_to_the_queue_is_taken_again() -> None:
 
     assert lane(batch, work) == 4
     assert set(queue(batch).values_list("status", "tries")) == {(Status.DONE, 2)}
+
+
+@pytest.mark.django_db
+def test_rows_that_a_take_did_not_see_are_taken_when_the_last_row_ended_meanwhile() -> None:
+    """As the judgments of the last answer: they are stored just after the take has looked."""
+    batch = drafts(2)
+    takes = 0
+    looked = threading.Event()
+
+    async def work(row: Work) -> None:
+        await asyncio.to_thread(looked.wait, 60)
+        assert row.tries == 1
+
+    def take_rows(running: RunningLane, _count: int) -> worker_lane.Rows:
+        nonlocal takes
+        takes += 1
+        if takes == 2:  # sees nothing, and returns when nothing is in flight any more
+            looked.set()
+            while running._in_flight:
+                time.sleep(0.001)
+            return []
+        return [(row, partial(work, row)) for row in take(queue(batch), 1)]
+
+    assert work_in_lane(batch, [], take_rows, lambda: False) == 2
+    assert takes > 2
 
 
 @pytest.mark.django_db
