@@ -18,6 +18,7 @@ from evaluation.models import MAX_SEED, Response, Run, Validation, ValidationIte
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import chains
+from generation.jobs import life_cycle
 from generation.jobs.settings import setting, settings_class
 from generation.models import ReleasedRubric
 from review.cases.services import open_case
@@ -82,7 +83,7 @@ def start_validation(run_id: int, *, n: int | str = "", seed: int = 0, actor: Us
     drawn = draw(population, amount, existing.seed if existing else seed)
     specs = _compose_cases(run, judged, drawn)
     with transaction.atomic():  # only now, as a benchmark's code has composed the texts
-        locked = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
+        locked = life_cycle.lock_job(run.pk)
         if (locked.status, locked.finished_at) != (run.status, run.finished_at):
             raise errors.RunNotFinished
         validation = Validation.objects.filter(run=run).first()

@@ -21,7 +21,7 @@ from review.models import Assignment, Declined, Draft, Event, Notice, Occasion, 
 from review.notifications import services as notifications
 from review.rules import limits
 from review.rules.permissions import Can, UserRole, allowed, require
-from review.rules.state_machine import Phase, Role, State
+from review.rules.state_machine import Phase, Role
 
 Hold = Assignment.Hold
 MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
@@ -104,16 +104,6 @@ def renew(assignment: Assignment) -> Assignment:
     return assignment
 
 
-def renew_unlocked(assignment: Assignment) -> None:
-    """Like `renew`, for a row that is not locked. Raises LeaseLost if somebody else holds it."""
-    if recently_renewed(assignment):
-        return
-    until = timezone.now() + lease()
-    if not Assignment.objects.filter(pk=assignment.pk, token=assignment.token).update(lease_until=until):
-        raise errors.LeaseLost
-    assignment.lease_until = until
-
-
 @transaction.atomic
 def heartbeat(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
     """Renew the lease. Raises LeaseLost if somebody else holds the assignment now."""
@@ -141,13 +131,11 @@ def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignme
     """
     if assignment.physician_id == physician.pk and assignment.token == token:
         # A physician who has submitted no longer holds it, until the next phase returns it to them
-        # under a new token.
-        if assignment.hold != Hold.HELD and _submitted(
-            assignment, physician, phase=assignment.phase, retraction__isnull=True
-        ):
-            raise errors.AlreadySubmitted
-        if State(assignment.case.state).final:
-            raise errors.CaseClosed
+        # under a new token. Not by the state of the case: a lock that waited returns the assignment
+        # as it is now, but its case as it was before.
+        if assignment.hold != Hold.HELD:
+            submitted = _submitted(assignment, physician, phase=assignment.phase, retraction__isnull=True)
+            raise errors.AlreadySubmitted if submitted else errors.CaseClosed
         return assignment
     # If the physician lost the assignment after retracting a review, what they typed since is a
     # draft, so the retracted review must not count here.

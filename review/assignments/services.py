@@ -1,6 +1,7 @@
 """Store drafts and submit reviews. Each public function is one transaction."""
 
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 
 from django.db import transaction
@@ -11,7 +12,7 @@ from review import errors
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import queries, review_drafts
-from review.assignments.claims import fence, renew_unlocked
+from review.assignments.claims import fence, heartbeat, recently_renewed
 from review.assignments.first_look import (
     check_limits,
     highlight_problems,
@@ -79,7 +80,10 @@ def save_draft(
         raise _with_stale_note(late) if late is not None else errors.StaleDraft
     if late is not None:
         raise late
-    renew_unlocked(assignment)
+    if not recently_renewed(assignment):
+        # Submitted in another window since: as if this draft had been saved before.
+        with suppress(errors.AlreadySubmitted):
+            assignment.lease_until = heartbeat(physician, assignment_id, token).lease_until
     return draft
 
 

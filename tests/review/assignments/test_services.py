@@ -294,6 +294,44 @@ def test_answers_to_a_withdrawn_case_are_stored_as_the_draft(ana: User, adela: U
     assert not Review.objects.exists()
 
 
+def test_a_draft_saved_while_another_window_submits_counts_as_saved_before(ana: User, bo: User, clock: Clock) -> None:
+    case_in_secondary(ana)
+    held = claim(bo)
+    assert held.token is not None
+    read_before = assignments_queries.assignment_for_post(held.pk)
+    clock.advance(minutes=10)
+    submit_approval(bo, held, held.token)  # opens the confirmation, under a new token
+    draft = assignments_services.save_draft(
+        bo, held.pk, held.token, Answers(reason="typed"), revision=0, loaded=read_before
+    )
+    assert (draft.phase, Draft.objects.get().answers["reason"]) == (Phase.COMMIT, "typed")
+
+
+def test_a_draft_saved_while_the_case_is_withdrawn_is_late_and_kept(ana: User, adela: User, clock: Clock) -> None:
+    case = open_case()
+    held = claim(ana)
+    assert held.token is not None
+    read_before = assignments_queries.assignment_for_post(held.pk)
+    clock.advance(minutes=10)
+    cases_services.withdraw(case.pk, actor=adela, reason="Duplicate.")
+    with pytest.raises(errors.CaseClosed):
+        assignments_services.save_draft(ana, held.pk, held.token, approval(), revision=0, loaded=read_before)
+    assert Draft.objects.get().physician == ana
+
+
+def test_a_case_closed_while_its_assignment_was_waited_for_is_closed(ana: User, adela: User) -> None:
+    """PostgreSQL reads a row again after the wait for its lock, but not the row joined to it."""
+    case = open_case()
+    held = claim(ana)
+    assert held.token is not None
+    waited = assignments_queries.assignment_for_post(held.pk)
+    cases_services.withdraw(case.pk, actor=adela, reason="Duplicate.")
+    waited.hold = Assignment.objects.get(pk=held.pk).hold
+    assert waited.case.state == State.PRIMARY, "as it was before"
+    with pytest.raises(errors.CaseClosed):
+        claims.fence(waited, ana, held.token)
+
+
 def test_a_late_submit_does_not_overwrite_another_tabs_later_draft(ana: User, clock: Clock) -> None:
     open_case()
     old = claim(ana)
