@@ -2,13 +2,11 @@
 
 A detector knows only the prompt: whether the simulated generator planted the answer, and how hard
 that is to detect. It takes any other answer for true, also a published hallucination; there it is
-right only by chance, and `true_f1` accounts for that ("unmarked"). All randomness comes from
-`chance`, derived from the seed and the request.
+right only by chance. All randomness comes from `chance`, derived from the seed and the request.
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +15,7 @@ from mhb_site.benchmarks.medhallu import protocol
 from mhb_site.benchmarks.medhallu.parsing import Reading
 from mhb_site.benchmarks.medhallu.simulate_generation import LEVEL_WORDS
 
-TRUE, EASY, MEDIUM, HARD, UNMARKED = "truth", "easy", "medium", "hard", "unmarked"
+TRUE, EASY, MEDIUM, HARD = "truth", "easy", "medium", "hard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,60 +71,6 @@ DETECTORS: Mapping[str, Detector] = {
 def perceived_kind(answer: str) -> str:
     """What a detector takes an answer for: TRUE, or the difficulty of a planted hallucination."""
     return next((difficulty for difficulty, words in LEVEL_WORDS.items() if words in answer), TRUE)
-
-
-# --------------------------------------------------------------------------------------- true rates
-
-
-def expected_verdicts(model: str, variant: str, shown: Iterable[str]) -> dict[str, float]:
-    """The average number of each verdict in a run.
-
-    `shown` has an entry per sample: TRUE, the difficulty, or UNMARKED.
-    """
-    detector = DETECTORS[model]
-    counts: dict[str, float] = dict.fromkeys(protocol.VERDICTS.values(), 0.0)
-    for kind, count in Counter(shown).items():
-        truth = protocol.TRUTH if kind == TRUE else protocol.HALLUCINATED
-        for reading, share in _reading_shares(detector, variant, TRUE if kind == UNMARKED else kind).items():
-            counts[protocol.VERDICTS[truth, reading]] += count * share
-    return counts
-
-
-def _reading_shares(detector: Detector, variant: str, kind: str) -> dict[Reading, float]:
-    """The chance of each reading of a detector's reply to an answer that it takes for this kind."""
-    skill = _skill(detector, variant)
-    right_share, may_doubt = skill.right(kind), variant in protocol.MAY_BE_UNSURE
-    doubts = {"right": skill.doubt_right * may_doubt, "wrong": skill.doubt_wrong * may_doubt}
-    decides_right, decides_wrong = right_share * (1 - doubts["right"]), (1 - right_share) * (1 - doubts["wrong"])
-    factual, hallucinated = (decides_right, decides_wrong) if kind == TRUE else (decides_wrong, decides_right)
-    readable = {
-        Reading.FACTUAL: factual,
-        Reading.HALLUCINATED: hallucinated,
-        Reading.UNSURE: right_share * doubts["right"] + (1 - right_share) * doubts["wrong"],
-    }
-    return {
-        Reading.UNPARSED: detector.malformed,
-        **{reading: share * (1 - detector.malformed) for reading, share in readable.items()},
-    }
-
-
-def true_f1(model: str, variant: str, shown: Iterable[str]) -> float:
-    """The F1 built into a detector over answers of these kinds: 2 TP / (2 TP + FP + FN)."""
-    return _rate("f1", expected_verdicts(model, variant, shown))
-
-
-def true_response_rate(model: str, variant: str, shown: Iterable[str]) -> float:
-    """The share of decisions among all replies that is built into a detector."""
-    return _rate("response_rate", expected_verdicts(model, variant, shown))
-
-
-def _rate(name: str, verdicts: Mapping[str, float]) -> float:
-    rate = next(rate for rate in protocol.RATES if rate.name == name)
-    return _weighted_sum(rate.hits, verdicts) / _weighted_sum(rate.counted, verdicts)
-
-
-def _weighted_sum(weights: Mapping[str, int], verdicts: Mapping[str, float]) -> float:
-    return sum(weight * verdicts[verdict] for verdict, weight in weights.items())
 
 
 def _skill(detector: Detector, variant: str) -> Skill:

@@ -2,7 +2,7 @@
 
 A model knows only the text of a scenario. Whether it makes the mistake is drawn from its name and
 this text, so it decides the same when asked again. Targets therefore fail more often on scenarios
-chosen by their own failures (`rate_on_chosen`), which is the bias that rankings exclude. A model
+chosen by their own failures, which is the bias that rankings exclude. A model
 without a part in the choice is measured at its own rate.
 """
 
@@ -48,21 +48,6 @@ _CLOSING = {"en": "Please talk to your own clinic as well.", "zh": "也请与您
 def true_rate(model: str) -> float:
     """The rate of a model on scenarios in whose choice it had no part."""
     return REPEAT_RATES[model]
-
-
-def expected_accuracy(rate: float) -> float:
-    """The average accuracy that a run judged by `sim-judge` measures at this rate of mistakes."""
-    return (1 - rate) * (1 - JUDGE_ERROR) + rate * JUDGE_ERROR
-
-
-def replication_rate(first: str, second: str, harder: int = 0) -> float:
-    """The chance that a target repeats the mistake in a scenario or one of its harder variants."""
-    return 1 - ((1 - REPEAT_RATES[first]) * (1 - REPEAT_RATES[second])) ** (1 + harder)
-
-
-def rate_on_chosen(model: str, other: str) -> float:
-    """The rate of a target on scenarios that were chosen by its or the other target's failure."""
-    return REPEAT_RATES[model] / replication_rate(model, other)
 
 
 def _check_scenario(_asked: Asked) -> dict[str, Any]:

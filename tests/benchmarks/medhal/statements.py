@@ -22,6 +22,8 @@ from mhb_site.benchmarks.medhal.simulate_detection import WRONG_MARK
 from review.models import Case
 from tests.engine import bare_release
 
+TASK_OF = {"medmcqa": "qa", "medqa": "qa", "mednli": "nli", "acn": "ie", "sumpubmed": "summarization"}
+
 
 def statement(
     number: int, *, factual: bool = True, task: str = "qa", context: str = "", **fields: Any

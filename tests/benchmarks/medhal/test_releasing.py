@@ -17,9 +17,9 @@ from generation.releases.exporters import training
 from generation.releases.freezing import configured
 from generation.releases.freezing.composition import Composition, choices, tally
 from mhb_site.benchmarks.medhal import protocol
-from mhb_site.benchmarks.medhal.configurations import CONFIGURATIONS, TASK_OF
+from mhb_site.benchmarks.medhal.configurations import CONFIGURATIONS
 from review.models import User
-from tests.benchmarks.medhal.statements import create_approved_samples, statement
+from tests.benchmarks.medhal.statements import TASK_OF, create_approved_samples, statement
 
 LF_BAL = CONFIGURATIONS[2]
 

@@ -2,20 +2,19 @@
 parser."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhallu import protocol
+from mhb_site.benchmarks.medhallu.parsing import Reading
 from mhb_site.benchmarks.medhallu.simulate_detection import (
     DETECTORS,
     SCRIPT,
     TRUE,
-    UNMARKED,
-    expected_verdicts,
+    Detector,
     perceived_kind,
-    true_f1,
-    true_response_rate,
 )
 from mhb_site.benchmarks.medhallu.simulate_generation import LEVEL_WORDS
 from tests.benchmarks.medhallu.pairs import RUBRIC, sample
@@ -24,6 +23,7 @@ pytestmark = pytest.mark.plain
 SAMPLES = 3000
 DIFFICULTIES = tuple(LEVEL_WORDS)
 VARIANTS = tuple(protocol.DETECT)
+UNMARKED = "unmarked"  # hallucinated, but not planted: a detector takes it for true
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,48 @@ def rate(name, verdicts):
     return sum(definition.hits.get(v, 0) * n for v, n in verdicts.items()) / sum(
         definition.counted.get(v, 0) * n for v, n in verdicts.items()
     )
+
+
+def expected_verdicts(model: str, variant: str, shown: Iterable[str]) -> dict[str, float]:
+    """The average number of each verdict in a run.
+
+    `shown` has an entry per sample: TRUE, the difficulty, or UNMARKED.
+    """
+    detector = DETECTORS[model]
+    counts: dict[str, float] = dict.fromkeys(protocol.VERDICTS.values(), 0.0)
+    for kind, count in Counter(shown).items():
+        truth = protocol.TRUTH if kind == TRUE else protocol.HALLUCINATED
+        for reading, share in _reading_shares(detector, variant, TRUE if kind == UNMARKED else kind).items():
+            counts[protocol.VERDICTS[truth, reading]] += count * share
+    return counts
+
+
+def _reading_shares(detector: Detector, variant: str, kind: str) -> dict[Reading, float]:
+    """The chance of each reading of a detector's reply to an answer that it takes for this kind."""
+    skill = detector.knowledge if variant in protocol.HAS_KNOWLEDGE else detector.plain
+    right_share, may_doubt = skill.right(kind), variant in protocol.MAY_BE_UNSURE
+    doubts = {"right": skill.doubt_right * may_doubt, "wrong": skill.doubt_wrong * may_doubt}
+    decides_right, decides_wrong = right_share * (1 - doubts["right"]), (1 - right_share) * (1 - doubts["wrong"])
+    factual, hallucinated = (decides_right, decides_wrong) if kind == TRUE else (decides_wrong, decides_right)
+    readable = {
+        Reading.FACTUAL: factual,
+        Reading.HALLUCINATED: hallucinated,
+        Reading.UNSURE: right_share * doubts["right"] + (1 - right_share) * doubts["wrong"],
+    }
+    return {
+        Reading.UNPARSED: detector.malformed,
+        **{reading: share * (1 - detector.malformed) for reading, share in readable.items()},
+    }
+
+
+def true_f1(model: str, variant: str, shown: Iterable[str]) -> float:
+    """The F1 built into a detector over answers of these kinds: 2 TP / (2 TP + FP + FN)."""
+    return rate("f1", expected_verdicts(model, variant, shown))
+
+
+def true_response_rate(model: str, variant: str, shown: Iterable[str]) -> float:
+    """The share of decisions among all replies that is built into a detector."""
+    return rate("response_rate", expected_verdicts(model, variant, shown))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -66,7 +66,8 @@ def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path
     assert Judgment.objects.filter(run=run).count() == COUNT * len(models)
     report = reports_queries.report(run)
     for row in report.overall:
-        expected = simulated.expected_accuracy(simulated.true_rate(row.endpoint))
+        rate, error = simulated.true_rate(row.endpoint), simulated.JUDGE_ERROR
+        expected = (1 - rate) * (1 - error) + rate * error
         error = (expected * (1 - expected) / COUNT) ** 0.5
         assert row.measured.value == pytest.approx(expected, abs=4 * error), row.endpoint
     assert {"category", "risk"} <= set(report.facets)
@@ -130,7 +131,7 @@ def test_the_replicated_configuration_leaves_out_mistakes_that_no_target_repeate
     settings = BatchSettings(benchmark="medmistake", source=source, roles={}, changes={"review_share": 0.0}, checks=())
     batches_services.work_on_batch(launch.launch_batch(settings).pk)
     outcomes_services.apply_outcomes()
-    assert {version.made["replicated"] for version in SampleVersion.objects.all()} == {"yes", "no"}
+    assert {version.provenance["replicated"] for version in SampleVersion.objects.all()} == {"yes", "no"}
     compositions = {name: Composition(with_unreviewed=True, configuration=name) for name in ("all", "replicated")}
     full = releases_services.freeze_release("whole", benchmark="medmistake", composition=compositions["all"])
     replicated = releases_services.freeze_release(
@@ -155,9 +156,10 @@ def test_targets_fail_more_often_on_scenarios_chosen_by_their_failures() -> None
         return chance(SEED, "repeats", model, scenario(number)) < simulated.REPEAT_RATES[model]
 
     chosen = [n for n in range(4_000) if any(fails(target, n) for target in TARGETS)]
-    assert len(chosen) / 4_000 == pytest.approx(simulated.replication_rate(*TARGETS), abs=0.03)
+    any_fails = 1 - (1 - simulated.true_rate(TARGETS[0])) * (1 - simulated.true_rate(TARGETS[1]))
+    assert len(chosen) / 4_000 == pytest.approx(any_fails, abs=0.03)
     measured = sum(fails("sim-average", n) for n in chosen) / len(chosen)
-    assert measured == pytest.approx(simulated.rate_on_chosen("sim-average", "sim-careful"), abs=0.04)
+    assert measured == pytest.approx(simulated.true_rate("sim-average") / any_fails, abs=0.04)
     assert measured > simulated.true_rate("sim-average") + 0.3
     unbiased = sum(fails("sim-reckless", n) for n in chosen) / len(chosen)
     assert unbiased == pytest.approx(simulated.true_rate("sim-reckless"), abs=0.05)
