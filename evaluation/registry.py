@@ -4,8 +4,8 @@ from functools import cache
 
 from evaluation.protocol import Protocol
 from evaluation.published import PublishedTable
+from generation.common.declared import read_declared
 from generation.errors import UnknownBenchmark
-from generation.recipes.recipe import read_declared
 from generation.recipes.registry import module
 
 

@@ -187,4 +187,5 @@ def _with_draw(row: Draft, new: NewSample, drawn: frozenset[int] | None) -> NewS
     """A new sample with whether it was drawn for review, if its recipe draws."""
     if drawn is None:
         return new
-    return replace(new, made={**new.made, "review": SAMPLED_FOR_REVIEW if row.pk in drawn else NOT_SAMPLED_FOR_REVIEW})
+    review = SAMPLED_FOR_REVIEW if row.pk in drawn else NOT_SAMPLED_FOR_REVIEW
+    return replace(new, provenance={**new.provenance, "review": review})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from generation.recipes.recipe import read_declared
+from generation.common.declared import read_declared
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class RunningLane:
                     if count := self._wanted():
                         for row, work in await self._take(take, count):
                             self._start(row, work)
-                    # A row that ended during the take may have left rows, or room, that it did not see.
+                    # A row that ended during the take may have left rows or room for another take.
                     if was_idle and not self._in_flight:
                         break
                     await self._sleep()

@@ -161,10 +161,11 @@ def _update_samples(row: Draft, before: Mapping[str, Any]) -> None:
         update = {name: new for name, new in changed.items() if version.content.get(name) == before.get(name)}
         version.content = {**version.content, **update}
         if version.draft_id == row.pk:
-            made = registry.recipe(row.batch.benchmark).sample(value).made
-            version.made = {**version.made, **{name: made[name] for name in version.made if name in made}}
-        version.made = {**version.made, "merges": "changed by a person"}
-        version.save(update_fields=["content", "made"])
+            provenance = registry.recipe(row.batch.benchmark).sample(value).provenance
+            known = {name: provenance[name] for name in version.provenance if name in provenance}
+            version.provenance = {**version.provenance, **known}
+        version.provenance = {**version.provenance, "merges": "changed by a person"}
+        version.save(update_fields=["content", "provenance"])
 
 
 def _lock_descendants(onward: Draft) -> tuple[set[int], list[Sample]]:

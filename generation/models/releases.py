@@ -24,7 +24,7 @@ class Release(models.Model):
     rubrics_count = models.PositiveIntegerField()
     counts = models.JSONField()  # facet -> value -> {"samples": n, "rubrics": n}
     generators = models.JSONField()  # "model (endpoint)"
-    made = models.JSONField(default=dict)  # how samples were made: name -> value -> samples
+    provenance = models.JSONField(default=dict)  # how samples were made: name -> value -> samples
     # Why samples were approved: ground -> samples; {} in releases frozen before this was counted.
     grounds = models.JSONField(default=dict)
     # Who reviewed: {"physicians": accounts, "simulated": simulated accounts among them,

@@ -169,7 +169,7 @@ class SampleVersion(models.Model):
     `content` is the sample as generated; its rubrics are rows of their own. `reasons`: why this
     version was rejected. `citations`: the evidence given by its approvers (kind, reference,
     section, passage, read_on). `prompt` and `generator` (an endpoint's name): what generated it.
-    `traps`: the traps of its rubrics, as generated. `made`: how it was made, as stated by the
+    `traps`: the traps of its rubrics, as generated. `provenance`: how it was made, as stated by the
     recipe (name -> value).
     """
 
@@ -192,7 +192,7 @@ class SampleVersion(models.Model):
     prompt = models.CharField(max_length=100, blank=True)
     generator = models.CharField(max_length=100, blank=True)
     traps = models.JSONField(default=list, blank=True)
-    made = models.JSONField(default=dict, blank=True)
+    provenance = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:

@@ -23,7 +23,8 @@ class Configuration:
     What is left out is drawn by the release's seed, record by record, so that samples of one record
     stay together. `group_field`: the field of a sample's content that names its group; "": the
     sample's task. `even_field`: the field whose values each group, balanced or not, has equally
-    many samples of. `made`: take samples made in this way (name -> value of `NewSample.made`).
+    many samples of. `provenance`: take samples made in
+    this way (name -> value of `NewSample.provenance`).
     """
 
     name: str
@@ -35,7 +36,7 @@ class Configuration:
     group_field: str = ""
     even_field: str = ""
     max_group_size: int = 0
-    made: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
 
 
 def configurations(benchmark: str) -> tuple[Configuration, ...]:

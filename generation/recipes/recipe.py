@@ -5,17 +5,16 @@ Plain values and async functions, which the generation engine runs.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel
 
+from generation.common.declared import read_declared
 from generation.llm.types import Reply, Request
 from generation.recipes.review_sampling import ReviewDraw, ReviewShare
 from review.rules.blocks import Block
 
 T = TypeVar("T", bound=BaseModel)
-D = TypeVar("D")
 
 
 class Dropped(Exception):
@@ -282,11 +281,12 @@ class NewSample:
     `content` has the benchmark's own structure; facets are derived from it at the release.
     `specialty`: what the reviewers must be specialists in, where the record says so (empty:
     anyone). The benchmark's `case` passes it on. `prompt` is the label of the prompt that made the
-    sample (``mhb/inject_dialogue@2``). `made`: how the sample was made, name -> value
+    sample (``mhb/inject_dialogue@2``). `provenance`: how the sample was made, name -> value
     ("entailment": "roberta-large-mnli"); the data card counts the values of each name.
-    `review_share`: set if physicians review only a share of the samples; `made["review"]` is then
-    'sampled' or 'not sampled' by the time the benchmark is asked for its case. `bound`: samples of
-    one record with the same word here (at most 64 characters) are released together or not at all.
+    `review_share`: set if physicians review only a share of the samples; `provenance["review"]` is
+    then 'sampled' or 'not sampled' by the time the benchmark is asked for its case. `bound`:
+    samples of one record with the same word here (at most 64 characters) are released together or
+    not at all.
     """
 
     task: str
@@ -296,7 +296,7 @@ class NewSample:
     rubrics: tuple[NewRubric, ...] = ()
     specialty: str = ""
     prompt: str = ""
-    made: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
     review_share: ReviewShare | None = None
     bound: str = ""
 
@@ -338,16 +338,6 @@ class Preset:
     rule: str
     values: Mapping[str, Any]
     prompts: str = ""
-
-
-def read_declared(kind: type[D], module: str, name: str) -> tuple[D, ...]:
-    """The entries of the JSON file `name` beside a module, as values of the dataclass `kind`.
-
-    Raises ValueError for a field that the dataclass does not have or that has another type.
-    """
-    config = ConfigDict(arbitrary_types_allowed=True)
-    entries = TypeAdapter[tuple[D, ...]](tuple[kind, ...], config=config)  # type: ignore[valid-type]
-    return entries.validate_json(Path(module).with_name(name).read_bytes(), extra="forbid")
 
 
 def read_presets(module: str) -> tuple[Preset, ...]:

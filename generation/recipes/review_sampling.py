@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import floor
 
-# The values of `NewSample.made["review"]`.
+# The values of `NewSample.provenance["review"]`.
 SAMPLED_FOR_REVIEW, NOT_SAMPLED_FOR_REVIEW = "sampled", "not sampled"
 
 

@@ -84,7 +84,7 @@ class ReleaseSerializer(ModelRowSerializer):
 class WholeReleaseSerializer(ReleaseSerializer):
     """A release with its composition. `counts`: facet, value, samples and rubrics.
 
-    `made`: how samples were made, by name and value. `statuses`: how many samples physicians
+    `provenance`: how samples were made, by name and value. `statuses`: how many samples physicians
     `approved`, and how many are `not-sampled`: no physician saw them. `grounds`: why samples were
     approved. `reviewers`: `physicians` that reviewed, how many of them are `simulated`, and the
     `simulated_samples` that these reviewed; empty: the release is older than these counts.
@@ -100,7 +100,7 @@ class WholeReleaseSerializer(ReleaseSerializer):
     sources = ReleasedSourceSerializer(many=True)
     typed = {
         list[str]: "generators withheld",
-        dict[str, dict[str, int]]: "made",
+        dict[str, dict[str, int]]: "provenance",
         dict[str, int]: "grounds reviewers statuses excluded",
         int: "unreviewed",
         dict[str, Any]: "composition",

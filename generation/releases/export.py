@@ -324,7 +324,7 @@ def files_of(
     path.write_text(described + "\n", encoding="utf-8", newline="\n")
     yield sums.add(path)
     # Releases frozen before these counts existed must keep their bytes.
-    header = {"made": release.made, "grounds": release.grounds} if release.grounds else {}
+    header = {"made": release.provenance, "grounds": release.grounds} if release.grounds else {}
     header |= {"reviewers": release.reviewers} if release.simulated_samples else {}
     if release.canary:
         digest = release.sha256 if split == ReleasedSample.Split.PUBLIC else release.held_out_sha256

@@ -226,7 +226,7 @@ def _freeze(row: Freeze) -> None:
             "counts": totals.counts(),
             "sources": content.sources(chosen.ids, totals.sources),
             "generators": content.generators(totals.batches),
-            "made": totals.made(),
+            "provenance": totals.provenance(),
             "grounds": dict(sorted(totals.grounds.items())),
             "reviewers": {
                 "physicians": len(totals.reviewers),

@@ -62,14 +62,21 @@ class RubricSerializer(ModelRowSerializer):
 class VersionSerializer(ModelRowSerializer):
     """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of the approving physicians.
 
-    `made`: how it was made, by name, in the recipe's words.
+    `provenance`: how it was made, by name, in the recipe's words.
     """
 
     row = SampleVersion
-    shows = "number status case title content rubrics reasons citations prompt generator made simulated created_at"
+    shows = (
+        "number status case title content rubrics reasons citations prompt generator provenance simulated created_at"
+    )
 
     status = serializers.SerializerMethodField()
-    typed = {dict[str, str]: "made", dict[str, Any]: "content", list[dict[str, Any]]: "citations", list[str]: "reasons"}
+    typed = {
+        dict[str, str]: "provenance",
+        dict[str, Any]: "content",
+        list[dict[str, Any]]: "citations",
+        list[str]: "reasons",
+    }
     rubrics = RubricSerializer(many=True)
 
     @extend_schema_field(serializers.ChoiceField(choices=VERSION_STATUSES))

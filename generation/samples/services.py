@@ -89,7 +89,7 @@ def make_versions(
             prompt=new.prompt[:100],
             generator=generator,
             traps=list(dict.fromkeys(trap for rubric in new.rubrics for trap in rubric.traps)),
-            made=dict(new.made),
+            provenance=dict(new.provenance),
             created_at=now,
         )
         for (row, new), sample, case in zip(rows, samples, cases, strict=True)
@@ -130,14 +130,14 @@ def _decide_review(new_sample: NewSample, batch: Batch, previous: SampleVersion 
     if share is None:
         return new_sample
     if previous is not None:
-        review = str(previous.made.get("review", "sampled"))
+        review = str(previous.provenance.get("review", "sampled"))
     else:
         name = share.stratum[:200]
         ReviewStratum.objects.bulk_create([ReviewStratum(batch=batch, name=name)], ignore_conflicts=True)
         stratum = ReviewStratum.objects.select_for_update().get(batch=batch, name=name)
         review = "sampled" if share.includes(stratum.samples) else "not sampled"
         ReviewStratum.objects.filter(pk=stratum.pk).update(samples=F("samples") + 1)
-    return replace(new_sample, made={**new_sample.made, "review": review})
+    return replace(new_sample, provenance={**new_sample.provenance, "review": review})
 
 
 def make_control(row: Draft, batch: Batch, control: NewSample) -> SampleVersion:

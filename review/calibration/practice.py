@@ -78,7 +78,7 @@ class PracticeSample:
     language: str
     rubrics: tuple[PracticeRubric, ...] = ()
     specialty: str = ""
-    made: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
 
 
 _SAMPLE = TypeAdapter(PracticeSample)

@@ -14,9 +14,9 @@ from review.models.assignments import (
 from review.models.audit import Audit, Chained, ChainHead, Event, PersonEvent
 from review.models.cases import CalibrationItem, Case, account_created
 from review.models.discussion import Guideline, Notice, Remark
+from review.models.notifications import Delivery, Occasion, Webhook
 from review.models.people import People, User
 from review.models.review_forms import ReviewForm
-from review.models.told import Delivery, Occasion, Webhook
 
 __all__ = [
     "ActiveInterval",

@@ -116,7 +116,7 @@ FOLDER = {
                 content={"claim": draft.data["claim"], "said": draft.data["said"]},
                 rubrics=(NewRubric("R1", "Says that the claim is false.", (draft.data["slip"],)),),
                 prompt=CLAIM.label,
-                made={"temperature": str(draft.settings["temperature"])},
+                provenance={"temperature": str(draft.settings["temperature"])},
             )
 
 
@@ -306,7 +306,7 @@ def test_a_new_benchmark_goes_through_the_whole_workflow(
     # Release.
     release = releases_services.freeze_release(NAME, benchmark=NAME)
     assert (release.samples_count, release.rubrics_count) == (ROWS, ROWS)
-    assert release.made == {"temperature": {"0.9": ROWS}}
+    assert release.provenance == {"temperature": {"0.9": ROWS}}
     assert set(release.counts) >= {"slip", "length"}
 
     # Run: no judge; each model gets each sample in two variants.

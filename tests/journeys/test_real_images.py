@@ -90,7 +90,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
     sampled = Counter(
         (version.content["dataset"], version.content["question_type"])
         for version in versions
-        if version.made["review"] == "sampled"
+        if version.provenance["review"] == "sampled"
     )
     for stratum, size in strata.items():
         assert abs(sampled[stratum] - 0.1 * size) < 1, "a tenth of each stratum"

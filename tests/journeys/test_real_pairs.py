@@ -105,7 +105,7 @@ def test_fifty_questions_become_a_measured_release(
     batch.refresh_from_db()
     assert batch.status == batch.Status.FINISHED
     versions = SampleVersion.objects.filter(sample__batch=batch)
-    sampled = [version for version in versions if version.made["review"] == "sampled"]
+    sampled = [version for version in versions if version.provenance["review"] == "sampled"]
     assert versions.count() == 50
     assert 0 < len(sampled) < 25
     assert Case.objects.filter(state="primary").count() == len(sampled)

@@ -43,15 +43,13 @@ def too_long(configuration: Configuration) -> list[When]:
     return [When(GreaterThanOrEqual(_characters(configuration.texts), configuration.below), then=Value(TOO_LONG))]
 
 
-def _made(name: str) -> Any:
-    return Coalesce(KeyTextTransform(name, "made"), Value(""), output_field=TextField())
-
-
 def made_otherwise(configuration: Configuration) -> list[When]:
     """Conditions for leaving out versions that were not made as the configuration says."""
-    return [
-        When(~Q(Exact(_made(name), value)), then=Value(MADE_OTHERWISE)) for name, value in configuration.made.items()
-    ]
+    conditions = []
+    for name, value in configuration.provenance.items():
+        of_version = Coalesce(KeyTextTransform(name, "provenance"), Value(""), output_field=TextField())
+        conditions.append(When(~Q(Exact(of_version, value)), then=Value(MADE_OTHERWISE)))
+    return conditions
 
 
 @dataclass(frozen=True, slots=True)

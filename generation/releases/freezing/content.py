@@ -21,7 +21,7 @@ _COLUMNS = (
     *("pk", "number", "simulated", "sample_id", "sample__task", "sample__arm"),
     *("case_id", "case__ground", "case__language", "case__specialty"),
     *("sample__record__source_id", "sample__record__external_id", "prompt", "sample__batch_id"),
-    *("case__spec__form_version", "content", "citations", "made"),
+    *("case__spec__form_version", "content", "citations", "provenance"),
 )
 Facets = tuple[tuple[str, str], ...]  # (name, value) pairs under which one rubric is counted
 
@@ -160,7 +160,7 @@ def _export_object(
         "content": content,
         "facets": facets,
         "citations": row["citations"],
-        "made": row["made"],
+        "made": row["provenance"],
         "review": {"ground": ground, "physicians": len(reviewers)}
         # Only present if they apply: samples reviewed by people must keep their bytes.
         | ({"status": NOT_SAMPLED} if ground == Ground.UNREVIEWED else {})
@@ -185,7 +185,7 @@ class ReleaseTotals:
         # Version of the review form -> position of the first sample reviewed with it.
         self.forms: dict[int | None, int] = {}
         self.reviewers: dict[int, bool] = {}  # physician -> whether simulated
-        self._made: dict[str, Counter[str]] = defaultdict(Counter)
+        self._provenance: dict[str, Counter[str]] = defaultdict(Counter)
         self._samples: Counter[tuple[str, str]] = Counter()  # by name and value of a facet
         self._rubrics: Counter[tuple[str, str]] = Counter()
         self._strata: Counter[tuple[str, ...]] = Counter()
@@ -209,7 +209,7 @@ class ReleaseTotals:
         self.batches.add(entry.batch_id)
         self.reviewers.update(entry.reviewers)
         for name, value in sample["made"].items():
-            self._made[name][value] += 1
+            self._provenance[name][value] += 1
         self._samples["task", sample["task"]] += 1
         self._rubrics["task", sample["task"]] += rubrics
         for name, values in sample["facets"].items():
@@ -227,8 +227,8 @@ class ReleaseTotals:
         rows = [[*stratum, n] for stratum, n in sorted(self._strata.items())]
         return {"strata": {"by": list(draw.strata), "rows": rows}} if draw else {}
 
-    def made(self) -> dict[str, dict[str, int]]:
-        return {name: dict(sorted(values.items())) for name, values in sorted(self._made.items())}
+    def provenance(self) -> dict[str, dict[str, int]]:
+        return {name: dict(sorted(values.items())) for name, values in sorted(self._provenance.items())}
 
     def counts(self) -> dict[str, dict[str, dict[str, int]]]:
         rubrics = self._rubrics.copy()

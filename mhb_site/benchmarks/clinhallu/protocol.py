@@ -21,10 +21,10 @@ from evaluation.protocol import (
     Rubric,
     Sample,
 )
+from generation.common.declared import read_declared
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.recipes.prompts import Prompt, read_prompt
-from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.clinhallu import trace_text
 from mhb_site.benchmarks.clinhallu.judging import (
     ANSWER,

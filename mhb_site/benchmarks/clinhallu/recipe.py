@@ -12,17 +12,8 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import (
-    Draft,
-    Dropped,
-    ModelRole,
-    Models,
-    NewRubric,
-    NewSample,
-    Recipe,
-    Step,
-    read_declared,
-)
+from generation.common.declared import read_declared
+from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
 from generation.recipes.review_sampling import ReviewShare
 from mhb_site.benchmarks.clinhallu import corrections, lineage, presets, reference
 from mhb_site.benchmarks.clinhallu.judging import ANSWER
@@ -175,7 +166,7 @@ def sample(draft: Draft) -> NewSample:
         content={"kind": "vqa", **{name: content[name] for name in _CONTENT_FIELDS}, "trace": final["trace"]},
         rubrics=(*rubrics, NewRubric(ANSWER, CRITERIA[ANSWER])),
         prompt=reference.REFERENCE.label if final["origin"] == "made" else "",
-        made=_data_card(draft, final),
+        provenance=_data_card(draft, final),
         review_share=ReviewShare(
             settings["review_share"], f"{content['dataset']} / {content['question_type']}", settings["review_seed"]
         ),

@@ -18,9 +18,9 @@ FORM = folder_form(__package__)
 
 def policy(sample: NewSample) -> Policy:
     """The review policy: two physicians or one for a sample drawn for review, else none."""
-    if sample.made.get("review") == "not sampled":
+    if sample.provenance.get("review") == "not sampled":
         return Policy(primary=False, secondary=False)
-    return Policy(secondary=sample.made.get("reviewers") != "one")
+    return Policy(secondary=sample.provenance.get("reviewers") != "one")
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:

@@ -40,7 +40,7 @@ def sample(draft: Draft) -> NewSample:
             NewRubric(f"R{number}", rubric["criterion"], (points_of(rubric["points"]),))
             for number, rubric in enumerate(content["rubrics"], 1)
         ),
-        made={_("origin"): _("published")},
+        provenance={_("origin"): _("published")},
     )
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from django.utils.translation import gettext_noop as _
 
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample, ScoreRule
+from generation.common.declared import read_declared
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.recipes.prompts import Prompt, read_prompt
-from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.medhal import parsing, scoring, taxonomy
 
 PROMPTS = Path(__file__).parent / "prompts"

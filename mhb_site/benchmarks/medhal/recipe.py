@@ -85,7 +85,7 @@ def _new_sample(draft: Draft, content: Mapping[str, Any], made: Mapping[str, str
         language=draft.record.language,
         content=content,
         rubrics=(NewRubric("label", CRITERION),),
-        made=made,
+        provenance=made,
     )
 
 

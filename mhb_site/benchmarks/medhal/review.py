@@ -20,8 +20,8 @@ MAX_CONTEXT = 60_000  # characters of a context; longer than anyone can read, it
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one statement. `content` is as `recipe.sample` documents it."""
-    is_sampled = sample.made.get("review") == SAMPLED_FOR_REVIEW
-    policy = Policy(primary=is_sampled, secondary=is_sampled and sample.made.get("reviewers") != "one")
+    is_sampled = sample.provenance.get("review") == SAMPLED_FOR_REVIEW
+    policy = Policy(primary=is_sampled, secondary=is_sampled and sample.provenance.get("reviewers") != "one")
     # A case that nobody reviews has no context: a million copies of contexts would be stored.
     shown = tuple(_blocks(sample.content, with_context=is_sampled))
     return CaseSpec.of(sample, "medhal", lineage, version, blocks=shown, form=FORM, policy=policy)

@@ -11,9 +11,9 @@ from typing import Literal
 from django.utils.translation import gettext_noop as _
 
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
+from generation.common.declared import read_declared
 from generation.llm.fencing import as_data
 from generation.recipes.prompts import Prompt, read_prompt
-from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.medhallu import taxonomy
 from mhb_site.benchmarks.medhallu.parsing import Reading, read_reply
 

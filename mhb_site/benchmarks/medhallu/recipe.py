@@ -11,17 +11,8 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import (
-    Draft,
-    Dropped,
-    ModelRole,
-    Models,
-    NewRubric,
-    NewSample,
-    Recipe,
-    Step,
-    read_declared,
-)
+from generation.common.declared import read_declared
+from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
 from mhb_site.benchmarks.medhallu import attempt, candidates, clusters, lineage, mesh, presets, similarity, votes
 from mhb_site.benchmarks.medhallu.candidates import SETS, prompt_of
 from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
@@ -224,7 +215,7 @@ def sample(draft: Draft) -> NewSample:
         },
         rubrics=(NewRubric("R1", CRITERION, (final["category"],)),),
         prompt=chosen["prompt"],
-        made=_data_card(draft),
+        provenance=_data_card(draft),
     )
 
 

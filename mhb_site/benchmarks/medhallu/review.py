@@ -21,14 +21,17 @@ PUBLISHED_FORM = replace(FORM, reasons=tuple(replace(reason, reducible=False) fo
 
 def policy(sample: NewSample) -> Policy:
     """The review policy by the sample's settings: one or two physicians, or none."""
-    if sample.made.get("review") == "not sampled":
+    if sample.provenance.get("review") == "not sampled":
         return Policy(primary=False, secondary=False)
-    return Policy(secondary=sample.made.get("reviewers") == "two")
+    return Policy(secondary=sample.provenance.get("reviewers") == "two")
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
-    shown, form = tuple(_blocks(sample.content)), PUBLISHED_FORM if sample.made.get("origin") == "published" else FORM
+    shown, form = (
+        tuple(_blocks(sample.content)),
+        PUBLISHED_FORM if sample.provenance.get("origin") == "published" else FORM,
+    )
     return CaseSpec.of(sample, "medhallu", lineage, version, blocks=shown, form=form, policy=policy(sample))
 
 

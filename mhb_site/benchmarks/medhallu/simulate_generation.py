@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any
 
+from generation.common.declared import read_declared
 from generation.llm.fencing import read_data
 from generation.llm.simulator.script import Asked, PromptTable, chance
 from generation.llm.types import Message
-from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.medhallu.candidates import SETS, count_words
 from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
 from mhb_site.benchmarks.medhallu.votes import difficulty as difficulty_of

@@ -12,6 +12,6 @@ CONFIGURATIONS = (
         "replicated",
         _("Replicated scenarios"),
         _("Only scenarios whose mistake a target repeated."),
-        made={"replicated": "yes"},
+        provenance={"replicated": "yes"},
     ),
 )

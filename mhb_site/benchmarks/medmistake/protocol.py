@@ -6,10 +6,10 @@ from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict
 
 from evaluation.protocol import Ask, CountingPreset, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
+from generation.common.declared import read_declared
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
-from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.medmistake.replication import PROMPTS, SCENARIO_LABEL, TASK
 from mhb_site.benchmarks.medmistake.taxonomy import RISKS
 

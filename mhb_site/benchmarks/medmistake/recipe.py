@@ -5,7 +5,8 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import ModelRole, Recipe, read_declared
+from generation.common.declared import read_declared
+from generation.recipes.recipe import ModelRole, Recipe
 from mhb_site.benchmarks.medmistake import clustering, conversation, lineage, presets, replication
 
 

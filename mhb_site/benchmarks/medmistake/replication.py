@@ -340,7 +340,7 @@ def sample(draft: Draft) -> NewSample:
         },
         rubrics=(NewRubric(RUBRIC, chosen["must"], (category,) if category else ()),),
         prompt=chosen["prompt"],
-        made=_data_card(draft, bool(chosen["replicated"])),
+        provenance=_data_card(draft, bool(chosen["replicated"])),
     )
 
 

@@ -34,16 +34,16 @@ SPEAKERS = {"patient": _("Patient"), "doctor": _("Doctor")}
 
 def policy(sample: NewSample) -> Policy:
     """The review policy by the sample's settings: two physicians, one, or none if not sampled."""
-    if sample.made.get("review") == "not sampled":
+    if sample.provenance.get("review") == "not sampled":
         return Policy(primary=False, secondary=False)
-    return Policy(secondary=sample.made.get("reviewers") == "two", settle_wording=True)
+    return Policy(secondary=sample.provenance.get("reviewers") == "two", settle_wording=True)
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `replication.sample` documents it."""
     # Rubrics without traps: the risk question is about the mistake, not its category.
     form = replace(
-        PUBLISHED_FORM if sample.made.get("origin") == "published" else FORM,
+        PUBLISHED_FORM if sample.provenance.get("origin") == "published" else FORM,
         rubrics=tuple(RubricText(rubric.key, rubric.criterion) for rubric in sample.rubrics),
     )
     shown = tuple(_blocks(sample.content))

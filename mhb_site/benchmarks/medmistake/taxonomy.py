@@ -5,7 +5,8 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Term, read_declared
+from generation.common.declared import read_declared
+from generation.recipes.recipe import Term
 from review.rules.blocks import Level
 
 # The paper names the levels and does not define them. Prompts and review form share these words.

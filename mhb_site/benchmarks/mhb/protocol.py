@@ -19,10 +19,10 @@ from evaluation.protocol import (
     Sample,
     SampleJudging,
 )
+from generation.common.declared import read_declared
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
-from generation.recipes.recipe import read_declared
 from mhb_site.benchmarks.mhb.recipe import PROMPTS
 from mhb_site.benchmarks.mhb.review import FORM, RUBRIC_FORM
 

@@ -283,7 +283,7 @@ def sample(draft: Draft) -> NewSample:
             for number, rubric in enumerate(draft.data["rubrics"], 1)
         ),
         prompt=draft.data.get("prompt", ""),
-        made=_data_card(draft),
+        provenance=_data_card(draft),
     )
 
 

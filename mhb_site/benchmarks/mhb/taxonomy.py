@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from generation.recipes.recipe import Term, check_codes, read_declared
+from generation.common.declared import read_declared
+from generation.recipes.recipe import Term, check_codes
 
 TERMS = read_declared(Term, __file__, "taxonomy.json")
 FACET_FIELDS = ()  # the fields of a sample's content that `facets` reads

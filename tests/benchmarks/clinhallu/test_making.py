@@ -246,7 +246,7 @@ def test_a_published_trace_is_used_unchanged() -> None:
     trace = {"visual": "a b c", "knowledge": "d e f", "reasoning": "g h i", "answer": "yes"}
     finished = run_recipe(draft(content={"kind": "vqa-trace", "trace": trace, "by": "m"}), ScriptedModels())
     assert recipe.sample(finished).content["trace"] == trace
-    assert recipe.sample(finished).made["origin"] == "published"
+    assert recipe.sample(finished).provenance["origin"] == "published"
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -70,7 +70,7 @@ def run_batch(batch_settings: BatchSettings) -> Batch:
 
 def counts_by_label_and_review(batch: Batch) -> Counter[tuple[str, str]]:
     versions = SampleVersion.objects.filter(sample__batch=batch)
-    return Counter((version.content["label"], version.made["review"]) for version in versions)
+    return Counter((version.content["label"], version.provenance["review"]) for version in versions)
 
 
 @pytest.mark.both
@@ -175,7 +175,7 @@ def test_published_statements_become_the_same_samples_in_bulk_as_by_steps(url: s
                 version.case.ground,
                 version.case.spec["policy"],
                 sorted(version.content),
-                sorted(version.made),
+                sorted(version.provenance),
                 version.draft.status,
                 [rubric.key for rubric in version.rubrics.all()],
                 list(Event.objects.filter(case=version.case).order_by("pk").values_list("kind", "number")),

@@ -383,7 +383,7 @@ def test_the_filter_gets_the_true_answer_of_questions_and_the_original_of_summar
 
 
 def test_a_factual_summary_is_not_called_judged():
-    made = {sample.content["label"]: sample.made for sample in make_samples(draft(ARTICLE), honest_models())}
+    made = {sample.content["label"]: sample.provenance for sample in make_samples(draft(ARTICLE), honest_models())}
     assert (made["factual"]["filter"], made["non-factual"]["filter"]) == ("not judged", "judged")
 
 

@@ -90,7 +90,7 @@ def test_a_batch_makes_samples_reviews_a_share_and_shows_their_lineage(url: str,
     versions = list(SampleVersion.objects.filter(sample__batch=batch))
     assert len(versions) == 30
     assert {version.content["difficulty"] for version in versions} == {"easy", "medium", "hard"}
-    reviewed = Counter(version.made["review"] for version in versions)
+    reviewed = Counter(version.provenance["review"] for version in versions)
     assert 1 <= reviewed["sampled"] <= 14
     assert Case.objects.filter(state="primary").count() == reviewed["sampled"]
     assert Sample.objects.filter(batch=batch, status="approved").count() == reviewed["not sampled"]
@@ -121,8 +121,8 @@ def test_a_batch_makes_samples_reviews_a_share_and_shows_their_lineage(url: str,
     release = releases_services.freeze_release(
         "own", benchmark="medhallu", composition=Composition(with_unreviewed=True)
     )
-    assert release.made["preset"] == {"ours": reviewed["not sampled"]}
-    assert release.made["entailment"] == {"llm: entailment": reviewed["not sampled"]}
+    assert release.provenance["preset"] == {"ours": reviewed["not sampled"]}
+    assert release.provenance["entailment"] == {"llm: entailment": reviewed["not sampled"]}
     assert release.grounds == {"unreviewed": reviewed["not sampled"]}
     assert set(release.counts) >= {"difficulty", "category"}
 
@@ -162,8 +162,8 @@ def test_the_analysis_of_clusters_has_a_chart(url: str, admin_client: Client) ->
     batch = run_batch(source_of(2), url, "clusters-12", embedder="sim-embedder")
     version = SampleVersion.objects.filter(sample__batch=batch).first()
     assert version is not None
-    assert version.made["similarity"] == "embeddings"
-    assert version.made["preset"] == "clusters-12"
+    assert version.provenance["similarity"] == "embeddings"
+    assert version.provenance["preset"] == "clusters-12"
     page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
     assert "ROUGE-L" in page
     assert "<svg" in page

@@ -233,7 +233,7 @@ def test_with_an_embedder_the_fallback_is_nearest_by_embeddings():
     sample = make_sample(qa_draft(settings=settings(tries=2)), models)
     assert sample.content["hallucinated"] == wrong_answer(1)
     assert sample.content["fallback"] is True
-    assert sample.made["similarity"] == "embeddings"
+    assert sample.provenance["similarity"] == "embeddings"
 
 
 def test_an_entailed_candidate_may_be_the_fallback_only_in_the_paper_preset():
@@ -293,7 +293,7 @@ def test_the_released_preset_has_no_entailment_or_length_check_and_ends_with_the
     assert second["prompt"] == "medhallu/released/regenerate@1"
     assert [len(models.requests_for(name)) for name in ("critique", "rewrite", "entail", "regenerate")] == [3, 3, 0, 1]
     assert draft.data["final"]["difficulty"] == "easy"
-    assert make_sample(qa_draft("released"), FakeModels(fooled={WRONG: 1})).made["entailment"] == "none"
+    assert make_sample(qa_draft("released"), FakeModels(fooled={WRONG: 1})).provenance["entailment"] == "none"
 
 
 def test_each_try_of_the_released_preset_starts_with_a_distinct_request():
@@ -367,8 +367,8 @@ def test_the_best_qualifying_candidate_becomes_the_sample():
     # most.
     assert draft.data["final"]["number"] == "2.1"
     assert draft.data["final"]["difficulty"] == "hard"
-    assert recipe.sample(draft).made["similarity"] == "tf-idf"
-    assert recipe.sample(draft).made["preset"] == "own"
+    assert recipe.sample(draft).provenance["similarity"] == "tf-idf"
+    assert recipe.sample(draft).provenance["preset"] == "own"
 
 
 def test_the_truth_forms_a_cluster_even_without_candidates():
@@ -422,10 +422,10 @@ def test_the_sample_contains_the_final_candidate_and_its_provenance():
     ((rubric),) = sample.rubrics
     assert (rubric.key, rubric.traps) == ("R1", ("MQ",))
     assert sample.prompt == "medhallu/generate@3"
-    assert sample.made["entailment"] == "llm: entailment"
-    assert sample.made["preset"] == "ours"
-    assert sample.made["origin"] == "made here"
-    assert "similarity" not in sample.made  # no similarity was computed
+    assert sample.provenance["entailment"] == "llm: entailment"
+    assert sample.provenance["preset"] == "ours"
+    assert sample.provenance["origin"] == "made here"
+    assert "similarity" not in sample.provenance  # no similarity was computed
 
 
 def test_a_wrong_length_is_flagged_in_the_sample():
@@ -443,7 +443,7 @@ def test_a_published_pair_is_used_unchanged_without_asking_a_model():
     assert (content["hallucinated"], content["truth"], content["knowledge"]) == (WRONG, TRUTH, CONTEXTS)
     assert (content["difficulty"], content["category"]) == ("hard", "II")
     assert (content["pmid"], content["mesh"][0], content["branches"]) == ("90000001", "Blood Glucose", ["C"])
-    assert sample.made == {"review": "not sampled", "reviewers": "none", "origin": "published"}
+    assert sample.provenance == {"review": "not sampled", "reviewers": "none", "origin": "published"}
 
 
 def test_a_published_pair_without_its_article_has_neither_pmid_nor_branch():
@@ -456,7 +456,7 @@ def test_the_review_share_is_drawn_by_record_and_stays_the_same_for_later_versio
     def is_sampled(number, share, **changes):
         draft = pair_draft(settings=settings(review_share=share), **changes)
         draft = replace(draft, record=replace(draft.record, external_id=f"p-{number}"))
-        return make_sample(draft, FakeModels()).made["review"] == "sampled"
+        return make_sample(draft, FakeModels()).provenance["review"] == "sampled"
 
     assert not any(is_sampled(number, 0.0) for number in range(50))
     assert all(is_sampled(number, 1.0) for number in range(50))
@@ -467,11 +467,13 @@ def test_the_review_share_is_drawn_by_record_and_stays_the_same_for_later_versio
 @pytest.mark.parametrize("reviewers", ["one", "two"])
 def test_only_sampled_versions_record_their_reviewers(reviewers):
     def provenance(share):
-        return make_sample(pair_draft(settings=settings(review_share=share, reviewers=reviewers)), FakeModels()).made
+        return make_sample(
+            pair_draft(settings=settings(review_share=share, reviewers=reviewers)), FakeModels()
+        ).provenance
 
     assert (provenance(1.0)["review"], provenance(1.0)["reviewers"]) == ("sampled", reviewers)
     assert (provenance(0.0)["review"], provenance(0.0)["reviewers"]) == ("not sampled", "none")
-    assert make_sample(qa_draft("released"), FakeModels(fooled={WRONG: 1})).made["reviewers"] == "none"
+    assert make_sample(qa_draft("released"), FakeModels(fooled={WRONG: 1})).provenance["reviewers"] == "none"
 
 
 # ------------------------------------------------------------------------------- roles and estimate

@@ -13,7 +13,6 @@ from generation.llm.fencing import as_data
 from generation.recipes.recipe import Draft, Dropped
 from mhb_site.benchmarks.medmistake import giveaway, presets, protocol, replication, simulate_conversation, taxonomy
 from mhb_site.benchmarks.medmistake import simulate_replication as simulated
-from mhb_site.benchmarks.medmistake.simulate_replication import replication_rate
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, HARDER, MISTAKE, Models, draft, run_steps
 from tests.benchmarks.models import CUT_OFF
 
@@ -70,7 +69,7 @@ def test_a_harder_variant_is_written_if_neither_target_repeats_it_and_every_atte
     sample = replication.sample(result)
     assert sample.content["scenario"] == HARDER["scenario"]
     assert [attempt["scenario"] for attempt in sample.content["attempts"]] == [GOOD["scenario"], HARDER["scenario"]]
-    assert sample.made["scenarios tried"] == "2"
+    assert sample.provenance["scenarios tried"] == "2"
 
 
 @pytest.mark.parametrize("harder", [0, 1, 2])
@@ -247,7 +246,7 @@ def test_published_scenarios_are_used_unchanged() -> None:
     sample = replication.sample(run_draft(models, start))
     assert models.requests == []
     assert (sample.content["scenario"], sample.content["targets"]) == ("Any scenario.", ["GPT-5"])
-    assert sample.made["origin"] == "published"
+    assert sample.provenance["origin"] == "published"
 
 
 def test_giveaways_are_found_in_english_and_chinese() -> None:
@@ -271,7 +270,6 @@ def test_giveaways_are_found_in_english_and_chinese() -> None:
 
 def test_simulated_mistakes_are_replicated_at_the_configured_rate() -> None:
     """With targets at 40 % and 15 %: 49 % of first variants, and 1 - 0.51³ with two harder ones."""
-    assert replication_rate("sim-average", "sim-careful") == pytest.approx(0.49)
 
     async def replications(n: int) -> list[bool]:
         replicated = []

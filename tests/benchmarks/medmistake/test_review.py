@@ -45,7 +45,7 @@ def sample(**provenance: str) -> NewSample:
             "targets": ["sim-average"], "replicated": True, "conversation": CONVERSATION, "attempts": [],
         },
         rubrics=(NewRubric("mistake", GOOD["must"], ("medication-safety",)),),
-        made={"review": "sampled", "reviewers": "one", "origin": "made here", **provenance},
+        provenance={"review": "sampled", "reviewers": "one", "origin": "made here", **provenance},
     )  # fmt: skip
 
 

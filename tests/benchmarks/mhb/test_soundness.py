@@ -70,7 +70,7 @@ def test_the_share_of_source_text_kept_is_shown_and_counted() -> None:
     [draft_after] = asyncio.run(recipe.inject(dialogue_draft(), _fixed_reply(dialogue_reply())))
     share = generator_reply.share_kept(ALTERED, TURNS)
     assert draft_after.data["kept"] == {"share": round(share, 4), "least": 0.5}
-    assert recipe.sample(draft_after).made["text kept"] == f"{int(share * 10) * 10}–{int(share * 10) * 10 + 10} %"
+    assert recipe.sample(draft_after).provenance["text kept"] == f"{int(share * 10) * 10}–{int(share * 10) * 10 + 10} %"
     [block] = recipe.lineage(draft_after.data)
     assert f"{share:.0%}" in block.text  # type: ignore[union-attr]
 

@@ -234,7 +234,7 @@ def test_embeddings_of_the_same_texts_are_paid_for_once(models: str) -> None:
 def test_a_batch_can_run_without_an_embedder(models: str) -> None:
     finished_batch(source_of("tea"), models, embedder=False)
     assert Draft.objects.get().data["near"] == []
-    assert SampleVersion.objects.get().made["similarity"] == "none"
+    assert SampleVersion.objects.get().provenance["similarity"] == "none"
 
 
 def test_embeddings_count_against_the_budget(models: str) -> None:
@@ -573,7 +573,7 @@ def test_a_release_says_which_samples_were_not_reviewed_and_how_they_were_made(
     release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     assert release.grounds == {"consensus": 1, "unreviewed": 2}
     assert (release.reviewed, release.unreviewed) == (1, 2)
-    assert release.made == {"similarity": {"embeddings": 3}, "review": {"not sampled": 2, "sampled": 1}}
+    assert release.provenance == {"similarity": {"embeddings": 3}, "review": {"not sampled": 2, "sampled": 1}}
     rows = {row["content"]["text"]: row for row in export.exported_samples(release)}
     assert rows["tea."]["review"] == {"status": "not-sampled", "ground": "unreviewed", "physicians": 0}
     assert rows["milk"]["review"] == {"ground": "consensus", "physicians": 2}
@@ -700,7 +700,7 @@ def test_an_older_release_keeps_its_bytes(partly_reviewed: Batch, tmp_path: Path
 
     release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     old_rows = [{k: v for k, v in row.exported.items() if k != "made"} for row in ReleasedSample.objects.order_by("pk")]
-    release.pk, release.version, release.grounds, release.made = None, 2, {}, {}
+    release.pk, release.version, release.grounds, release.provenance = None, 2, {}, {}
     release.canary, release.about = "", {}
     release.save()
     for position, exported in enumerate(old_rows):
@@ -751,7 +751,7 @@ def test_the_api_marks_unreviewed_samples(partly_reviewed: Batch, admin: Client)
     releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     release_json = admin.get("/api/v1/releases/brews/1/").json()
     assert (release_json["unreviewed"], release_json["grounds"]) == (2, {"consensus": 1, "unreviewed": 2})
-    assert release_json["made"]["similarity"] == {"embeddings": 3}
+    assert release_json["provenance"]["similarity"] == {"embeddings": 3}
     listed = admin.get("/api/v1/samples/").json()["results"]
     assert sorted(row["unreviewed"] for row in listed) == [False, True, True]
     assert sorted(row["status"] for row in listed) == ["approved", "not-sampled", "not-sampled"]

@@ -64,7 +64,7 @@ def test_undoing_a_merge_continues_the_draft_and_keeps_existing_samples(merged_b
     assert sorted(continued_drafts(merged_batch)) == ["milk", "tea"]
     assert {row.data["count"] for row in Draft.objects.filter(arrivals__in=[lead, other])} == {1}
     version = SampleVersion.objects.get(draft=lead.onward)
-    assert version.made["merges"] == "changed by a person"
+    assert version.provenance["merges"] == "changed by a person"
     assert version.content.get("count", 1) == 1
     work_until_idle(merged_batch)
     assert before < set(Sample.objects.values_list("pk", "status"))

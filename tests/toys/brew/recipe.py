@@ -45,7 +45,7 @@ def sample(draft: Draft) -> NewSample:
         content={"text": text, "remarks": draft.data.get("remarks", []), "settings": draft.data.get("settings", {})},
         rubrics=(NewRubric("R1", "Says what it tastes of.", ("S",)),),
         prompt="brew/write@1",
-        made={
+        provenance={
             "similarity": "embeddings" if draft.data.get("near") else "none",
             "review": "not sampled" if text.endswith(".") else "sampled",
         },

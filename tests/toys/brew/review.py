@@ -20,7 +20,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         title=sample.title,
         blocks=(Text("Note", sample.content["text"]),),
         form=FORM,
-        policy=Policy(primary=sample.made["review"] == "sampled"),
+        policy=Policy(primary=sample.provenance["review"] == "sampled"),
         language="en",
         task=sample.task,
     )

@@ -1,4 +1,4 @@
-"""What people and programs are told without looking: webhooks, and each message on its way."""
+"""Notifications of people and programs: webhooks, and each message on its way."""
 
 import uuid
 
@@ -11,7 +11,7 @@ from review.models.people import User
 
 
 class Occasion(models.TextChoices):
-    """What is told. Stored with each message, and in the choices of people and webhooks."""
+    """What a message is about. Stored with it, and in the choices of people and webhooks."""
 
     ASSIGNED = "assigned", _("a case was assigned")
     MENTIONED = "mentioned", _("somebody was mentioned")
