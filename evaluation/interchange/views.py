@@ -25,7 +25,7 @@ from generation.models.work import Work
 from generation.releases import archive
 from review.charts.interval import difference_mark
 from review.charts.text_measure import format_share
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import refusals_on, requires, signed_in_account
 from review.rules.permissions import Can
 
 IMPORTS_SHOWN = 10
@@ -39,11 +39,8 @@ def import_results(request: HttpRequest) -> HttpResponse:
     initial = {"release": request.GET.get("release") or Release.objects.first()}
     form = forms.ImportResultsForm(request.POST if posted else None, request.FILES if posted else None, initial=initial)
     if form.is_valid():
-        try:
+        with refusals_on(form, EvaluationError):
             row = uploads.start_import(form.cleaned_data["file"], **form.values, actor=signed_in_account(request))
-        except EvaluationError as error:
-            form.add_error(None, str(error))
-        else:
             return redirect("evaluation:results-import", row.pk)
     latest = ResultsImport.objects.select_related("release", "created_by").order_by("-pk")[:IMPORTS_SHOWN]
     context = {"form": form, "imports": latest, "has_releases": Release.objects.exists()}
@@ -78,7 +75,7 @@ def add_model(request: HttpRequest, pk: int) -> HttpResponse:
     form = forms.AddModelForm(request.POST if request.method == "POST" else None, run=run)
     if "back" not in request.POST and form.is_valid():
         endpoint, budget = form.cleaned_data["endpoint"], BudgetForm(request.POST)
-        try:
+        with refusals_on(form, EvaluationError):
             settings = adding.check_model(run, endpoint)
             if "confirmed" in request.POST and budget.is_valid():
                 limits = budget.cleaned_data
@@ -89,8 +86,6 @@ def add_model(request: HttpRequest, pk: int) -> HttpResponse:
             shown = budget if "confirmed" in request.POST else BudgetForm.for_estimate(estimate, {})
             context = {"run": run, "estimate": estimate, "form": shown, "carried": [("endpoint", endpoint.name)]}
             return render(request, "evaluation/interchange/add_model_estimate.html", context)
-        except EvaluationError as error:
-            form.add_error(None, str(error))
     status = 422 if form.errors and "back" not in request.POST else 200
     return render(request, "evaluation/interchange/add_model.html", {"run": run, "form": form}, status=status)
 

@@ -9,7 +9,7 @@ from evaluation.errors import EvaluationError
 from evaluation.judges import services
 from evaluation.judges.forms import ValidationForm
 from evaluation.runs.kind import RUNS
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import refusals_on, requires, signed_in_account
 from review.rules.permissions import Can
 
 
@@ -19,11 +19,8 @@ def validation(request: HttpRequest, pk: int) -> HttpResponse:
     run = RUNS.get(pk)
     form = ValidationForm(run, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        try:
+        with refusals_on(form, EvaluationError):
             services.start_validation(pk, **form.values, actor=signed_in_account(request))
-        except EvaluationError as error:
-            form.add_error(None, str(error))
-        else:
             messages.success(request, _("Physicians can now take these responses from their queue."))
             return redirect("evaluation:run", pk)
     status = 422 if form.errors else 200

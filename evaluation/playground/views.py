@@ -8,7 +8,7 @@ from django.shortcuts import render
 from evaluation import tasks
 from evaluation.playground import services
 from evaluation.playground.forms import PlaygroundForm
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import refusals_on, requires, signed_in_account
 from review.errors import ShownError
 from review.rules.permissions import Can
 
@@ -21,7 +21,7 @@ def playground(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form}
     if data is not None and form.is_valid():
         endpoint = form.cleaned_data["endpoint"]
-        try:
+        with refusals_on(form, ShownError):
             prepared = services.prepare(form.asked)
             context |= {
                 "prepared": prepared,
@@ -31,7 +31,5 @@ def playground(request: HttpRequest) -> HttpResponse:
             }
             if request.method == "POST":
                 context["outcome"] = tasks.try_out(form.asked, prepared, endpoint, actor=signed_in_account(request))
-        except ShownError as error:
-            form.add_error(None, str(error))
     status = 422 if form.errors else 200
     return render(request, "evaluation/playground/playground.html", context, status=status)

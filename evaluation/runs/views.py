@@ -38,7 +38,7 @@ from generation.jobs.forms import LAUNCH_KEY, BudgetForm
 from generation.jobs.queries import with_role_names
 from generation.jobs.views import estimate_beside, job_context
 from generation.models import Endpoint, Release
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import refusals_on, requires, signed_in_account
 from review.common.lists import list_context
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
@@ -89,7 +89,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
     going_back = "back" in request.POST or form.is_growing()
     if not going_back and form.is_valid():
         data = form.cleaned_data
-        try:
+        with refusals_on(form, EvaluationError):
             if "confirmed" not in request.POST:
                 estimate = runs_estimate.estimate_run(form.settings)
                 budget = BudgetForm.for_estimate(estimate, data)
@@ -99,9 +99,6 @@ def run_new(request: HttpRequest) -> HttpResponse:
                 return render(request, "evaluation/runs/run_estimate.html", context)
             key = request.POST.get(LAUNCH_KEY, "")
             launched = services.launch_run(form.settings, actor=signed_in_account(request), key=key)
-        except EvaluationError as error:
-            form.add_error(None, str(error))
-        else:
             wake_after_commit(tasks.work_on_job, launched.pk)
             return redirect("evaluation:run", launched.pk)
     context = {

@@ -174,7 +174,7 @@ def _draw_for_review(batch: Batch, drafts: QuerySet[Draft], json_field: str) -> 
 def _count_drawn_before(batch: Batch, draw: ReviewDraw) -> Counter[tuple[Any, ...]]:
     """How many samples of each stratum were drawn earlier."""
     transforms = [KeyTransform(key, "content") for key in draw.strata]
-    drawn = SampleVersion.objects.filter(sample__batch=batch, made__review=SAMPLED_FOR_REVIEW).order_by()
+    drawn = SampleVersion.objects.filter(sample__batch=batch, provenance__review=SAMPLED_FOR_REVIEW).order_by()
     return Counter(tuple(stratum) for stratum in drawn.values_list(*transforms).iterator(chunk_size=STREAMED))
 
 

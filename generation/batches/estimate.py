@@ -141,9 +141,6 @@ def _read_history(
 
 def _check_plan(plan: TrapPlan, counts: Mapping[str, int], terms: Sequence[Term]) -> None:
     """Raise WrongPlan if the plan covers none of these tasks, or is invalid for one of them."""
-    try:
-        targets = [trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items()]
-    except trap_plan.PlanMistake as mistake:
-        raise errors.WrongPlan(str(mistake)) from mistake
+    targets = [trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items()]
     if not any(targets):
         raise errors.WrongPlan(", ".join(plan.targets))

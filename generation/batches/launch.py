@@ -315,19 +315,16 @@ def _distribute_plan(batch: Batch, records: Sequence[tuple[int, str]], plan: Tra
     preferences: list[list[str]] = [[] for _ in records]
     terms = samples_queries.terms(batch.benchmark)
     stored_plan: dict[str, Any] = {"name": plan.name, "targets": {}, "clusters": {}}
-    try:
-        for task in dict.fromkeys(kind for _pk, kind in records):
-            positions = [position for position, (_pk, kind) in enumerate(records) if kind == task]
-            targets = trap_plan.targets_for(plan, task, len(positions), terms)
-            seed = json.dumps([batch.benchmark, batch.source.name, task, targets])
-            distributed = trap_plan.distribute(targets, len(positions), terms, seed=seed)
-            for position, preferred in zip(positions, distributed, strict=True):
-                preferences[position] = list(preferred)
-            if targets:
-                stored_plan["targets"][task] = targets
-                stored_plan["clusters"][task] = trap_plan.count_clusters(distributed, terms)
-    except trap_plan.PlanMistake as mistake:
-        raise errors.WrongPlan(str(mistake)) from mistake
+    for task in dict.fromkeys(kind for _pk, kind in records):
+        positions = [position for position, (_pk, kind) in enumerate(records) if kind == task]
+        targets = trap_plan.targets_for(plan, task, len(positions), terms)
+        seed = json.dumps([batch.benchmark, batch.source.name, task, targets])
+        distributed = trap_plan.distribute(targets, len(positions), terms, seed=seed)
+        for position, preferred in zip(positions, distributed, strict=True):
+            preferences[position] = list(preferred)
+        if targets:
+            stored_plan["targets"][task] = targets
+            stored_plan["clusters"][task] = trap_plan.count_clusters(distributed, terms)
     if not stored_plan["targets"]:
         raise errors.WrongPlan(", ".join(plan.targets))
     batch.plan = stored_plan

@@ -49,7 +49,7 @@ def _draw_results(batch: Batch) -> tuple[Block, ...]:
     if draw is None:
         return ()
     transforms = [KeyTransform(key, "content") for key in draw.strata]
-    drawn = SampleVersion.objects.filter(sample__batch=batch, made__review=SAMPLED_FOR_REVIEW).order_by()
+    drawn = SampleVersion.objects.filter(sample__batch=batch, provenance__review=SAMPLED_FOR_REVIEW).order_by()
     counts: dict[tuple[str, ...], Counter[str]] = {}
     for *stratum, status in drawn.values_list(*transforms, "status").iterator(chunk_size=STREAMED):
         counts.setdefault(tuple(map(str, stratum)), Counter())[status] += 1

@@ -84,7 +84,7 @@ def work_in_lane(job: Job, endpoints: Iterable[Endpoint], take: Take, waits: Cal
     try:
         done, away = async_to_sync(work)()
     finally:
-        with_database_retries(_close_lane, row)
+        with_database_retries(Lane.objects.filter(pk=row.pk).delete)
     if away and waits():
         _rest_or_pause(job, away)
     return done
@@ -341,10 +341,6 @@ def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     probe_again(endpoints, down_before=now - RETRY_DOWN_AFTER if fresh.calls else now)
     life_cycle.mark(job.pk, now)
     return Lane.objects.create(job_id=job.pk, worker=worker, until=now + lease(), started_at=now)
-
-
-def _close_lane(lane: Lane) -> None:
-    Lane.objects.filter(pk=lane.pk).delete()
 
 
 def _pause(job: Job, because: str, detail: str) -> None:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from generation import errors
 from generation.merges import forms, queries, services
 from generation.models import BatchRole, Draft
-from review.common.decorators import redirect_saying, requires, signed_in_account
+from review.common.decorators import redirect_saying, refusals_on, requires, signed_in_account
 from review.common.paging import keyset_page
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
@@ -24,11 +24,8 @@ def merges(request: HttpRequest, pk: int) -> HttpResponse:
     batch = queries.merging_batch(pk)
     form = forms.MergeForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
-        try:
+        with refusals_on(form, errors.GenerationError):
             services.merge_drafts(**form.cleaned_data, actor=signed_in_account(request), batch_id=batch.pk)
-        except errors.GenerationError as error:
-            form.add_error(None, str(error))
-        else:
             return redirect_saying(request, _("Drafts merged."), "generation:merges", pk)
     merged_only = request.GET.get("show") != "all"
     page = keyset_page(queries.onward_drafts(batch, merged_only=merged_only), request, size=SHOWN)

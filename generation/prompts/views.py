@@ -9,7 +9,7 @@ from generation import errors
 from generation.models import Batch
 from generation.prompts import forms, queries, services
 from generation.recipes import registry
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import refusals_on, requires, signed_in_account
 from review.rules.permissions import Can, allowed
 
 
@@ -50,7 +50,7 @@ def prompts_edit(request: HttpRequest, benchmark: str, name: str) -> HttpRespons
     base = _shown(benchmark, name)
     form = forms.PromptSetForm(request.POST if request.method == "POST" else None, base=base)
     if form.is_valid():
-        try:
+        with refusals_on(form, errors.GenerationError):
             saved = services.save(
                 benchmark,
                 form.cleaned_data["name"],
@@ -59,9 +59,6 @@ def prompts_edit(request: HttpRequest, benchmark: str, name: str) -> HttpRespons
                 note=form.cleaned_data["note"],
                 actor=signed_in_account(request),
             )
-        except errors.GenerationError as error:
-            form.add_error(None, str(error))
-        else:
             messages.success(request, _("Prompt set %(name)s saved.") % {"name": saved})
             return redirect("generation:prompt-set", benchmark, str(saved))
     context = {**_context(benchmark), "base": base, "form": form}

@@ -23,7 +23,7 @@ from generation.llm.request_body import with_schema
 from generation.llm.types import Request
 from generation.recipes.recipe import ModelRole, NewSample, Preset, Recipe, Term, TrapPlan
 from generation.recipes.text_similarity import IDENTICAL, NEARLY_IDENTICAL
-from generation.recipes.trap_plan import PlanMistake, read_plan
+from generation.recipes.trap_plan import read_plan
 from review.rules.case_spec import CaseSpec
 
 _LABELS = {IDENTICAL: _("Identical to another sample"), NEARLY_IDENTICAL: _("Nearly identical to another sample")}
@@ -96,12 +96,7 @@ def resolve_plan(benchmark: str, plan_spec: object) -> TrapPlan | None:
 
     Raises WrongPlan.
     """
-    if isinstance(plan_spec, str):
-        return plan(benchmark, plan_spec)
-    try:
-        return read_plan(plan_spec, CUSTOM_PLAN)
-    except PlanMistake as mistake:
-        raise WrongPlan(str(mistake)) from mistake
+    return plan(benchmark, plan_spec) if isinstance(plan_spec, str) else read_plan(plan_spec, CUSTOM_PLAN)
 
 
 def preset(benchmark: str, name: str = "") -> Preset | None:

@@ -9,14 +9,11 @@ from fractions import Fraction
 from random import Random
 from typing import Any, TypeVar
 
+from generation.errors import WrongPlan
 from generation.recipes.recipe import Term, TrapPlan
 
 K = TypeVar("K", bound=Hashable)
 MAX_TRAPS_PER_SAMPLE = 4  # on average
-
-
-class PlanMistake(ValueError):
-    """A plan is invalid; the message says why, in one sentence."""
 
 
 def largest_remainder(weights: Mapping[K, Fraction], total: int) -> dict[K, int]:
@@ -42,7 +39,7 @@ def expand_targets(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[st
     """Map each code that has a target to the subtypes among which the target is divided evenly.
 
     For a subtype that is the subtype itself; for a cluster, those of its subtypes without a target
-    of their own. Raises PlanMistake for a code that is not in the taxonomy, an invalid number, and
+    of their own. Raises WrongPlan for a code that is not in the taxonomy, an invalid number, and
     a cluster all of whose subtypes have targets.
     """
     terms = tuple(terms)
@@ -50,9 +47,9 @@ def expand_targets(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[st
     clusters = [term.code for term in terms if not term.parent]
     for code, count in targets.items():
         if code not in subtypes and code not in clusters:
-            raise PlanMistake(f"{code!r} is not a trap of the taxonomy; known: {', '.join([*clusters, *subtypes])}.")
+            raise WrongPlan(f"{code!r} is not a trap of the taxonomy; known: {', '.join([*clusters, *subtypes])}.")
         if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= 10**9:
-            raise PlanMistake(f"The target of {code} is not a number from 0 to 1,000,000,000.")
+            raise WrongPlan(f"The target of {code} is not a number from 0 to 1,000,000,000.")
     subtypes_of: dict[str, tuple[str, ...]] = {code: (code,) for code in subtypes if code in targets}
     for cluster in clusters:
         if cluster not in targets:
@@ -61,7 +58,7 @@ def expand_targets(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[st
             code for code, parent in subtypes.items() if parent == cluster and code not in targets
         )
         if not subtypes_of[cluster]:
-            raise PlanMistake(f"Every subtype of {cluster} has its own target; leave {cluster} out.")
+            raise WrongPlan(f"Every subtype of {cluster} has its own target; leave {cluster} out.")
     return subtypes_of
 
 
@@ -71,13 +68,13 @@ def read_plan(plan_json: object, name: str = "") -> TrapPlan:
     ``{"A1": 30, "C": 20}`` for every task, or ``{"dialogue": {...}, "report": {...}}``.
     ``"samples"`` beside the targets is the number of samples they are meant for, for plans in which
     a sample carries more than one trap on average; without it, the targets add up to that number.
-    Raises PlanMistake.
+    Raises WrongPlan.
     """
     if not isinstance(plan_json, dict) or not plan_json:
-        raise PlanMistake("A plan is a JSON object: trap codes with numbers, for all tasks or under each task's name.")
+        raise WrongPlan("A plan is a JSON object: trap codes with numbers, for all tasks or under each task's name.")
     if any(isinstance(value, dict) for value in plan_json.values()):
         if not all(isinstance(value, dict) and value for value in plan_json.values()):
-            raise PlanMistake("A plan gives targets for all tasks or under each task's name, not both.")
+            raise WrongPlan("A plan gives targets for all tasks or under each task's name, not both.")
         tasks = {str(task): dict(value) for task, value in plan_json.items()}
     else:
         tasks = {"": dict(plan_json)}
@@ -87,7 +84,7 @@ def read_plan(plan_json: object, name: str = "") -> TrapPlan:
         if count is None:
             continue
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**9:
-            raise PlanMistake("'samples' is not a whole number above 0.")
+            raise WrongPlan("'samples' is not a whole number above 0.")
         samples[task] = count
     return TrapPlan(name=name, targets=tasks, samples=samples)
 
@@ -95,7 +92,7 @@ def read_plan(plan_json: object, name: str = "") -> TrapPlan:
 def targets_for(plan: TrapPlan, task: str, count: int, terms: Iterable[Term]) -> dict[str, int]:
     """How many of `count` samples of a task should carry each subtype; {} if the plan lacks it.
 
-    Scaled by the largest remainder; never more than `count` of one subtype. Raises PlanMistake.
+    Scaled by the largest remainder; never more than `count` of one subtype. Raises WrongPlan.
     """
     terms = tuple(terms)
     key = task if task in plan.targets else ""
@@ -106,12 +103,12 @@ def targets_for(plan: TrapPlan, task: str, count: int, terms: Iterable[Term]) ->
     weights = {code: Fraction(targets[code]) for code in subtypes_of}
     weight_sum = sum(weights.values())
     if not weight_sum:
-        raise PlanMistake("No target of the plan is above zero.")
+        raise WrongPlan("No target of the plan is above zero.")
     base = Fraction(plan.samples.get(key, 0)) or weight_sum
     if weight_sum > MAX_TRAPS_PER_SAMPLE * base:
-        raise PlanMistake(f"The plan asks for more than {MAX_TRAPS_PER_SAMPLE} traps per sample.")
+        raise WrongPlan(f"The plan asks for more than {MAX_TRAPS_PER_SAMPLE} traps per sample.")
     if max(weights.values()) > base:
-        raise PlanMistake("The plan asks for one trap in more samples than it has.")
+        raise WrongPlan("The plan asks for one trap in more samples than it has.")
     total = int(weight_sum / base * count + Fraction(1, 2))
     counts: dict[str, int] = {}
     for code, number in largest_remainder(weights, total).items():

@@ -16,6 +16,7 @@ from generation.recipes.forms import benchmark_choices
 from generation.recipes.registry import names
 from generation.releases.freezing.card_fields import CARD_FIELDS, MOST
 from generation.releases.freezing.composition import Composition
+from generation.samples.queries import sample_tasks
 from generation.templatetags.work import facet_label, facet_value
 from review.common.lists import ALL, Filters, any_of
 from review.labels import benchmark_label, language_label, task_label
@@ -36,8 +37,7 @@ def _batches() -> list[tuple[int, str]]:
 
 
 def _tasks() -> list[tuple[str, Any]]:
-    tasks = Sample.objects.order_by("task").values_list("task", flat=True).distinct()
-    return [("", _("All")), *((task, task_label(task)) for task in tasks)]
+    return [("", _("All")), *((task, task_label(task)) for task in sample_tasks())]
 
 
 def _languages() -> list[tuple[str, Any]]:

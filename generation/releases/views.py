@@ -20,7 +20,7 @@ from generation.recipes.configuration import configuration
 from generation.releases import archive, comparing, data_card, export, forms, queries, ratings, services
 from generation.releases.citing import bibtex
 from generation.samples import errata, funnel
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import refusals_on, requires, signed_in_account
 from review.common.lists import list_context
 from review.common.paging import keyset_page, page_url
 from review.common.waking import wake_after_commit
@@ -46,15 +46,12 @@ def release_new(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         data = form.cleaned_data
         settings: dict[str, Any] = {"benchmark": data["benchmark"]}
-        try:
+        with refusals_on(form, GenerationError):
             settings["composition"] = form.composition()
             preview = services.preview(data["name"], **settings)
             if data["seen"] != preview.seen:
                 return _preview(request, form, preview)
             row = services.start_freeze(data["name"], **settings, card=form.card(), actor=signed_in_account(request))
-        except GenerationError as error:
-            form.add_error(None, str(error))
-        else:
             wake_after_commit(tasks.run_freeze, row.pk)
             messages.success(request, _("%(release)s is being frozen.") % {"release": preview.release})
             return redirect("generation:releases")

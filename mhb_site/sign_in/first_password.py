@@ -2,7 +2,6 @@
 
 from allauth.account.utils import perform_login
 from django import forms
-from django.contrib.auth.password_validation import validate_password
 from django.core import signing
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -15,6 +14,7 @@ from review.answers import signatures
 from review.errors import InvitationInvalid
 from review.models import User
 from review.people import accounts, invitations
+from review.people.forms import PasswordForm
 
 COOKIE = "mhb_invitation"
 MINUTES = 60  # for which the page may be left open
@@ -22,7 +22,7 @@ MINUTES = 60  # for which the page may be left open
 NOBODY = "not an account"
 
 
-class FirstPasswordForm(forms.Form):
+class FirstPasswordForm(PasswordForm):
     """A new password, typed twice."""
 
     password = forms.CharField(
@@ -38,15 +38,6 @@ class FirstPasswordForm(forms.Form):
         max_length=4096,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
-
-    def __init__(self, *args: object, user: User) -> None:
-        self.user = user
-        super().__init__(*args)  # type: ignore[arg-type]
-
-    def clean_password(self) -> str:
-        password: str = self.cleaned_data["password"]
-        validate_password(password, self.user)
-        return password
 
     def clean_again(self) -> str:
         again: str = self.cleaned_data["again"]

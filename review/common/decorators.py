@@ -1,11 +1,13 @@
 """Access control and small helpers for the views of every app."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, Literal, ParamSpec
 from urllib.parse import quote
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponseRedirect
@@ -13,7 +15,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, resolve_url
 from django.views.decorators.http import require_http_methods
 
-from review.errors import NotAllowed
+from review.errors import NotAllowed, ShownError
 from review.models import User
 from review.rules.permissions import Can, allowed, may_request
 
@@ -54,6 +56,15 @@ def signed_in_account(request: HttpRequest) -> User:
     if not isinstance(request.user, User):
         raise NotAllowed
     return request.user
+
+
+@contextmanager
+def refusals_on(form: forms.Form, kind: type[ShownError]) -> Iterator[None]:
+    """Show an error of this kind on the form, which keeps what was typed."""
+    try:
+        yield
+    except kind as error:
+        form.add_error(None, str(error))
 
 
 def redirect_saying(request: HttpRequest, text: str, to: str, *args: object) -> HttpResponseRedirect:

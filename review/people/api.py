@@ -195,10 +195,6 @@ def _whole_person(user: User) -> WithValues:
     )
 
 
-def _person_response(user: User, status: int = 200) -> Response:
-    return Response(PersonSerializer(user).data, status=status)
-
-
 class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     """Accounts, oldest first."""
 
@@ -254,7 +250,7 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     def partial_update(self, request: Request, pk: int) -> Response:
         """Change the profile that decides which cases a person is offered."""
         body = validated_body(PersonSerializer, request, changed=self.get_object())
-        return _person_response(accounts.edit_person(pk, body, actor=signed_in_account(request)))
+        return Response(PersonSerializer(accounts.edit_person(pk, body, actor=signed_in_account(request))).data)
 
     @acts(PersonSerializer, PauseSerializer)
     def pause(self, request: Request, body: Body, pk: int) -> Any:

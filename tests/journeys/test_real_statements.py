@@ -78,7 +78,9 @@ def test_real_rows_become_measured_releases_and_a_training_set(
         shares, *_others = batches_queries.analysis(batches[name])
         assert isinstance(shares, Table)
         assert [row[0] for row in shares.rows] == [{"medqa": "MedQA", "medmcqa": "MedMCQA"}.get(name, "SumPubMed")]
-    drawn_counts = Counter(versions.filter(made__review="sampled").values_list("content__source", "content__label"))
+    drawn_counts = Counter(
+        versions.filter(provenance__review="sampled").values_list("content__source", "content__label")
+    )
     # Of summaries only altered ones, and twice as many (the paper's second footnote).
     summaries = {("sumpubmed", "non-factual"): 2 * REVIEWED}
     assert drawn_counts == {key: REVIEWED for key in counts if key[0] != "sumpubmed"} | summaries

@@ -34,10 +34,6 @@ class ErrorRates:
     reasoning: float
     malformed: float = 0.0
 
-    def of_stage(self, stage: str) -> float:
-        rate: float = getattr(self, stage)
-        return rate
-
 
 ERROR_RATES: Mapping[str, ErrorRates] = {
     "sim-careful": ErrorRates(0.20, 0.08, 0.04),
@@ -80,7 +76,7 @@ def _answer(asked: Asked) -> str:
         if text is not None:
             right &= WRONG_STAGES[stage] not in text
             continue
-        is_wrong = chance(seed, stage, *draw) < rates.of_stage(stage)
+        is_wrong = chance(seed, stage, *draw) < getattr(rates, stage)
         right &= not is_wrong
         stages.append(f"{header}\n{WRONG_STAGES[stage] if is_wrong else _correct_stage(stage, images)}")
     truth = LABELS.get((data["QUESTION"], images[0] if images else ""), "yes")

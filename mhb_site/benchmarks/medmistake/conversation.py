@@ -353,10 +353,6 @@ def _check_mistakes(reply: Mistakes, *, turns: Sequence[Mapping[str, str]]) -> N
         raise BrokenReply("Two mistakes have the same title: group them.")
 
 
-def _extraction_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    return [("extractor", _prompt(draft, "extract").label)]
-
-
 STEPS: tuple[Step, ...] = (
     Step("converse", converse, is_case, _turn_prompts, again=_is_ongoing),
     Step("take_conversation", take_conversation, is_conversation),
@@ -370,5 +366,5 @@ STEPS: tuple[Step, ...] = (
         )
         for judge in JUDGES
     ),
-    Step("extract", extract, is_generated, _extraction_prompts),
+    Step("extract", extract, is_generated, lambda draft: [("extractor", _prompt(draft, "extract").label)]),
 )

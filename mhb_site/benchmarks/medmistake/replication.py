@@ -203,16 +203,14 @@ async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noq
     return [replace(draft, data={**{name: content[name] for name in names}, "chosen": 0})]
 
 
-def _was_repeated(draft: Draft) -> bool:
-    return any(attempt["replicated"] for attempt in _attempts(draft))
-
-
 def _needs_variant(draft: Draft, *, number: int) -> bool:
     """Whether another variant is written; harder variants and rewrites have limits of their own."""
-    if is_published(draft) or _was_repeated(draft) or len(_attempts(draft)) != number - 1:
+    attempts = _attempts(draft)
+    was_repeated = any(attempt["replicated"] for attempt in attempts)
+    if is_published(draft) or was_repeated or len(attempts) != number - 1:
         return False
-    leaking = [attempt for attempt in _attempts(draft) if attempt["gives_away"]]
-    clean = [attempt for attempt in _attempts(draft) if not attempt["gives_away"]]
+    leaking = [attempt for attempt in attempts if attempt["gives_away"]]
+    clean = [attempt for attempt in attempts if not attempt["gives_away"]]
     limits = settings(draft)
     return bool(
         len(leaking) <= min(limits["rewrites"], MAX_REWRITES) and len(clean) <= min(limits["harder"], MAX_HARDER)

@@ -144,7 +144,9 @@ def test_the_same_seed_draws_the_same_statements_when_the_draw_is_repeated(url: 
     monkeypatch.setattr(bulk_samples, "CHUNK", 7)
     changes = {"review_per_label": 5}
     first = run_batch(settings(source, changes=changes))
-    drawn_records = set(SampleVersion.objects.filter(made__review="sampled").values_list("sample__record", flat=True))
+    drawn_records = set(
+        SampleVersion.objects.filter(provenance__review="sampled").values_list("sample__record", flat=True)
+    )
     assert len(drawn_records) == 5
     drafts = Draft.objects.filter(batch=first).order_by("pk")
     assert bulk_samples._draw_for_review(first, drafts, "record__content") == frozenset()  # earlier draws count

@@ -2,7 +2,7 @@
 parser."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -49,7 +49,7 @@ def measured():
     return verdicts, shown, by_difficulty
 
 
-def rate(name, verdicts):
+def rate(name: str, verdicts: Mapping[str, float]) -> float:
     definition = next(rate for rate in protocol.RATES if rate.name == name)
     return sum(definition.hits.get(v, 0) * n for v, n in verdicts.items()) / sum(
         definition.counted.get(v, 0) * n for v, n in verdicts.items()

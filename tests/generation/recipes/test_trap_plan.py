@@ -18,7 +18,6 @@ from generation.models import Batch, Draft, Sample, Source
 from generation.recipes import trap_plan
 from generation.recipes.recipe import TrapPlan
 from generation.recipes.trap_plan import (
-    PlanMistake,
     distribute,
     expand_targets,
     largest_remainder,
@@ -125,7 +124,7 @@ def test_a_clusters_target_goes_to_its_subtypes_without_own_target() -> None:
     ],
 )
 def test_an_invalid_plan_is_refused_in_one_sentence(targets: Any, message: str) -> None:
-    with pytest.raises(PlanMistake, match=message):
+    with pytest.raises(errors.WrongPlan, match=message):
         targets_for(read_plan(targets), "dialogue", 10, TERMS)
 
 
