@@ -290,7 +290,7 @@ class _Lines:
             self._parts = []
 
     def _end(self) -> Iterator[str | None]:
-        from generation.llm.http.transport import TooLong, decode_text
+        from generation.llm.http.transport import ReplyTooLong, decode_text
 
         line = b"".join(self._parts).removeprefix(b"\xef\xbb\xbf").strip()
         too_long = self._size > self._max_line
@@ -300,7 +300,7 @@ class _Lines:
                 yield None
             elif line:
                 yield decode_text(line, None, self._max_line)
-        except TooLong:
+        except ReplyTooLong:
             yield None
 
 

@@ -398,7 +398,7 @@ class Gateway:
         """Send one POST; returns its outcome, and the HTTP status if there was a response."""
         import httpx2
 
-        from generation.llm.http.transport import LIMIT, TooLong, decode_text
+        from generation.llm.http.transport import LIMIT, ReplyTooLong, decode_text
 
         settings, request = draft.settings, draft.request
         vector_count = len(request.texts) if isinstance(request, Texts) else 0
@@ -423,7 +423,7 @@ class Gateway:
                 try:
                     data = b"".join([chunk async for chunk in response.aiter_bytes()])
                     text = decode_text(data, response.charset_encoding, limit)
-                except TooLong as failure:
+                except ReplyTooLong as failure:
                     too_long = BrokenReply(str(failure), http_status=response.status_code)
                     if response.is_success and not vector_count:  # billed, though nobody read what for
                         too_long.reply = Reply("", usage=Usage(tokens_out=limit_of(draft.sent) or MOST_TOKENS))

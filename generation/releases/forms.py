@@ -24,7 +24,7 @@ from review.labels import benchmark_label, language_label, task_label
 
 def _sources() -> list[tuple[str, Any]]:
     names = Source.objects.order_by("name").values_list("name", flat=True)
-    return [("", _("All")), *((name, name) for name in names)]
+    return [(name, name) for name in names]
 
 
 def _batches() -> list[tuple[int, str]]:
@@ -36,14 +36,10 @@ def _batches() -> list[tuple[int, str]]:
     ]
 
 
-def _tasks() -> list[tuple[str, Any]]:
-    return [("", _("All")), *((task, task_label(task)) for task in sample_tasks())]
-
-
 def _languages() -> list[tuple[str, Any]]:
     versions = SampleVersion.objects.order_by("case__language")
     codes = versions.values_list("case__language", flat=True).distinct()
-    return [("", _("All")), *((code, language_label(code)) for code in codes)]
+    return [(code, language_label(code)) for code in codes]
 
 
 def _configurations() -> list[tuple[str, Any]]:
@@ -118,9 +114,9 @@ class FreezeForm(SettingsForm):
         widget=Picks,
         help_text=_("Choose none for all."),
     )
-    source = forms.ChoiceField(label=_("Source"), choices=_sources, required=False)
-    task = forms.ChoiceField(label=_("Task"), choices=_tasks, required=False)
-    language = forms.ChoiceField(label=_("Language"), choices=_languages, required=False)
+    source = any_of(_("Source"), _sources)
+    task = any_of(_("Task"), lambda: [(task, task_label(task)) for task in sample_tasks()])
+    language = any_of(_("Language"), _languages)
     simulated = forms.ChoiceField(
         label=_("Simulated samples"),
         required=False,

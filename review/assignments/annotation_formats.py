@@ -59,7 +59,7 @@ class RefusedAnnotation:
     reason: str
 
 
-class WrongFile(ValueError):
+class WrongExport(ValueError):
     """The file is not an export of the tool."""
 
 
@@ -134,15 +134,15 @@ def files(tool: str, all_tasks: Iterable[Task]) -> Iterator[tuple[str, str]]:
 
 
 def annotations(tool: str, content: bytes) -> Iterator[Annotation | RefusedAnnotation]:
-    """The annotations in a tool's JSON export. Raises WrongFile."""
+    """The annotations in a tool's JSON export. Raises WrongExport."""
     if len(content) > MAX_BYTES:
-        raise WrongFile(f"longer than {MAX_BYTES >> 20} MB")
+        raise WrongExport(f"longer than {MAX_BYTES >> 20} MB")
     try:
         rows = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise WrongFile("not JSON") from error
+        raise WrongExport("not JSON") from error
     if not isinstance(rows, list):
-        raise WrongFile("not a list of tasks or records")
+        raise WrongExport("not a list of tasks or records")
     read = _label_studio if tool == LABEL_STUDIO else _argilla
     for number, row in enumerate(rows, 1):
         where = f"entry {number}"

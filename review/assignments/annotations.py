@@ -21,7 +21,7 @@ from review.assignments.annotation_formats import (
     Annotation,
     RefusedAnnotation,
     Task,
-    WrongFile,
+    WrongExport,
     annotations,
     files,
     tasks,
@@ -82,7 +82,7 @@ def import_file(tool: str, file: IO[bytes], name: str, *, accounts: Iterable[str
         raise errors.WrongAnnotations(_("%(pair)s is not NAME=ACCOUNT.") % {"pair": wrong[0][:100]})
     try:
         found = list(annotations(tool, file.read(MAX_BYTES + 1)))
-    except WrongFile as error:
+    except WrongExport as error:
         raise errors.WrongAnnotations(f"{name[:100]}: {error}") from None
     by_name = {annotator.strip(): account.strip() for annotator, _sign, account in pairs}
     return import_annotations(found, accounts=by_name, source=f"{tool}, {name[:100]}", actor=actor)

@@ -215,7 +215,7 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
     """
     from aiohttp import ClientConnectorError, ClientSSLError, ConnectionTimeoutError
 
-    from generation.llm.http.transport import TooLong
+    from generation.llm.http.transport import ReplyTooLong
 
     causes: list[BaseException] = []
     cause: BaseException | None = failure.__cause__
@@ -228,7 +228,7 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
         if isinstance(refusal, Forbidden):  # raised before sending, so the request is known
             return NotAllowed(f"Host: {failure.request.url.host}. {refusal} Only MHB_ENDPOINT_HOSTS can allow it.")
     detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else str(failure), api_key)
-    if any(isinstance(cause, TooLong) for cause in (failure, *causes)):
+    if any(isinstance(cause, ReplyTooLong) for cause in (failure, *causes)):
         return BrokenReply(detail)
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return HostNotFound(f"The host name {failure.request.url.host} cannot be resolved.")

@@ -39,7 +39,7 @@ def ssl_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-class TooLong(httpx2.DecodingError):
+class ReplyTooLong(httpx2.DecodingError):
     """The response exceeds the limit of its request."""
 
     def __init__(self, limit: int) -> None:
@@ -120,7 +120,7 @@ class _UnpackedStream(httpx2.AsyncByteStream):
         async for piece in self._packed:
             packed_size += len(piece)
             if packed_size > self._limit:
-                raise TooLong(self._limit)
+                raise ReplyTooLong(self._limit)
             if unpack is None:
                 yield piece
                 continue
@@ -128,7 +128,7 @@ class _UnpackedStream(httpx2.AsyncByteStream):
                 unpacked = _unpack(unpack, piece)
                 size += len(unpacked)
                 if size > self._limit:
-                    raise TooLong(self._limit)
+                    raise ReplyTooLong(self._limit)
                 if unpacked:
                     yield unpacked
                 piece = unpack.unconsumed_tail
@@ -149,8 +149,8 @@ def _unpack(unpack: "zlib._Decompress", piece: bytes) -> bytes:
 def decode_text(data: bytes, charset: str | None, limit: int) -> str:
     """Decode bytes as UTF-8 where they are, else by the given charset if it is accepted.
 
-    JSON is UTF-8, whatever charset a server names by habit. Raises TooLong if the text exceeds the
-    limit in UTF-8.
+    JSON is UTF-8, whatever charset a server names by habit. Raises ReplyTooLong if the text exceeds
+    the limit in UTF-8.
     """
     name = (charset or "").lower()
     try:
@@ -158,5 +158,5 @@ def decode_text(data: bytes, charset: str | None, limit: int) -> str:
     except UnicodeDecodeError:
         text = data.decode(name if name in CHARSETS else "utf-8", errors="replace")
     if not text.isascii() and len(text.encode(errors="replace")) > limit:
-        raise TooLong(limit)
+        raise ReplyTooLong(limit)
     return text

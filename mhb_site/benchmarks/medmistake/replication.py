@@ -71,7 +71,8 @@ async def carry_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: 
 
 async def _write_variant(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
     """Write a variant and check it; the findings are kept with it."""
-    patient, attempts = _patient_turns(draft), _attempts(draft)
+    patient = [turn["text"] for turn in draft.data["conversation"] if turn["role"] == "patient"]
+    attempts = _attempts(draft)
     prompt = _prompt(draft, "reflect" if attempts else "scenario")
     values = {
         "patient": as_data(patient),
@@ -277,10 +278,6 @@ STEPS: tuple[Step, ...] = (
 
 def _attempts(draft: Draft) -> list[dict[str, Any]]:
     return list(draft.data.get("attempts", ()))
-
-
-def _patient_turns(draft: Draft) -> list[str]:
-    return [turn["text"] for turn in draft.data["conversation"] if turn["role"] == "patient"]
 
 
 def _mistake_for_writer(draft: Draft) -> dict[str, Any]:
