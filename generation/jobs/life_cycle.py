@@ -22,8 +22,8 @@ from generation.llm.errors import BudgetSpent
 from generation.models.jobs import Job
 from review.audit import acts
 from review.audit.trail import recording_events
+from review.common import notifications
 from review.models import Occasion, User
-from review.notifications import services as notifications
 
 BUDGET_SPENT = "BudgetSpent"
 FIRST_RECORD = "FirstRecord"  # the first record has ended, and the others wait for a person

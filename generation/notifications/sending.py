@@ -20,9 +20,9 @@ from generation.jobs.life_cycle import advice
 from generation.llm.errors import LLMError
 from generation.llm.http.posting import post
 from generation.models import Job
+from review.common import notifications
 from review.labels import with_label
 from review.models import Delivery, Occasion, User, Webhook
-from review.notifications import services
 
 LEASE = timedelta(minutes=2)  # longer than one attempt can take
 FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=1)
@@ -65,7 +65,7 @@ def send(row: Delivery) -> bool:
 
     Somebody who has left meanwhile, or has switched these off, is sent nothing.
     """
-    if row.person is not None and not services.wants(row.person, Occasion(row.occasion)):
+    if row.person is not None and not notifications.wants(row.person, Occasion(row.occasion)):
         Delivery.objects.filter(pk=row.pk).update(status=Status.GIVEN_UP)
         return False
     try:
@@ -128,7 +128,7 @@ def _post(row: Delivery, hook: Webhook) -> None:
 
 
 def _mail(row: Delivery, person: User) -> None:
-    with translation.override(services.language_of(person)):
+    with translation.override(notifications.language_of(person)):
         subject, text = _email(row)
     mail.send_mail(subject, text, None, [person.email])
 

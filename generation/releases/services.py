@@ -29,8 +29,8 @@ from generation.samples import funnel
 from generation.samples import queries as samples_queries
 from review.audit import acts, verification
 from review.audit.trail import recording_events
+from review.common import notifications
 from review.models import Occasion, User
-from review.notifications import services as notifications
 from review.rules.state_machine import Ground
 
 FREEZE_TRIES = 3  # a freeze that kills its worker would kill the next one, too

@@ -17,7 +17,7 @@ from generation.common.storage import UPLOADS, store
 from generation.jobs.kinds import OPEN
 from generation.models import Call, Import
 from generation.models.jobs import Job
-from review.notifications import services as notifications
+from review.common import notifications
 
 log = logging.getLogger(__name__)
 DAY = 24 * 3600.0

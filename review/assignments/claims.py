@@ -16,9 +16,9 @@ from review.assignments import eligibility, queries
 from review.audit.trail import record, recording_events
 from review.calibration import services
 from review.cases.services import lease, lock_open_case
+from review.common import notifications
 from review.discussion.remarks import check_rate
 from review.models import Assignment, Declined, Draft, Event, Notice, Occasion, Retraction, Review, User
-from review.notifications import services as notifications
 from review.rules import limits
 from review.rules.permissions import Can, UserRole, allowed, require
 from review.rules.state_machine import Phase, Role

@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from review.access import visibility
 from review.assignments import eligibility
+from review.common import notifications
 from review.discussion.notices import notices_for
 from review.models import Delivery, Occasion, User
-from review.notifications import services as notifications
 from review.rules.permissions import UserRole
 
 HOUR = 6  # of the site's time zone

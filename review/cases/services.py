@@ -16,10 +16,10 @@ from django.utils import timezone
 from review import errors
 from review.access import visibility
 from review.audit.trail import record, recording_events
+from review.common import notifications
 from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Event, Occasion, Review, Rewording, User
-from review.notifications import services as notifications
 from review.rules.case_spec import CaseSpec, spec_to_json
 from review.rules.permissions import Can, Operator, require
 from review.rules.state_machine import ADJUDICATORS, Phase, Position, Role, State, position

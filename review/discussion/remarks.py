@@ -10,9 +10,9 @@ from django.utils import timezone
 from review import errors
 from review.access import visibility
 from review.audit.trail import record, recording_events
+from review.common import notifications
 from review.models import Assignment, Case, Event, Notice, Occasion, Remark, User
 from review.models.usernames import normalize_username
-from review.notifications import services as notifications
 from review.rules import limits
 from review.rules.blocks import passages
 from review.rules.permissions import Can, UserRole, allowed

@@ -14,13 +14,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from review import errors
 from review.cases import queries
 from review.common import benchmarks as folders
+from review.common import notifications
 from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Notice, Occasion, User
-from review.notifications import services as notifications
 from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State

@@ -22,8 +22,8 @@ from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
 from review.common import csv_text
+from review.common.notifications import language_of
 from review.models import User
-from review.notifications.services import language_of
 
 log = logging.getLogger(__name__)
 

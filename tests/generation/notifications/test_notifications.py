@@ -21,9 +21,9 @@ from generation.models import Batch, Job, Source
 from generation.notifications import sending, services
 from mhb_site.server.sweeping import sweep
 from review.assignments import claims, digest
+from review.common import notifications
 from review.discussion import remarks
 from review.models import Case, Delivery, Occasion, User, Webhook
-from review.notifications import services as notifications
 from review.people import accounts
 from tests.api.conftest import Api, api
 from tests.engine import Manage
