@@ -13,7 +13,6 @@ from generation.errors import NotCallable
 from generation.jobs import life_cycle, services
 from generation.jobs.settings import stored_values
 from generation.models import Endpoint
-from review.common.waking import wake_after_commit
 
 
 def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
@@ -62,6 +61,6 @@ def add_model(pk: int, endpoint: Endpoint, *, money: Decimal | None = None, call
     run.save(update_fields=["endpoint_settings", "budget_money", "budget_calls"])
     filling.add_endpoints(run, [endpoint])
     services.settle(pk)
-    wake_after_commit("generation.tasks.work_on_job", pk)
+    life_cycle.wake_workers(pk)
     run.refresh_from_db()
     return run

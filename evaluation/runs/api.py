@@ -17,7 +17,6 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.queries import RunProgress
 from evaluation.runs.serializers import LaunchRunSerializer, RunSettingsSerializer, run_settings
 from evaluation.verdicts.plans import Plan
-from generation import tasks
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.api import register_answer
 from generation.jobs.live_status import Progress
@@ -35,7 +34,6 @@ from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
-from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 
@@ -186,7 +184,6 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
         Workers do the rest.
         """
         run = services.launch_run(run_settings(body), actor=signed_in_account(request), key=launch_key(request))
-        wake_after_commit(tasks.work_on_job, run.pk)
         return run_with_values(RUNS.get_with_status(run.pk))
 
     @answers(RunEstimateSerializer, body=RunSettingsSerializer)

@@ -14,7 +14,6 @@ from generation.jobs import life_cycle, services
 from generation.models import Endpoint
 from generation.models.work import Work
 from review.audit.trail import recording_events
-from review.common.waking import wake_after_commit
 
 Status = Work.Status
 OF_ONE_MODEL = (
@@ -130,5 +129,5 @@ def _settled(run: Run) -> Run:
     if run.status == Run.Status.PAUSED and run.paused_because in OF_ONE_MODEL and not run.budget_spent:
         life_cycle.resume(run.pk)
         run.refresh_from_db()
-    wake_after_commit("generation.tasks.work_on_job", run.pk)
+    life_cycle.wake_workers(run.pk)
     return run

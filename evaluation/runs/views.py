@@ -32,7 +32,6 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.rows.result_cache import cached_page
 from evaluation.runs.settings import RunSettings
 from evaluation.verdicts.selection import UNJUDGED
-from generation import tasks
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.forms import LAUNCH_KEY, BudgetForm
 from generation.jobs.queries import with_role_names
@@ -40,7 +39,6 @@ from generation.jobs.views import estimate_beside, job_context
 from generation.models import Endpoint, Release
 from review.common.decorators import refusals_on, requires, signed_in_account
 from review.common.lists import list_context
-from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 RUNNING = Run.Status.RUNNING
@@ -99,7 +97,6 @@ def run_new(request: HttpRequest) -> HttpResponse:
                 return render(request, "evaluation/runs/run_estimate.html", context)
             key = request.POST.get(LAUNCH_KEY, "")
             launched = services.launch_run(form.settings, actor=signed_in_account(request), key=key)
-            wake_after_commit(tasks.work_on_job, launched.pk)
             return redirect("evaluation:run", launched.pk)
     context = {
         "form": form,

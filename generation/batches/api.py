@@ -8,7 +8,6 @@ from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
-from generation import tasks
 from generation.batches import estimate, launch, queries
 from generation.batches.kind import BATCHES
 from generation.batches.serializers import BatchSettingsSerializer, LaunchBatchSerializer, batch_settings
@@ -33,7 +32,6 @@ from review.common.actions import Body, answers
 from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import BlockSerializer, DataclassSerializer, ModelRowSerializer, WithValues
-from review.common.waking import wake_after_commit
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
 
@@ -120,7 +118,6 @@ class BatchViewSet(ListModelMixin, GenericViewSet[Batch]):
         Workers do the rest.
         """
         batch = launch.launch_batch(batch_settings(body), actor=signed_in_account(request), key=launch_key(request))
-        wake_after_commit(tasks.work_on_job, batch.pk)
         return _whole_batch(BATCHES.get_with_status(batch.pk))
 
     @answers(LaunchEstimateSerializer, body=BatchSettingsSerializer)

@@ -167,7 +167,9 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
         _queue_drafts(batch, drawn_records.records, settings.plan, settings.players_in(bound))
         return batch
 
-    return life_cycle.launch_once(Batch, key, make, actor=actor, content=settings)
+    batch = life_cycle.launch_once(Batch, key, make, actor=actor, content=settings)
+    life_cycle.wake_workers(batch.pk)
+    return batch
 
 
 def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key: str = "") -> Comparison:
@@ -192,7 +194,10 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
         return batches[0]
 
     first = life_cycle.launch_once(Batch, key, make, actor=actor, content=settings, variant="comparison")
-    return Comparison.objects.get(batches=first)
+    comparison = Comparison.objects.get(batches=first)
+    for batch in comparison.batches.order_by("arm"):
+        life_cycle.wake_workers(batch.pk)
+    return comparison
 
 
 def choose_records(settings: BatchSettings) -> DrawnRecords:

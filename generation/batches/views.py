@@ -9,7 +9,6 @@ from django.urls import reverse
 from django.utils.crypto import get_random_string
 from django.utils.translation import gettext as _
 
-from generation import tasks
 from generation.batches import estimate as batches_estimate
 from generation.batches import forms, launch, queries, review_results, rounds
 from generation.batches.kind import BATCHES
@@ -29,7 +28,6 @@ from generation.sources import services as sources_services
 from review.common.decorators import requires, signed_in_account
 from review.common.lists import list_context
 from review.common.paging import keyset_page
-from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 Status = Work.Status
@@ -82,20 +80,14 @@ def batch_new(request: HttpRequest) -> HttpResponse:
                 estimate = batches_estimate.estimate_batch(settings)
                 return _estimate_page(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
             if settings.compare is None:
-                launched = [launch.launch_batch(settings, actor=actor, key=key)]
-                url = reverse("generation:batch", args=[launched[0].pk])
-            else:
-                comparison = launch.launch_comparison(settings, actor=actor, key=key)
-                launched = list(comparison.batches.order_by("arm"))
-                url = reverse("generation:comparison", args=[comparison.pk])
+                batch = launch.launch_batch(settings, actor=actor, key=key)
+                return redirect("generation:batch", batch.pk)
+            comparison = launch.launch_comparison(settings, actor=actor, key=key)
+            return redirect("generation:comparison", comparison.pk)
         except KeyReused:
             raise
         except GenerationError as error:
             form.add_error(None, str(error))
-        else:
-            for batch in launched:
-                wake_after_commit(tasks.work_on_job, batch.pk)
-            return redirect(url)
     context = {
         "choice": choice,
         "form": form,

@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation import tasks
 from generation.batches import estimate, launch
 from generation.batches.serializers import BatchSettingsSerializer, batch_settings
 from generation.comparisons import queries
@@ -20,7 +19,6 @@ from review.common.actions import Body, answers
 from review.common.api import NewestFirst, OldestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
-from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 from review.rules.shown_values import shown
 
@@ -96,8 +94,6 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
         """Launch two batches over the same records. Workers do the rest."""
         settings = batch_settings(body)
         comparison = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
-        for pk in comparison.batches.order_by("arm").values_list("pk", flat=True):
-            wake_after_commit(tasks.work_on_job, pk)
         return _with_results(self.get_queryset().get(pk=comparison.pk))
 
     @answers(LaunchEstimateSerializer, body=ComparisonSettingsSerializer)

@@ -14,7 +14,6 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.viewsets import GenericViewSet
 
-from generation import tasks
 from generation.jobs import kinds, life_cycle, queries, services
 from generation.jobs.kinds import JobKind
 from generation.jobs.serializers import (
@@ -29,7 +28,6 @@ from generation.models import Call
 from generation.trials import checking
 from review.common.api import NewestFirst, validated_query
 from review.common.serializers import WithValues
-from review.common.waking import wake_after_commit
 
 Values = Callable[[Any], WithValues]
 
@@ -76,7 +74,7 @@ class JobControls(GenericViewSet[Any]):
     def resume(self, request: Request, pk: int) -> Response:
         """Resume it, and try its endpoints again. 409 if it is over or its budget is spent."""
         services.resume(self.kind.get(pk).pk)
-        return self._continue(pk)
+        return self._answer(pk, 202)
 
     @action(detail=True, methods=["post"])
     def adapt(self, request: Request, pk: int) -> Response:
@@ -85,7 +83,7 @@ class JobControls(GenericViewSet[Any]):
         409 if no finding of its model check has such a remedy.
         """
         checking.adapt(self.kind.get(pk).pk)
-        return self._continue(pk)
+        return self._answer(pk, 202)
 
     @action(detail=True, methods=["post"])
     def budget(self, request: Request, pk: int) -> Response:
@@ -94,16 +92,12 @@ class JobControls(GenericViewSet[Any]):
         409 if it is over.
         """
         services.change_limits(self.kind.get(pk).pk, **requested_limits(request))
-        return self._continue(pk)
+        return self._answer(pk, 202)
 
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, pk: int) -> Response:
         """Queue the failed rows again. 409 if it is cancelled."""
         services.retry_failed(self.kind.get(pk).pk)
-        return self._continue(pk)
-
-    def _continue(self, pk: int) -> Response:
-        wake_after_commit(tasks.work_on_job, pk)
         return self._answer(pk, 202)
 
     def _answer(self, pk: int, status: int = 200) -> Response:

@@ -23,6 +23,7 @@ from generation.models.jobs import Job
 from review.audit import acts
 from review.audit.trail import recording_events
 from review.common import notifications
+from review.common.waking import wake_after_commit
 from review.models import Occasion, User
 
 BUDGET_SPENT = "BudgetSpent"
@@ -75,6 +76,11 @@ def lock_job(pk: int) -> Job:
 def is_running(pk: int) -> bool:
     """Whether a job is running now, as the database has it."""
     return Job.objects.filter(pk=pk, status=Job.Status.RUNNING).exists()
+
+
+def wake_workers(pk: int) -> None:
+    """Wake the workers for a job that has something to do, once the transaction has committed."""
+    wake_after_commit("generation.tasks.work_on_job", pk)
 
 
 def record(job: Job, what: str, **data: Any) -> None:

@@ -43,6 +43,7 @@ def resume(pk: int) -> Job:
     if unfit:
         settings = {str(endpoint.pk): endpoint.launch_settings for endpoint in endpoints}
         kind.model._default_manager.filter(pk=pk).update(endpoint_settings=settings)
+    life_cycle.wake_workers(pk)
     return job
 
 
@@ -58,6 +59,7 @@ def change_limits(pk: int, **limits: Any) -> Job:
         job = life_cycle.set_pace(pk, priority=wanted["priority"], most_lanes=wanted["most_lanes"])
     if limits.keys() & {"budget_money", "budget_calls"}:
         job = life_cycle.set_budget(pk, money=wanted["budget_money"], calls=wanted["budget_calls"])
+    life_cycle.wake_workers(pk)
     return job
 
 
@@ -88,6 +90,7 @@ def retry_failed(pk: int) -> int:
         raise errors.JobOver
     count = kind_of(job).retry(pk)
     settle(pk)
+    life_cycle.wake_workers(pk)
     return count
 
 

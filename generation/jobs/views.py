@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django_htmx.http import trigger_client_event
 
-from generation import tasks
 from generation.errors import GenerationError
 from generation.jobs import kinds, life_cycle, queries, services
 from generation.jobs.estimate import Estimate
@@ -23,7 +22,6 @@ from generation.models import Job
 from generation.trials import checking
 from review.common.decorators import redirect_saying, requires
 from review.common.paging import keyset_page
-from review.common.waking import wake_after_commit
 from review.rules.permissions import allowed
 
 CALLS_SHOWN = 5  # failed calls, on the page of a job
@@ -169,14 +167,14 @@ def pause(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 def resume(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Resume a job."""
     services.resume(kind.get(pk).pk)
-    return _continue(request, kind, pk, _("Resumed."))
+    return redirect_saying(request, _("Resumed."), kind.address("", pk))
 
 
 @_for_kind("control", "POST")
 def adapt(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Set a job's endpoints to what they were found to accept, and resume it."""
     checking.adapt(kind.get(pk).pk)
-    return _continue(request, kind, pk, _("The endpoints are changed. Resumed."))
+    return redirect_saying(request, _("The endpoints are changed. Resumed."), kind.address("", pk))
 
 
 @_for_kind("control", "POST")
@@ -187,7 +185,7 @@ def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
         messages.error(request, form.error_text)
         return redirect(kind.address("", pk))
     services.change_limits(job.pk, **{name: value for name, value in form.cleaned_data.items() if value != ""})
-    return _continue(request, kind, pk, _("Limits changed."))
+    return redirect_saying(request, _("Limits changed."), kind.address("", pk))
 
 
 @_for_kind("control", "POST")
@@ -195,12 +193,7 @@ def retry(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Queue the failed rows of a job again."""
     count = services.retry_failed(kind.get(pk).pk)
     message = ngettext("Retrying %(count)d failed item.", "Retrying %(count)d failed items.", count)
-    return _continue(request, kind, pk, message % {"count": count})
-
-
-def _continue(request: HttpRequest, kind: JobKind[Any], pk: int, message: str) -> HttpResponse:
-    wake_after_commit(tasks.work_on_job, pk)
-    return redirect_saying(request, message, kind.address("", pk))
+    return redirect_saying(request, message % {"count": count}, kind.address("", pk))
 
 
 _PAGES: dict[str, View] = {

@@ -16,15 +16,13 @@ from rest_framework.exceptions import ValidationError as InvalidBody
 from generation.engine.sweeping import sweep
 from generation.jobs.estimate import Estimate
 from generation.jobs.kinds import JobKind
-from generation.jobs.life_cycle import MAX_CALLS
+from generation.jobs.life_cycle import MAX_CALLS, is_running
 from generation.jobs.live_status import live_workers
 from generation.jobs.serializers import LikeSerializer, api_field
 from generation.jobs.settings import Budget, Declared, declared
 from generation.models.jobs import Job
-from generation.tasks import work_on_job
 from generation.trials import checking
 from review.common.serializers import field_errors
-from review.common.waking import wake
 from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
 
@@ -171,9 +169,8 @@ def paused_exit_code(job: Job) -> int:
     return int(job.status == Job.Status.PAUSED)
 
 
-def start_job(step: StepCommand, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
-    """Wake the workers for a job and return its progress; `wait`: follow it to its end first."""
-    wake(work_on_job, job.pk)
+def progress_of(step: StepCommand, kind: JobKind[Any], job: Job, *, wait: bool) -> Any:
+    """The progress of a job; `wait`: follow it to its end first."""
     if wait:
         _follow(step, kind, job)
     job.refresh_from_db()
@@ -182,12 +179,8 @@ def start_job(step: StepCommand, kind: JobKind[Any], job: Job, *, wait: bool) ->
 
 def _follow(step: StepCommand, kind: JobKind[Any], job: Job) -> None:
     """Follow a job to its end. If no worker is running, this process works on it."""
-
-    def is_running() -> bool:
-        return Job.objects.filter(pk=job.pk, status=Job.Status.RUNNING).exists()
-
     shown = -1
-    while is_running():
+    while is_running(job.pk):
         if (percent := kind.progress(job).percent) != shown:
             shown = percent
             step.stderr.write(f"{shown} %")
@@ -197,5 +190,5 @@ def _follow(step: StepCommand, kind: JobKind[Any], job: Job) -> None:
             sweep(kind)
             if checking.check_models(job.pk):
                 kind.work(job.pk)
-            if is_running():
+            if is_running(job.pk):
                 time.sleep(POLL)  # rows held by a dead process return when their lease expires

@@ -26,7 +26,6 @@ from generation.recipes import registry
 from generation.samples import errata, merge_trail
 from review.audit.trail import recording_events
 from review.cases import services as cases_services
-from review.common.waking import wake_after_commit
 from review.models import User
 from review.rules.permissions import Can, require
 
@@ -58,7 +57,7 @@ def undo_merge(draft_id: int, *, actor: User | None, reason: str) -> MergeEvent:
     )
     merge_trail.record_decisions([event], _lock_descendants(merged_draft)[1])
     life_cycle.settle(life_cycle.lock_job(row.batch_id), is_open=True)
-    wake_after_commit("generation.tasks.work_on_job", row.batch_id)
+    life_cycle.wake_workers(row.batch_id)
     return event
 
 

@@ -10,7 +10,6 @@ from generation.models import Draft, Job, Sample, SampleVersion
 from generation.recipes.recipe import Term
 from generation.samples.queries import terms
 from review.audit.trail import recording_events
-from review.common.waking import wake_after_commit
 
 
 def failed_version(sample: Sample) -> Draft | None:
@@ -50,7 +49,7 @@ def retry_version(sample_id: int) -> Draft:
     Draft.objects.filter(pk=row.pk, round__status=Draft.Status.FAILED).update(round=None)
     life_cycle.settle(job, is_open=True)
     life_cycle.record(job, "retried", sample=sample.key, version=row.version)
-    wake_after_commit("generation.tasks.work_on_job", job.pk)
+    life_cycle.wake_workers(job.pk)
     row.refresh_from_db()
     return row
 
@@ -82,7 +81,7 @@ def draw_again(sample_id: int, trap: str = "") -> Draft:
     Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.REGENERATING)
     life_cycle.settle(job, is_open=True)
     life_cycle.record(job, "drawn again", sample=sample.key, version=row.version, traps=row.preferred)
-    wake_after_commit("generation.tasks.work_on_job", job.pk)
+    life_cycle.wake_workers(job.pk)
     return row
 
 

@@ -15,7 +15,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation import tasks
 from generation.jobs.serializers import SettingsSerializer
 from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample, Source
 from generation.recipes.serializers import known_benchmark
@@ -38,7 +37,6 @@ from review.common.api import (
 )
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, TypedSerializer, WithValues
-from review.common.waking import wake_after_commit
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can, may_read
 
@@ -297,7 +295,6 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
             return Response(FreezePreviewSerializer(freeze_preview).data)
         actor = signed_in_account(request)
         row = services.start_freeze(name, benchmark=benchmark, composition=composition, card=card, actor=actor)
-        wake_after_commit(tasks.run_freeze, row.pk)
         return Response(FreezeStatusSerializer(row).data, status=202)
 
     @answers(WholeReleaseSerializer)

@@ -30,6 +30,7 @@ from generation.samples import queries as samples_queries
 from review.audit import acts, verification
 from review.audit.trail import recording_events
 from review.common import notifications
+from review.common.waking import wake_after_commit
 from review.models import Occasion, User
 from review.rules.state_machine import Ground
 
@@ -114,7 +115,7 @@ def start_freeze(
         raise errors.FreezeInProgress(name)
     with recording_events():
         acts.record_act(acts.Kind.FREEZE, "started", name, actor, benchmark=benchmark, samples=counted.samples)
-        return Freeze.objects.create(
+        row = Freeze.objects.create(
             name=name,
             benchmark=benchmark,
             composition=composition.as_json(),
@@ -123,6 +124,8 @@ def start_freeze(
             created_by=actor,
             created_at=timezone.now(),
         )
+    wake_after_commit("generation.tasks.run_freeze", row.pk)
+    return row
 
 
 def run_freeze(freeze_id: int) -> Freeze:

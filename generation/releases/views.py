@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRefresh
 
-from generation import tasks
 from generation.batches import queries as batches_queries
 from generation.errors import GenerationError
 from generation.jobs.live_status import live_workers
@@ -23,7 +22,6 @@ from generation.samples import errata, funnel
 from review.common.decorators import refusals_on, requires, signed_in_account
 from review.common.lists import list_context
 from review.common.paging import keyset_page, page_url
-from review.common.waking import wake_after_commit
 from review.rules.permissions import Can, may_read
 
 CHANGES_SHOWN = 25
@@ -51,8 +49,7 @@ def release_new(request: HttpRequest) -> HttpResponse:
             preview = services.preview(data["name"], **settings)
             if data["seen"] != preview.seen:
                 return _preview(request, form, preview)
-            row = services.start_freeze(data["name"], **settings, card=form.card(), actor=signed_in_account(request))
-            wake_after_commit(tasks.run_freeze, row.pk)
+            services.start_freeze(data["name"], **settings, card=form.card(), actor=signed_in_account(request))
             messages.success(request, _("%(release)s is being frozen.") % {"release": preview.release})
             return redirect("generation:releases")
     approved = queries.approved_counts()

@@ -29,6 +29,7 @@ from review.common.serializers import (
     WithValues,
 )
 from review.models import Assignment, Case, Event, Review, User
+from review.rules import limits
 from review.rules.permissions import Can, UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
 
@@ -126,7 +127,7 @@ class WithdrawSerializer(serializers.Serializer[Any]):
 class PrioritySerializer(serializers.Serializer[Any]):
     """The priority of a case; cases with a higher one are assigned first."""
 
-    priority = serializers.IntegerField(min_value=-(2**15), max_value=2**15 - 1)
+    priority = serializers.IntegerField(**limits.PRIORITY)
 
 
 def _whole(me: User, case: Case) -> WithValues:

@@ -12,6 +12,7 @@ from review.common.rows import GrowingForm, RowsField
 from review.labels import CASE_STATES, benchmark_label, language_label
 from review.models import Case
 from review.people import queries as people_queries
+from review.rules import limits
 
 LANGUAGE_CODE = r"^[a-z]{2,3}$"  # ISO 639
 
@@ -29,7 +30,7 @@ class WithdrawForm(forms.Form):
 class PriorityForm(forms.Form):
     """The priority of a case; cases with a higher one are assigned first."""
 
-    priority = forms.IntegerField(label=gettext_lazy("Priority"), min_value=-100, max_value=100)
+    priority = forms.IntegerField(label=gettext_lazy("Priority"), **limits.PRIORITY)
 
 
 class AnnotationsForm(GrowingForm):

@@ -30,5 +30,8 @@ HIGHLIGHTS = 100  # in a review that is submitted; a draft may have twice as man
 JSON_VALUES = 100_000  # in the body of a request, keys included
 PROBLEMS = 10  # reported of a request to the API; of the others, their number
 
+# Numbers.
+PRIORITY = {"min_value": -(2**15), "max_value": 2**15 - 1}  # of a case: what its column can hold
+
 # Within a minute, by one person.
 COMMENTS = 10  # also reports of a problem with a case

@@ -175,8 +175,10 @@ def test_admins_see_no_token_and_no_draft(api: Api, ana: User, adela: User) -> N
 def test_an_admin_raises_the_priority_and_withdraws_a_case(api: Api, adela: User, ana: User) -> None:
     first, second = open_case(1), open_case(2)
     client = api(adela)
-    raised = client.post(reverse("api:case-priority", args=[second.pk]), {"priority": 5})
-    assert (raised.status_code, raised.json()["priority"]) == (200, 5)
+    address = reverse("api:case-priority", args=[second.pk])
+    assert client.post(address, {"priority": 2**15}).status_code == 400
+    raised = client.post(address, {"priority": 2**15 - 1})
+    assert (raised.status_code, raised.json()["priority"]) == (200, 2**15 - 1)
     assert claim(api(ana))["case"]["title"] == second.title
     withdrawn = client.post(reverse("api:case-withdraw", args=[first.pk]), {"reason": "A duplicate."})
     assert (withdrawn.status_code, withdrawn.json()["state"]) == (200, "withdrawn")

@@ -7,7 +7,7 @@ from evaluation.runs import adding, queries
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import add_launch_options, paused_exit_code, start_job, unconfirmed_estimate
+from generation.management.command_line import add_launch_options, paused_exit_code, progress_of, unconfirmed_estimate
 from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
@@ -32,7 +32,7 @@ class Command(StepCommand):
         if refused := unconfirmed_estimate(self, estimate_run(adding.check_model(run, endpoint)), options):
             return refused
         run = adding.add_model(run.pk, endpoint, money=options["budget_money"], calls=options["budget_calls"])
-        progress = start_job(self, RUNS, run, wait=options["wait"])
+        progress = progress_of(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,
             "models": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),

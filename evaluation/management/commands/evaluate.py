@@ -13,7 +13,7 @@ from generation.management.command_line import (
     add_like_option,
     launch_body,
     paused_exit_code,
-    start_job,
+    progress_of,
     unconfirmed_estimate,
 )
 from review.management.step_command import StepCommand
@@ -46,7 +46,7 @@ class Command(StepCommand):
         if refused := unconfirmed_estimate(self, estimate_run(settings), options):
             return refused
         run = services.launch_run(settings)
-        progress = start_job(self, RUNS, run, wait=options["wait"])
+        progress = progress_of(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,
             "release": str(run.release),

@@ -8,7 +8,7 @@ from evaluation.interchange import rerunning
 from evaluation.runs import services
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
-from generation.management.command_line import add_launch_options, paused_exit_code, start_job, unconfirmed_estimate
+from generation.management.command_line import add_launch_options, paused_exit_code, progress_of, unconfirmed_estimate
 from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
@@ -29,7 +29,7 @@ class Command(StepCommand):
         if refused := unconfirmed_estimate(self, estimate_run(repeat.settings), options):
             return refused
         run = services.launch_run(repeat.settings)
-        progress = start_job(self, RUNS, run, wait=options["wait"])
+        progress = progress_of(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,
             "release": str(run.release),

@@ -13,9 +13,7 @@ from django.core.management.base import CommandError
 from generation.jobs import kinds, life_cycle, services
 from generation.management.command_line import parse_amount, parse_call_count
 from generation.models import Job
-from generation.tasks import work_on_job
 from generation.trials import checking
-from review.common.waking import wake
 from review.management.step_command import StepCommand
 from review.rules.permissions import OPERATOR, require
 from review.rules.shown_values import shown
@@ -91,8 +89,6 @@ class Command(StepCommand):
         else:
             result = ACTIONS[action](kind.get(pk).pk)
         job = kind.get(pk)
-        if job.status == Job.Status.RUNNING:
-            wake(work_on_job, pk)
         return {
             **shown(job, "job=name status paused=paused_detail"),
             "advice": life_cycle.advice(job),

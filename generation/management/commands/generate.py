@@ -20,7 +20,7 @@ from generation.management.command_line import (
     add_like_option,
     launch_body,
     paused_exit_code,
-    start_job,
+    progress_of,
     unconfirmed_estimate,
 )
 from generation.models import Batch, Draft
@@ -54,7 +54,7 @@ class Command(StepCommand):
         return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
 
     def _start(self, batch: Batch, *, wait: bool) -> dict[str, Any]:
-        progress = start_job(self, BATCHES, batch, wait=wait)
+        progress = progress_of(self, BATCHES, batch, wait=wait)
         return {
             "batch": batch.pk,
             **shown(progress, "drafts=total done dropped open calls cost"),

@@ -53,7 +53,10 @@ def test_a_run_is_paused_resumed_and_given_budget_on_the_page(
     sent_tasks: list[Any],
     django_capture_on_commit_callbacks: Any,
 ) -> None:
-    run = launch_run(release, models, "sim-careful", budget_calls=2)
+    with django_capture_on_commit_callbacks(execute=True):
+        run = launch_run(release, models, "sim-careful", budget_calls=2)
+    assert sent_tasks == [("work_on_job", run.pk)]
+    sent_tasks.clear()
     for _ in range(2):
         assert admin.post(address(run, "-pause")).status_code == 302
     page = text_of(admin.get(address(run)))

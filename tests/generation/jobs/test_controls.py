@@ -1,5 +1,6 @@
 """Controls of a batch by page, API and shell, and the estimate that is shown before a launch."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -365,6 +366,19 @@ def test_launches_with_the_same_key_make_one_comparison(source: Source, adela: U
     comparisons = [batches_launch.launch_comparison(settings, actor=adela, key="a") for _ in range(2)]
     assert comparisons[0] == comparisons[1]
     assert batches_launch.launch_batch(BatchSettings(**choices), actor=adela, key="a").comparison is None
+
+
+def test_launching_by_service_wakes_workers_for_each_batch(
+    source: Source, models: str, sent_tasks: list[Any], django_capture_on_commit_callbacks: Any
+) -> None:
+    settings = BatchSettings(benchmark="mhb", source=source, roles=makers(models), limit=1)
+    with django_capture_on_commit_callbacks(execute=True):
+        batch = batches_launch.launch_batch(settings)
+    assert sent_tasks == [("work_on_job", batch.pk)]
+    with django_capture_on_commit_callbacks(execute=True):
+        comparison = batches_launch.launch_comparison(replace(settings, compare="v1"))
+    arms = comparison.batches.order_by("arm").values_list("pk", flat=True)
+    assert sent_tasks[1:] == [("work_on_job", pk) for pk in arms]
 
 
 def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:

@@ -6,6 +6,7 @@ Samples that are left out are counted by reason.
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -100,8 +101,12 @@ def test_a_sample_withdrawn_during_a_freeze_is_left_out(
     assert (release.samples_count, release.excluded) == (4, {"withdrawn": 1})
 
 
-def test_one_name_has_one_freeze_at_a_time(approved_samples: list[Sample]) -> None:
-    services.start_freeze("own", benchmark="mhb")
+def test_one_name_has_one_freeze_at_a_time_and_wakes_workers_for_it(
+    approved_samples: list[Sample], sent_tasks: list[tuple[str, int]], django_capture_on_commit_callbacks: Any
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        row = services.start_freeze("own", benchmark="mhb")
+    assert sent_tasks == [("run_freeze", row.pk)]
     with pytest.raises(errors.FreezeInProgress):
         services.start_freeze("own", benchmark="mhb")
 

@@ -582,7 +582,8 @@ def test_the_case_with_the_highest_priority_is_claimed_first(browse: Browse, ade
     urgent = open_case(2)
     client = browse(adela)
     assert client.post(reverse("review:priority", args=[urgent.pk]), {"priority": "lots"}).status_code == 422
-    client.post(reverse("review:priority", args=[urgent.pk]), {"priority": "7"})
+    assert client.post(reverse("review:priority", args=[urgent.pk]), {"priority": 2**15}).status_code == 422
+    client.post(reverse("review:priority", args=[urgent.pk]), {"priority": 2**15 - 1})
     assert claim(ana).case == urgent
 
 
