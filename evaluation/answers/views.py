@@ -3,6 +3,7 @@
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -183,7 +184,7 @@ def _changes_shown(request: HttpRequest, report: reports_queries.Report) -> tupl
 
 
 @requires(Can.READ_RESULTS, "GET")
-def flow_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponse:
+def flow_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponseBase:
     """A chart of the changes page for the selected metric and model, as SVG or its data as CSV."""
     report = reports_services.shown_report(RUNS.get(pk))
     _rates, rate, model = _changes_shown(request, report)

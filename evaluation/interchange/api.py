@@ -28,7 +28,7 @@ from generation.releases import archive
 from generation.releases import queries as releases_queries
 from review.common.actions import Body, acts, answers
 from review.common.api import NamedRowField
-from review.common.decorators import signed_in_account
+from review.common.decorators import download, signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.rules.permissions import Can
 
@@ -166,7 +166,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         The questions of held-out samples and all texts about them are left out. 409 while the run
         is in progress.
         """
-        return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
+        return download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip", archive.ZIP)
 
     @answers(ComparedRunsSerializer)
     @action(detail=True, url_path="compare/<int:other>", url_name="compare")

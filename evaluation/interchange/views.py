@@ -25,7 +25,7 @@ from generation.models.work import Work
 from generation.releases import archive
 from review.charts.interval import difference_mark
 from review.charts.text_measure import format_share
-from review.common.decorators import refusals_on, requires, signed_in_account
+from review.common.decorators import download, refusals_on, requires, signed_in_account
 from review.rules.permissions import Can
 
 IMPORTS_SHOWN = 10
@@ -93,7 +93,7 @@ def add_model(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.READ_RESULTS, "GET")
 def run_bundle(request: HttpRequest, pk: int) -> HttpResponseBase:  # noqa: ARG001
     """The bundle of a run, as a zip."""
-    return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
+    return download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip", archive.ZIP)
 
 
 @requires(Can.READ_RESULTS, "GET")

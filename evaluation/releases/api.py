@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -94,18 +93,18 @@ class ResultsViewSet(GenericViewSet[Release]):
     @action(detail=True)
     def results(self, request: Request, query: Body, name: str, version: int) -> Any:
         """The leaderboard of a release."""
-        release = get_object_or_404(releases_queries.releases(), name=name, version=version)
+        release = releases_queries.release(name, version)
         board = leaderboard(release, **query)
         return WithValues(board, publication=queries.publication(release))
 
     @acts(PublicationSerializer)
     def publish(self, request: Request, name: str, version: int) -> Any:
         """Publish the results of this release: anyone can read them without signing in."""
-        release = get_object_or_404(releases_queries.releases(), name=name, version=version)
+        release = releases_queries.release(name, version)
         return services.publish(release, actor=signed_in_account(request))
 
     @acts(PublicationSerializer)
     def withdraw(self, request: Request, name: str, version: int) -> Any:
         """Withdraw the public page. 409 if there is none."""
-        release = get_object_or_404(releases_queries.releases(), name=name, version=version)
+        release = releases_queries.release(name, version)
         return services.withdraw(release, actor=signed_in_account(request))

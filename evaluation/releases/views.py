@@ -2,7 +2,7 @@
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
@@ -18,14 +18,10 @@ from review.common.decorators import requires, signed_in_account
 from review.rules.permissions import Can
 
 
-def _release(name: str, version: int) -> Release:
-    return get_object_or_404(releases_queries.releases(), name=name, version=version)
-
-
 @requires(Can.READ_RESULTS, "GET")
 def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The leaderboard of a release, and whether it is published."""
-    release = _release(name, version)
+    release = releases_queries.release(name, version)
     context = {"publication": queries.publication(release), **_board_context(release, request)}
     return render(request, "evaluation/releases/results.html", context)
 
@@ -68,7 +64,7 @@ def _board_context(release: Release, request: HttpRequest) -> dict[str, object]:
 @requires(Can.PRODUCE, acting=True)
 def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """Publish the results of a release, after showing what anybody could then read."""
-    release = _release(name, version)
+    release = releases_queries.release(name, version)
     if request.method == "POST":
         services.publish(release, actor=signed_in_account(request))
         messages.success(request, _("The results are published. Anyone with the link can read them."))
@@ -79,7 +75,7 @@ def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
 @requires(Can.PRODUCE, acting=True)
 def withdraw(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """Withdraw the public page."""
-    release = _release(name, version)
+    release = releases_queries.release(name, version)
     if request.method == "POST":
         try:
             services.withdraw(release, actor=signed_in_account(request))

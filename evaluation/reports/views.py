@@ -1,17 +1,18 @@
 """Downloads of reports and their figures."""
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 
 from evaluation.reports import figure_files, formats, forms, paper_layout, queries, services
 from evaluation.reports.figures import figures
 from evaluation.runs.kind import RUNS
 from review.common import csv_text
-from review.common.decorators import requires
+from review.common.decorators import download, requires
 from review.rules.permissions import Can
 
 
 @requires(Can.READ_RESULTS, "GET")
-def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
+def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponseBase:
     """The report as a JSON, Markdown, LaTeX or CSV file; `?table=` selects one table of the CSV."""
     run = RUNS.get(pk)
     options, problem = forms.read_options(request.GET, run)
@@ -26,12 +27,11 @@ def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
     if ending == "csv":
         content = csv_text.BOM + content
     ending = {"latex": "tex"}.get(ending, ending)
-    headers = {"Content-Disposition": f'attachment; filename="{name}.{ending}"'}
-    return HttpResponse(content, content_type=content_type, headers=headers)
+    return download(content, f"{name}.{ending}", content_type)
 
 
 @requires(Can.READ_RESULTS, "GET")
-def figure_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponse:
+def figure_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponseBase:
     """One chart of the report page for the rate `?rate=`: as SVG, or its numbers as CSV."""
     report = services.shown_report(RUNS.get(pk))
     all_figures = figures(report, lambda *_selection: "", rate=request.GET.get("rate", ""))
@@ -42,7 +42,7 @@ def figure_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpRe
     return figure_response(report, named, ending)
 
 
-def figure_response(report: queries.Report, named: figure_files.NamedChart, ending: str) -> HttpResponse:
+def figure_response(report: queries.Report, named: figure_files.NamedChart, ending: str) -> HttpResponseBase:
     """A chart to download: as SVG, or its numbers as CSV."""
     if ending == "svg":
         body, content_type = figure_files.as_svg(report, named), "image/svg+xml"
@@ -50,5 +50,4 @@ def figure_response(report: queries.Report, named: figure_files.NamedChart, endi
         body, content_type = csv_text.BOM + figure_files.as_csv(named.chart), "text/csv; charset=utf-8"
     run = report.run
     file_name = f"{run.release.name}-v{run.release.version}-run-{run.pk}-{named.chart.name}.{ending}"
-    headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
-    return HttpResponse(body, content_type=content_type, headers=headers)
+    return download(body, file_name, content_type)

@@ -114,6 +114,11 @@ def endpoints_by_role(batch: Batch) -> dict[str, str]:
     return {role: ", ".join(names) for role, names in names_by_role.items()}
 
 
+def is_simulated(batch: int) -> bool:
+    """Whether a simulated model plays a role of a batch."""
+    return BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists()
+
+
 def unused_record_counts(source: Source, benchmark: str) -> dict[str, int]:
     """The number of records of each kind that the benchmark can still use: one query."""
     unused = records_without_draft(source, benchmark, registry.recipe(benchmark).kinds).order_by("content__kind")

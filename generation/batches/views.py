@@ -18,7 +18,7 @@ from generation.jobs import forms as jobs_forms
 from generation.jobs import queries as jobs_queries
 from generation.jobs.estimate import Estimate
 from generation.jobs.views import estimate_beside, job_context
-from generation.models import BatchRole, Source
+from generation.models import Source
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.releases import queries as releases_queries
@@ -138,7 +138,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "models": jobs_queries.with_role_names(
             queries.models_asked(batch), lambda role: registry.role_name(batch.benchmark, role)
         ),
-        "simulated": BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists(),
+        "simulated": queries.is_simulated(pk),
         "shared": queries.shared_roles(batch),
         "preset": queries.preset_of(batch),
         "settings": queries.setting_texts(batch),
@@ -163,7 +163,7 @@ def batch_funnel(request: HttpRequest, pk: int) -> HttpResponse:
     """The funnel of a batch, or of one data set or trap in it, as a figure (SVG)."""
     batch = BATCHES.get(pk)
     report = funnel.funnel(batch.benchmark, [pk])
-    simulated = BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists()
+    simulated = queries.is_simulated(pk)
     return funnel.as_figure(report, request.GET, [_("Batch %(n)s") % {"n": pk}], simulated=simulated)
 
 
@@ -174,7 +174,7 @@ def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "batch": batch,
         "blocks": queries.analysis(batch),
-        "simulated": BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists(),
+        "simulated": queries.is_simulated(pk),
         "remakes": registry.recipe(batch.benchmark).max_versions > 1,
     }
     return render(request, "generation/batches/analysis.html", context)
@@ -187,6 +187,6 @@ def batch_costs(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "batch": batch,
         "stages": jobs_queries.stage_costs(batch),
-        "simulated": BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists(),
+        "simulated": queries.is_simulated(pk),
     }
     return render(request, "generation/batches/costs.html", context)

@@ -94,7 +94,7 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
         """Launch two batches over the same records. Workers do the rest."""
         settings = batch_settings(body)
         comparison = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
-        return _with_results(self.get_queryset().get(pk=comparison.pk))
+        return _with_results(queries.comparison(comparison.pk))
 
     @answers(LaunchEstimateSerializer, body=ComparisonSettingsSerializer)
     @action(detail=False, methods=["post"])
@@ -105,13 +105,13 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
     @answers(ComparedSerializer)
     def retrieve(self, request: Request, pk: int) -> Any:
         """One comparison with the results of both batches."""
-        return _with_results(self.get_object())
+        return _with_results(queries.comparison(pk))
 
     @extend_schema(responses=PairSerializer(many=True))
     @action(detail=True, pagination_class=OldestFirst)
     def pairs(self, request: Request, pk: int) -> Response:
         """The records of a comparison, each with both outcomes; one for each endpoint where several play a role."""
-        comparison = self.get_object()
+        comparison = queries.comparison(pk)
         drafts = self.paginate_queryset(queries.paired_drafts(comparison)) or []
         return self.get_paginated_response(PairSerializer(queries.pairs(comparison, drafts), many=True).data)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 
+from generation import errors
 from generation.models import Batch, BatchRole, Call, Comparison, Draft, Endpoint, Sample, SampleVersion, SourceRecord
 from generation.models.work import Work
 from review.labels import GROUNDS
@@ -31,6 +32,14 @@ def comparisons() -> QuerySet[Comparison]:
     return Comparison.objects.select_related("source", "created_by").annotate(
         records_count=Count("batches__drafts__record", filter=first, distinct=True)
     )
+
+
+def comparison(pk: int) -> Comparison:
+    """One comparison. Raises UnknownComparison."""
+    row = comparisons().filter(id=pk).first()
+    if row is None:
+        raise errors.UnknownComparison(str(pk))
+    return row
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Pages of comparisons."""
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 
 from generation.batches.views import SAMPLES_SHOWN
 from generation.comparisons import queries
@@ -23,7 +23,7 @@ def comparisons(request: HttpRequest) -> HttpResponse:
 @requires(Can.PRODUCE, "GET")
 def comparison(request: HttpRequest, pk: int) -> HttpResponse:
     """One comparison: both batches, their paired counts, and each record with both outcomes."""
-    comparison = get_object_or_404(queries.comparisons(), pk=pk)
+    comparison = queries.comparison(pk)
     page = keyset_page(queries.paired_drafts(comparison), request, size=SAMPLES_SHOWN)
     context = {
         "comparison": comparison,
@@ -38,7 +38,7 @@ def comparison(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.PRODUCE, "GET")
 def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResponse:
     """The results of both prompt sets for one record, side by side with the differences marked."""
-    comparison = get_object_or_404(queries.comparisons(), pk=pk)
+    comparison = queries.comparison(pk)
     endpoint_filter = {"endpoint__name": name} if (name := request.GET.get("endpoint")) else {}
     draft = queries.paired_drafts(comparison).filter(record=record_id, **endpoint_filter).order_by("pk").first()
     if draft is None:

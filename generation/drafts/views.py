@@ -11,7 +11,7 @@ from generation.batches import services
 from generation.batches.kind import BATCHES
 from generation.drafts import forms
 from generation.errors import GenerationError
-from generation.models import BatchRole, Draft, SampleVersion
+from generation.models import Draft, SampleVersion
 from generation.recipes import registry
 from generation.samples import queries as samples_queries
 from review.cases.bulk import ReasonForm
@@ -70,7 +70,7 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
         "events": draft.gate_events.select_related("actor").order_by("pk"),
         "version": version,
         "form": forms.DecisionForm(),
-        "simulated": BatchRole.objects.filter(batch=draft.batch_id, endpoint__simulated=True).exists(),
+        "simulated": batches_queries.is_simulated(draft.batch_id),
         "stopped": draft.gate == Draft.Gate.STOPPED,
     }
     return render(request, "generation/drafts/draft.html", context)

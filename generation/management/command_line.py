@@ -5,7 +5,7 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from rest_framework.exceptions import ValidationError as InvalidBody
 from generation.engine.sweeping import sweep
 from generation.jobs.estimate import Estimate
 from generation.jobs.kinds import JobKind
-from generation.jobs.life_cycle import MAX_CALLS, is_running
+from generation.jobs.life_cycle import is_running
 from generation.jobs.live_status import live_workers
 from generation.jobs.serializers import LikeSerializer, api_field
 from generation.jobs.settings import Budget, Declared, declared
@@ -27,24 +27,6 @@ from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
 
 POLL = 0.3  # seconds
-
-
-def parse_amount(text: str) -> Decimal:
-    """Parse an amount given as an option. Raises ArgumentTypeError."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise ArgumentTypeError(f"{text!r} is not a number") from None
-    if not (value.is_finite() and 0 <= value < 10**10):
-        raise ArgumentTypeError(f"{text!r} is not an amount")
-    return value
-
-
-def parse_call_count(text: str) -> int:
-    """Parse a number of calls given as an option. Raises ArgumentTypeError."""
-    if not (text.isdecimal() and len(text) < 19 and int(text) <= MAX_CALLS):
-        raise ArgumentTypeError(f"{text!r} is not a number of calls")
-    return int(text)
 
 
 def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str] = (), required: bool = True) -> None:
@@ -67,7 +49,7 @@ def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str]
         elif each.setting.choices:
             options |= {"choices": [value for value, _label in each.setting.choices]}
         elif each.kind in (int, float, Decimal):
-            options |= {"type": partial(_number, each)}
+            options |= {"type": partial(number, each)}
         parser.add_argument(each.option, **options)
 
 
@@ -101,7 +83,8 @@ def _json_or_word(text: str) -> Any:
         return text
 
 
-def _number(each: Declared, text: str) -> Any:
+def number(each: Declared, text: str) -> Any:
+    """The number that an option gives a setting. Raises ArgumentTypeError."""
     try:
         return api_field(each).run_validation(text)
     except InvalidBody as error:
@@ -119,7 +102,7 @@ def add_like_option(parser: ArgumentParser, kind: JobKind[Any]) -> None:
     """Add the option that repeats an earlier job."""
     parser.add_argument(
         "--like",
-        type=parse_call_count,
+        type=int,
         metavar=kind.name.upper(),
         help=f"use the settings of this {kind.name} for what is not given; not its limit, its budget or --fresh",
     )

@@ -6,8 +6,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 
 from generation import errors
+from generation.batches import queries as batches_queries
 from generation.merges import forms, queries, services
-from generation.models import BatchRole, Draft
+from generation.models import Draft
 from review.common.decorators import redirect_saying, refusals_on, requires, signed_in_account
 from review.common.paging import keyset_page
 from review.rules.diffing import diff_words
@@ -42,7 +43,7 @@ def merges(request: HttpRequest, pk: int) -> HttpResponse:
         "near_count": near.count(),
         "decisions": queries.decisions(batch)[:DECISIONS_SHOWN],
         "settings": batch.settings,
-        "simulated": BatchRole.objects.filter(batch=batch, endpoint__simulated=True).exists(),
+        "simulated": batches_queries.is_simulated(batch.pk),
     }
     return render(request, "generation/merges/merges.html", context, status=422 if form.errors else 200)
 

@@ -3,9 +3,8 @@
 from typing import Any
 
 from django.db.models import Prefetch
-from django.http import FileResponse, HttpResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -268,10 +267,6 @@ class ExportQuery(SplitQuery):
     )
 
 
-def _release(name: str, version: int) -> Release:
-    return get_object_or_404(queries.releases(), name=name, version=version)
-
-
 class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     """Releases, newest first."""
 
@@ -300,7 +295,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @answers(WholeReleaseSerializer)
     def retrieve(self, request: Request, name: str, version: int) -> Any:
         """One release with its composition."""
-        return _whole_release(_release(name, version))
+        return _whole_release(queries.release(name, version))
 
     @extend_schema(parameters=[SamplesQuery], responses=ReleasedSampleSerializer(many=True))
     @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
@@ -309,7 +304,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
         held_out = may_read(request.user, Can.PRODUCE)
         chosen = {name: value for name, value in validated_query(SamplesQuery, request).items() if value}
-        rows = queries.released_samples(_release(name, version), with_held_out=held_out, **chosen)
+        rows = queries.released_samples(queries.release(name, version), with_held_out=held_out, **chosen)
         return paginated_response(self, rows.prefetch_related(rubrics))
 
     @extend_schema(
@@ -321,7 +316,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         """The whole release as a file: the same release and format give the same bytes."""
         query = validated_query(ExportQuery, request)
         format_name, by_reference, stages = query["format"], query["by_reference"], query["stages"]
-        release, split = _release(name, version), queries.readable_split(request.user, query["split"])
+        release, split = queries.release(name, version), queries.readable_split(request.user, query["split"])
         if format_name == "jsonl" and not by_reference and not stages:
             return FileResponse(
                 export.open_samples(release, split),
@@ -333,17 +328,16 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
 
     @extend_schema(parameters=[SplitQuery], responses={(200, "text/csv"): OpenApiTypes.STR})
     @action(detail=True)
-    def ratings(self, request: Request, name: str, version: int) -> StreamingHttpResponse:
+    def ratings(self, request: Request, name: str, version: int) -> HttpResponseBase:
         """Physicians' answers as CSV: one row per review and question, under pseudonyms."""
-        split, release = validated_query(SplitQuery, request)["split"], _release(name, version)
-        lines = ratings.lines(release, queries.readable_split(request.user, split))
-        return archive.as_table(lines, release, "ratings")
+        split, release = validated_query(SplitQuery, request)["split"], queries.release(name, version)
+        return ratings.download_of(release, queries.readable_split(request.user, split))
 
     @answers(ChangesSerializer, query=ChangesQuery)
     @action(detail=True)
     def changes(self, request: Request, query: Body, name: str, version: int) -> Any:
         """How a release differs from another of its benchmark; held-out samples are for admins only."""
-        release = _release(name, version)
+        release = queries.release(name, version)
         difference = comparing.compare(
             queries.release(query["since"]),
             release,
@@ -357,7 +351,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @action(detail=True, url_path="data-card", url_name="card")
     def data_card(self, request: Request, name: str, version: int) -> HttpResponse:
         """The release's data card, as Markdown."""
-        card = data_card.data_card(_release(name, version))
+        card = data_card.data_card(queries.release(name, version))
         return HttpResponse(card, content_type="text/markdown; charset=utf-8")
 
 

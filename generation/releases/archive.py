@@ -8,12 +8,13 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from django.http import StreamingHttpResponse
-from django.utils.http import content_disposition_header
+from django.http.response import HttpResponseBase
 
 from generation.models import Release, ReleasedSample
 from generation.releases import export
+from review.common import decorators
 
+ZIP = "application/zip"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
 PLAIN_FILE = 0o644 << 16  # permissions, at their position in a zip entry's attributes
 UNIX = 3
@@ -56,42 +57,23 @@ def stream(
     """
     # Check now: an error must not come up when half of the file has been sent.
     export.check_samples(release, format_name, by_reference=by_reference, stages=stages)
-    return _blocks(release, format_name, split, by_reference, stages)
-
-
-def download(
-    release: Release, format_name: str, *, split: str, by_reference: bool = False, stages: str = ""
-) -> StreamingHttpResponse:
-    """The response that sends a split of a release as a zip. Raises like `export.check_samples`."""
-    stages = stages.replace(" ", "+")  # an unquoted + in an address is a space
-    part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
-    suffix = f"{'-by-reference' if by_reference else ''}{f'-{stages}' if stages else ''}"
-    blocks = stream(release, format_name, split=split, by_reference=by_reference, stages=stages)
-    return as_download(blocks, f"{release.name}-v{release.version}{part}-{format_name}{suffix}.zip")
-
-
-def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
-    """The response that sends a zip under this name."""
-    response = StreamingHttpResponse(blocks, content_type="application/zip")
-    response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or ""
-    return response
-
-
-def as_table(lines: Iterator[str], release: Release, table: str) -> StreamingHttpResponse:
-    """The response that sends a CSV table of a release."""
-    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    name = f"{release.name}-v{release.version}-{table}.csv"
-    response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or ""
-    return response
-
-
-def _blocks(release: Release, format_name: str, split: str, by_reference: bool, stages: str) -> Iterator[bytes]:
     return zipped(
         f"{release.name}-v{release.version}",
         lambda folder: export.files_of(
             release, format_name, folder, split=split, by_reference=by_reference, stages=stages
         ),
     )
+
+
+def download(
+    release: Release, format_name: str, *, split: str, by_reference: bool = False, stages: str = ""
+) -> HttpResponseBase:
+    """The response that sends a split of a release as a zip. Raises like `export.check_samples`."""
+    stages = stages.replace(" ", "+")  # an unquoted + in an address is a space
+    part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
+    suffix = f"{'-by-reference' if by_reference else ''}{f'-{stages}' if stages else ''}"
+    blocks = stream(release, format_name, split=split, by_reference=by_reference, stages=stages)
+    return decorators.download(blocks, f"{release.name}-v{release.version}{part}-{format_name}{suffix}.zip", ZIP)
 
 
 def zipped(top: str, files_of: Callable[[Path], Iterator[Path]]) -> Iterator[bytes]:

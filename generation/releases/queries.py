@@ -202,7 +202,7 @@ def release(name: str, version: int | None = None) -> Release:
     if number and not number.isdecimal():
         raise errors.UnknownRelease(f"{name}@{number}")
     version = int(number) if number else version
-    versions = Release.objects.filter(name=name).order_by("-version")
+    versions = releases().filter(name=name).order_by("-version")
     match = versions.first() if version is None else versions.filter(version=version).first()
     if match is None:
         raise errors.UnknownRelease(name if version is None else f"{name} v{version}")

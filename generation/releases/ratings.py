@@ -10,6 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from django.http.response import HttpResponseBase
+
 from generation.common.chunks import chunked
 from generation.models import Release, Rubric
 from generation.releases import queries
@@ -18,6 +20,7 @@ from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
 from review.common.csv_text import BOM, END, line
+from review.common.decorators import download
 from review.rules.consolidation import added_wordings, same_wordings
 from review.rules.state_machine import ADJUDICATORS, Phase
 
@@ -125,6 +128,12 @@ def lines(release: Release, split: str) -> Iterator[str]:
     yield BOM + line(COLUMNS) + END
     for reviews in _reviews(_sample_chunks(release, split), release.canary):
         yield "".join(_rows(reviews))
+
+
+def download_of(release: Release, split: str) -> HttpResponseBase:
+    """The response that sends `ratings.csv`."""
+    name = f"{release.name}-v{release.version}-ratings.csv"
+    return download(lines(release, split), name, "text/csv; charset=utf-8")
 
 
 def write(release: Release, split: str, folder: Path, *, quoted: bool = True) -> list[Path]:

@@ -90,14 +90,10 @@ def _preview(request: HttpRequest, form: forms.FreezeForm, preview: services.Fre
     return render(request, "generation/releases/freeze_preview.html", context)
 
 
-def _release(name: str, version: int) -> Release:
-    return get_object_or_404(queries.releases(), name=name, version=version)
-
-
 @requires(Can.READ_RESULTS, "GET")
 def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """One release: composition, sources, models, checksum, exports, and the runs on it."""
-    release = _release(name, version)
+    release = queries.release(name, version)
     chosen = configuration(release.benchmark, release.composition.get("configuration", ""))
     context = {
         "release": release,
@@ -122,7 +118,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
 @requires(Can.READ_RESULTS, "GET")
 def release_funnel(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The funnel of a release, or of one data set or trap in it, as a figure (SVG)."""
-    release = _release(name, version)
+    release = queries.release(name, version)
     report = queries.funnel_of(release)
     if report is None:
         raise Http404
@@ -133,7 +129,7 @@ def release_funnel(request: HttpRequest, name: str, version: int) -> HttpRespons
 @requires(Can.READ_RESULTS, "GET")
 def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The samples of a release: a list, and the selected one."""
-    release, all_splits = _release(name, version), may_read(request.user, Can.PRODUCE)
+    release, all_splits = queries.release(name, version), may_read(request.user, Can.PRODUCE)
     filters = forms.ReleasedFilters(request.GET, release, with_held_out=all_splits)
     rows = queries.released_samples(release, with_held_out=all_splits, **filters.active)
     page = keyset_page(rows.defer("exported"), request, size=25)
@@ -154,7 +150,7 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
 @requires(Can.READ_RESULTS, "GET")
 def release_sample(request: HttpRequest, name: str, version: int, key: str) -> HttpResponse:
     """One sample of a release."""
-    release = _release(name, version)
+    release = queries.release(name, version)
     rows = queries.released_samples(release, with_held_out=may_read(request.user, Can.PRODUCE))
     chosen = get_object_or_404(rows, key=key)
     return render(request, "generation/releases/release_sample.html", _sample_context(release, chosen))
@@ -183,7 +179,7 @@ def _sample_context(release: Release, chosen: ReleasedSample | None) -> dict[str
 @requires(Can.READ_RESULTS, "GET")
 def release_card(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The data card of a release."""
-    release = _release(name, version)
+    release = queries.release(name, version)
     context = {"release": release, "card": data_card.data_card(release), "simulated": release.simulated}
     return render(request, "generation/releases/release_card.html", context)
 
@@ -191,7 +187,7 @@ def release_card(request: HttpRequest, name: str, version: int) -> HttpResponse:
 @requires(Can.READ_RESULTS, "GET")
 def release_changes(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """How a release differs from another (`?since=NAME@VERSION`; default: the version before)."""
-    release = _release(name, version)
+    release = queries.release(name, version)
     since = request.GET.get("since", "")
     before = queries.release(since) if since else comparing.release_before(release)
     context: dict[str, object] = {"release": release, "others": comparing.other_releases(release), "before": before}
@@ -217,7 +213,7 @@ def release_export(request: HttpRequest, name: str, version: int, format_name: s
     With `?by-reference=1`, without the text of its sources; with `?stages=V+K`, those stages, for a
     training format.
     """
-    release, split = _release(name, version), _split(request)
+    release, split = queries.release(name, version), _split(request)
     by_reference = request.GET.get("by-reference") == "1"
     stages = request.GET.get("stages", "")
     return archive.download(release, format_name, split=split, by_reference=by_reference, stages=stages)
@@ -232,5 +228,5 @@ def _split(request: HttpRequest) -> str:
 @requires(Can.READ_RESULTS, "GET")
 def release_ratings(request: HttpRequest, name: str, version: int) -> HttpResponseBase:
     """Physicians' answers about one split of a release, as CSV."""
-    release = _release(name, version)
-    return archive.as_table(ratings.lines(release, _split(request)), release, "ratings")
+    release = queries.release(name, version)
+    return ratings.download_of(release, _split(request))

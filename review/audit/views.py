@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from review.audit import acts, chain_entries, exports, verification
 from review.common import csv_text
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import download, requires, signed_in_account
 from review.common.paging import keyset_page
 from review.models import Event, PersonEvent
 from review.rules.permissions import Can
@@ -65,7 +65,7 @@ def _filters(request: HttpRequest) -> tuple[dict[str, str], dict[str, date | Non
     return filters, {name: _date(filters[name]) for name in ("since", "until")}
 
 
-def _as_csv(rows: QuerySet[Any], name: str, *place: str) -> StreamingHttpResponse:
+def _as_csv(rows: QuerySet[Any], name: str, *place: str) -> HttpResponseBase:
     """Events in the order of their chain, with everything that their hashes cover."""
     columns = ("sequence", "at", "kind", "actor__username", *place, "data", "previous", "hash")
 
@@ -75,8 +75,7 @@ def _as_csv(rows: QuerySet[Any], name: str, *place: str) -> StreamingHttpRespons
             cells = (_cell(value) for value in values)
             yield csv_text.line(cells) + csv_text.END
 
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingHttpResponse(lines(), content_type="text/csv; charset=utf-8", headers=headers)
+    return download(lines(), name, "text/csv; charset=utf-8")
 
 
 def _cell(value: Any) -> Any:

@@ -127,7 +127,7 @@ class WithdrawSerializer(serializers.Serializer[Any]):
 class PrioritySerializer(serializers.Serializer[Any]):
     """The priority of a case; cases with a higher one are assigned first."""
 
-    priority = serializers.IntegerField(**limits.PRIORITY)
+    priority = serializers.IntegerField(min_value=limits.LEAST_PRIORITY, max_value=limits.MOST_PRIORITY)
 
 
 def _whole(me: User, case: Case) -> WithValues:

@@ -30,7 +30,9 @@ class WithdrawForm(forms.Form):
 class PriorityForm(forms.Form):
     """The priority of a case; cases with a higher one are assigned first."""
 
-    priority = forms.IntegerField(label=gettext_lazy("Priority"), **limits.PRIORITY)
+    priority = forms.IntegerField(
+        label=gettext_lazy("Priority"), min_value=limits.LEAST_PRIORITY, max_value=limits.MOST_PRIORITY
+    )
 
 
 class AnnotationsForm(GrowingForm):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -23,7 +24,7 @@ from review.cases import queries, services
 from review.cases.attention import attention
 from review.cases.bulk import ACTIONS, LanguageForm
 from review.cases.forms import AnnotationsForm, CaseFilters, PriorityForm, WithdrawForm
-from review.common.decorators import redirect_saying, requires, signed_in_account
+from review.common.decorators import download, redirect_saying, requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
 from review.labels import CASE_STATES, ROLES
 from review.models import Case, User
@@ -103,15 +104,14 @@ def annotate_elsewhere(request: HttpRequest) -> HttpResponse:
 
 
 @requires(Can.OVERSEE, "GET")
-def task_file(request: HttpRequest, tool: str, file: str) -> HttpResponse:
+def task_file(request: HttpRequest, tool: str, file: str) -> HttpResponseBase:
     """One of the files for another tool."""
     known = tool in annotation_formats.TOOLS
     written = annotations.task_files(tool, request.GET.get("benchmark", ""), actor=request.user) if known else {}
     if file not in written:
         raise Http404
     kind = "application/xml" if file.endswith(".xml") else "application/json"
-    headers = {"Content-Disposition": f'attachment; filename="{file}"'}
-    return HttpResponse(written[file], content_type=kind, headers=headers)
+    return download(written[file], file, kind)
 
 
 @requires(Can.OVERSEE, "GET")

@@ -1,7 +1,7 @@
 """Access control and small helpers for the views of every app."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, Literal, ParamSpec
@@ -10,9 +10,10 @@ from urllib.parse import quote
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, resolve_url
+from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_http_methods
 
 from review.errors import NotAllowed, ShownError
@@ -65,6 +66,13 @@ def refusals_on(form: forms.Form, kind: type[ShownError]) -> Iterator[None]:
         yield
     except kind as error:
         form.add_error(None, str(error))
+
+
+def download(content: str | Iterable[str] | Iterable[bytes], name: str, content_type: str) -> HttpResponseBase:
+    """The response that sends a file of this name: a text, or a stream of its parts."""
+    response = HttpResponse if isinstance(content, str) else StreamingHttpResponse
+    headers = {"Content-Disposition": content_disposition_header(as_attachment=True, filename=name) or ""}
+    return response(content, content_type=content_type, headers=headers)
 
 
 def redirect_saying(request: HttpRequest, text: str, to: str, *args: object) -> HttpResponseRedirect:

@@ -31,7 +31,7 @@ JSON_VALUES = 100_000  # in the body of a request, keys included
 PROBLEMS = 10  # reported of a request to the API; of the others, their number
 
 # Numbers.
-PRIORITY = {"min_value": -(2**15), "max_value": 2**15 - 1}  # of a case: what its column can hold
+LEAST_PRIORITY, MOST_PRIORITY = -(2**15), 2**15 - 1  # of a case: what its column can hold
 
 # Within a minute, by one person.
 COMMENTS = 10  # also reports of a problem with a case

@@ -9,7 +9,6 @@ from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
 from generation.management.command_line import add_launch_options, paused_exit_code, progress_of, unconfirmed_estimate
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 
 PROGRESS = (
@@ -27,7 +26,6 @@ class Command(StepCommand):
         add_launch_options(parser)
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.MEASURE)
         run, endpoint = RUNS.get(options["run"]), endpoints_queries.endpoint(options["endpoint"])
         if refused := unconfirmed_estimate(self, estimate_run(adding.check_model(run, endpoint)), options):
             return refused

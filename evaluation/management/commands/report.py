@@ -10,7 +10,6 @@ from evaluation.errors import EvaluationError
 from evaluation.reports import formats, paper_layout
 from evaluation.reports import queries as reports_queries
 from evaluation.runs.kind import RUNS
-from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(BaseCommand):
@@ -36,7 +35,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        require(OPERATOR, Can.READ_RESULTS)
         try:
             run = RUNS.get(options["run"])
             protocol = registry.protocol(run.release.benchmark)

@@ -10,7 +10,6 @@ from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from generation.management.command_line import add_launch_options, paused_exit_code, progress_of, unconfirmed_estimate
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 
 
@@ -24,7 +23,6 @@ class Command(StepCommand):
         add_launch_options(parser)
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.MEASURE)
         repeat = rerunning.repeat_of(options["folder"], money=options["budget_money"], calls=options["budget_calls"])
         if refused := unconfirmed_estimate(self, estimate_run(repeat.settings), options):
             return refused

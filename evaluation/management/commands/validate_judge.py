@@ -6,7 +6,6 @@ from typing import Any
 from evaluation.judges import services
 from generation.management.command_line import add_settings, given_settings
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 
 
@@ -18,7 +17,6 @@ class Command(StepCommand):
         add_settings(parser, services.ValidationSettings)
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.MEASURE)
         validation = services.start_validation(options["run"], **given_settings(options, services.ValidationSettings))
         return {
             **shown(validation, "run=run_id validation=pk seed"),

@@ -12,7 +12,6 @@ from generation.endpoints.forms import EndpointForm
 from generation.models import ENDPOINT_FIELDS, Endpoint
 from review.management.step_command import StepCommand
 from review.rules import json_nesting
-from review.rules.permissions import OPERATOR, Can, require
 
 SETTINGS = (*ENDPOINT_FIELDS, "batch_discount")
 
@@ -64,6 +63,5 @@ class Command(StepCommand):
             parser.add_argument(f"--{name.replace('_', '-')}", **option(name))
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.CONNECT)
         endpoint = services.add_endpoint(**{name: options[name] for name in SETTINGS})
         return {"endpoint": endpoint.name, **{name: getattr(endpoint, name) for name in ("url", "model", "simulated")}}

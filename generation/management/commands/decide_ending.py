@@ -7,7 +7,6 @@ from typing import Any
 from generation.endpoints import queries, services
 from generation.llm.http.provider_words import DECISIONS
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(StepCommand):
@@ -22,7 +21,6 @@ class Command(StepCommand):
         parser.add_argument("meaning", nargs="?", choices=[str(meaning) for meaning in DECISIONS])
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.CONNECT)
         endpoint = queries.endpoint(options["name"])
         if options["ending"] is not None and options["meaning"] is not None:
             endpoint = services.decide_ending(endpoint, options["ending"], options["meaning"])

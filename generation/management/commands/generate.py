@@ -27,7 +27,6 @@ from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 from review.rules.shown_values import shown
 
 
@@ -42,7 +41,6 @@ class Command(StepCommand):
         add_launch_options(parser, launch.BatchSettings, omit=("further_endpoints", "plan", "checks"))
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.PRODUCE)
         settings = _settings(options)
         estimate = estimate_batch(settings)
         if refused := unconfirmed_estimate(self, estimate, options):

