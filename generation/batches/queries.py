@@ -131,6 +131,16 @@ def unused_by_source(benchmark: str) -> dict[int, int]:
     return dict(unused.values_list("source").annotate(n=Count("pk")))
 
 
+def suggested_source(benchmark: str = "") -> Source | None:
+    """The newest source with records that the benchmark, or any, can still use; else the newest."""
+    sources = Source.objects.order_by("-pk")
+    recipes = {name: registry.recipe(name) for name in registry.names() if benchmark in ("", name)}
+    for source in sources:
+        if any(records_without_draft(source, name, recipe.kinds).exists() for name, recipe in recipes.items()):
+            return source
+    return sources.first()
+
+
 def suggested_benchmark(source: Source | None) -> str:
     """The benchmark to suggest for a source.
 

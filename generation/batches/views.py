@@ -116,12 +116,12 @@ def _estimate_page(
 
 
 def _with_defaults(submitted: QueryDict) -> dict[str, str]:
-    """The choice from the query string, completed by the newest source and a benchmark for it."""
-    sources = Source.objects.order_by("-pk")
-    source = sources.filter(name=submitted["source"]).first() if submitted.get("source") else sources.first()
+    """The choice from the query string, completed by what can still be used."""
+    benchmark, name = submitted.get("benchmark", ""), submitted.get("source", "")
+    source = Source.objects.filter(name=name).first() if name else queries.suggested_source(benchmark)
     return {
-        "benchmark": submitted.get("benchmark") or queries.suggested_benchmark(source),
-        "source": submitted.get("source") or (source.name if source else ""),
+        "benchmark": benchmark or queries.suggested_benchmark(source),
+        "source": name or (source.name if source else ""),
     }
 
 

@@ -147,7 +147,7 @@ def stopped_by(benchmark: str, detail: str) -> str:
 def facet_label(benchmark: str, name: str) -> str:
     """The label of a facet, as in the benchmark's reports: `cluster` is the trap cluster."""
     view = next((view for view in module(benchmark, "protocol").PROTOCOL.facets if view.name == name), None)
-    return gettext(view.label) if view else name
+    return gettext(view.label if view else name)
 
 
 @register.simple_tag

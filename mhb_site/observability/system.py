@@ -20,7 +20,7 @@ from generation.models import Job, Lane, WorkerBeat
 from generation.models.work import Work
 from mhb_site.backup.services import last_backup
 from mhb_site.observability.metrics import SiteCollector
-from mhb_site.observability.probes import ready
+from mhb_site.observability.probes import OLD, ready
 from review.common.decorators import requires
 from review.rules.permissions import Can
 
@@ -65,8 +65,9 @@ def system(request: HttpRequest) -> HttpResponse:
             (CHECKS[name], _words(value)) for name, value in json.loads(ready().content).items() if name in CHECKS
         ],
         "beats": [
-            (beat.name, beat.name == WorkerBeat.SWEEPER, round((now - beat.seen_at).total_seconds()))
+            (beat.name, beat.name == WorkerBeat.SWEEPER, age, age >= OLD)
             for beat in WorkerBeat.objects.order_by("name")
+            for age in [round((now - beat.seen_at).total_seconds())]
         ],
         "lanes": Lane.objects.filter(until__gt=now).select_related("job").order_by("worker", "job"),
         "disk_free": disk.free,

@@ -174,8 +174,8 @@ class RosterForm(forms.Form):
         label=_("CSV file"),
         widget=forms.FileInput(attrs={"accept": ".csv,text/csv"}),
         help_text=_(
-            "First row: name, role, specialties, languages, institution, hospital, email; only name is required. "
-            "Separate several specialties or languages with semicolons."
+            "First row: name, role, specialties, languages, institution, hospital, email, senior; only name is required. "
+            "Separate several specialties or languages with semicolons. Senior: yes or no."
         ),
     )
     name = forms.CharField(required=False, max_length=200, widget=forms.HiddenInput)

@@ -17,9 +17,9 @@ from review.models.usernames import normalize_username
 from review.rules.permissions import UserRole
 from review.rules.shown_values import shown
 from review.rules.text import is_storable
-from review.rules.text_files import CSVTable, TwiceNamed, decoded
+from review.rules.text_files import CSVTable, TwiceNamed, decoded, yes_or_no
 
-COLUMNS = ("name", "role", "specialties", "languages", "institution", "hospital", "email", "username")
+COLUMNS = ("name", "role", "specialties", "languages", "institution", "hospital", "email", "username", "senior")
 COLUMN_OF_FIELD = {"first_name": "name", "last_name": "name", "specialty": "specialties"}
 MAX_BYTES = 1024 * 1024
 MAX_ROWS = 1000
@@ -48,7 +48,7 @@ class RosterRow:
 
 PERSON = (
     "row username=user.username role=user.role specialties=user.specialties languages=user.languages "
-    "institution=user.institution hospital=user.hospital email=user.email"
+    "institution=user.institution hospital=user.hospital email=user.email senior=user.senior"
 )
 
 
@@ -82,6 +82,10 @@ def new_account(**values: str) -> User:
     )
     user.set_unusable_password()
     errors: dict[str, list[str]] = {}
+    try:
+        user.senior = bool(yes_or_no(values.get("senior", "")))
+    except ValueError:
+        errors["senior"] = [_("“%s” is neither yes nor no.") % values["senior"]]
     if not name:
         errors["name"] = [_("A name is missing.")]
     if user.role not in list(UserRole):

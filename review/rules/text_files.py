@@ -12,7 +12,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Self, cast
+from typing import Any, BinaryIO, Self, cast
 
 MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records in the known files have a few hundred KB
 MAX_AGAIN = 4 * MAX_RECORD  # characters of a file that are read again after rows that were none
@@ -251,6 +251,15 @@ class CSVTable:
 
 class Endless(csv.Error):
     """So many rows have a quote that is not closed that the table is not read further."""
+
+
+def yes_or_no(value: Any) -> bool | None:
+    """A boolean, however a table writes it; None for an empty cell."""
+    word = value.strip().casefold() if isinstance(value, str) else value
+    for answer, words in ((True, (1, "true", "1", "yes")), (False, (0, "false", "0", "no")), (None, (None, ""))):
+        if word in words:
+            return answer
+    raise ValueError("is neither true nor false")
 
 
 class TwiceNamed(Exception):

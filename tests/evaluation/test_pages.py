@@ -290,6 +290,12 @@ def test_cells_with_too_few_samples_are_mentioned_and_not_drawn(admin: Client, r
     assert "cells have too few samples for an interval (fewer than 10" in page
 
 
+def test_a_run_without_variants_has_no_empty_table_of_changes(admin: Client, release: Release):
+    page = text_of(admin.get(reverse("evaluation:changes", args=[judged_run(release, "one", "two").pk])))
+    assert "Each sample was asked in one way" in page
+    assert "<table" not in page
+
+
 def test_there_is_no_radar_for_more_models_than_can_be_told_apart(release: Release):
     run = judged_run(release, *(f"m{n}" for n in range(9)))
     shown = figures(queries.report(run), lambda *_where: "#")

@@ -14,7 +14,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from generation.models import Call, Job
+from generation.engine.worker_beats import record_beat
+from generation.models import Call, Job, WorkerBeat
 from mhb_site.server.retention import forget
 from review.models import User
 from tests.engine import endpoint
@@ -64,10 +65,14 @@ def test_old_texts_of_the_ledger_go_and_costs_stay(settings: Any) -> None:
 def test_an_admin_sees_what_runs(adela: User, client: Client, settings: Any, tmp_path: Path) -> None:
     settings.MHB_IMAGES = tmp_path
     client.force_login(adela)
+    record_beat(WorkerBeat.SWEEPER)
     page = client.get(reverse("system")).content.decode()
     assert "none recorded" in page
+    assert "no heartbeat" not in page
+    WorkerBeat.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
     (tmp_path / "last_backup.json").write_text(json.dumps({"at": "2026-11-02T03:04:05+00:00"}))
     page = client.get(reverse("system")).content.decode()
     assert "Nov" in page
+    assert "no heartbeat" in page, "a process that went away is not listed as one that runs"
     assert "none recorded" not in page
     assert "SQLite" in page or "PostgreSQL" in page

@@ -10,8 +10,9 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from generation.sources.importers.base import PARQUET_FILE, Row, digest_of, gettext_noop
-from generation.sources.importers.records import FileRecord, OptionalText, Text, YesOrNo, one_of, yes_or_no
+from generation.sources.importers.records import FileRecord, OptionalText, Text, YesOrNo, one_of
 from generation.sources.importers.tabular import File, RecordFormat, identity, statement_content
+from review.rules.text_files import yes_or_no
 
 name = "medhal"
 label = "MedHal"

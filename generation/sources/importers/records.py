@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from generation.sources.importers.base import NOT_UTF_8, Malformed, checked_id, id_text
+from review.rules.text_files import yes_or_no
 
 _NO_VALUE = frozenset({"", "none", "null", "nan"})  # how tables write a missing value
 
@@ -51,15 +52,6 @@ def _any_text(value: Any) -> str:
 def listed(value: Any) -> Any:
     """[] for none."""
     return [] if value in (None, "") else value
-
-
-def yes_or_no(value: Any) -> bool | None:
-    """A boolean, however a table writes it; None for an empty cell."""
-    word = value.strip().casefold() if isinstance(value, str) else value
-    for answer, words in ((True, (1, "true", "1", "yes")), (False, (0, "false", "0", "no")), (None, (None, ""))):
-        if word in words:
-            return answer
-    raise ValueError("is neither true nor false")
 
 
 def one_of(*words: str) -> AfterValidator:

@@ -127,7 +127,7 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG0
     chosen = next((candidate for candidate in candidates if candidate["status"] == reference.KEPT), None)
     if chosen is None:
         raise Dropped(_drop_reason(candidates))
-    final = {"origin": "made", "trace": chosen["trace"], "number": chosen["number"], "by": chosen["answer"]["by"]}
+    final = {"origin": _("made"), "trace": chosen["trace"], "number": chosen["number"], "by": chosen["answer"]["by"]}
     return [replace(draft, data={**draft.data, "final": final})]
 
 
@@ -137,13 +137,13 @@ async def correct(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG
     trace = {**previous["trace"], **stages}
     if fault := Trace(**trace).fault():
         raise Dropped(fault)
-    return [replace(draft, data={"final": {"origin": "corrected", "trace": trace, "stages": sorted(stages)}})]
+    return [replace(draft, data={"final": {"origin": _("corrected"), "trace": trace, "stages": sorted(stages)}})]
 
 
 async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
     """Use a published trace unchanged."""
     content = draft.record.content
-    final = {"origin": "published", "trace": dict(content["trace"]), "model": content.get("by", "")}
+    final = {"origin": _("published"), "trace": dict(content["trace"]), "model": content.get("by", "")}
     return [replace(draft, data={"final": final})]
 
 

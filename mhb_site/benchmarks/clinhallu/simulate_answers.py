@@ -83,9 +83,14 @@ def _answer(asked: Asked) -> str:
     return "\n\n".join(stages) + f"\n[Answer] {truth if right else WRONG_ANSWER}"
 
 
+def film(sha256: str) -> str:
+    """How simulated models name an image, so that others can check whether they were sent it."""
+    return f"film {int(sha256[:8], 16) % 10**6:06}"
+
+
 def _correct_stage(stage: str, images: Sequence[str]) -> str:
     if stage == VISUAL:
-        return f"Seen: {', '.join(sha256[:12] for sha256 in images)}, without anything else of note."
+        return f"Seen: {', '.join(map(film, images))}, without anything else of note."
     if stage == KNOWLEDGE:
         return "This is how the textbooks have it."
     return "Findings and knowledge lead to this answer."
@@ -99,7 +104,7 @@ def _judge(task: str, asked: Asked) -> dict[str, Any]:
     candidate = data["CANDIDATE"]
     is_wrong = WRONG_STAGES[task] in candidate
     if task == VISUAL and candidate != data["REFERENCE"]:  # the judge sees the images, too
-        is_wrong |= not all(image.sha256[:12] in candidate for image in images) or not images
+        is_wrong |= not all(film(image.sha256) in candidate for image in images) or not images
     return {
         "reason": "As the image shows." if task == VISUAL else "As the reference says.",
         "hallucinated": int(is_wrong),

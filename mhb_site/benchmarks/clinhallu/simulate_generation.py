@@ -10,7 +10,7 @@ from typing import Any
 
 from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.clinhallu import reference
-from mhb_site.benchmarks.clinhallu.simulate_answers import LABELS, WRONG_ANSWER, WRONG_STAGES
+from mhb_site.benchmarks.clinhallu.simulate_answers import LABELS, WRONG_ANSWER, WRONG_STAGES, film
 from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, REASONING, STAGES, VISUAL, write_stages
 
 GENERATOR, JUDGE = "sim-generator", "sim-judge"
@@ -46,7 +46,7 @@ def _trace(asked: Asked) -> str:
     wrong = truth is None or chance(seed, "wrong", *draw) < WRONG
     conflicts = chance(seed, "conflict", *draw) < CONFLICTING
     stages = {
-        VISUAL: f"Seen: {', '.join(sha256[:12] for sha256 in images)}, without anything else of note.",
+        VISUAL: f"Seen: {', '.join(map(film, images))}, without anything else of note.",
         KNOWLEDGE: "This is how the textbooks have it.",
         REASONING: CONFLICT if conflicts else "Findings and knowledge lead to this answer.",
     }
@@ -55,7 +55,7 @@ def _trace(asked: Asked) -> str:
 
 def _report(asked: Asked) -> str:
     known = "; ".join(f"{pair['question']} {pair['answer']}" for pair in asked.data["KNOWN"])
-    seen = ", ".join(image.sha256[:12] for image in asked.turn.images)
+    seen = ", ".join(film(image.sha256) for image in asked.turn.images)
     return f"[Modality & Region] {seen}\n[Findings] {known}\n[Interpretation] As the answers say."
 
 
@@ -69,7 +69,7 @@ def _normalised_answer(text: str) -> str:
 def _check_trace(asked: Asked) -> dict[str, Any]:
     trace = asked.data["TRACE"]
     conflicts = CONFLICT in trace["reasoning"] or any(WRONG_STAGES[stage] in trace[stage] for stage in STAGES)
-    seen = all(image.sha256[:12] in trace["visual"] for image in asked.turn.images)
+    seen = all(film(image.sha256) in trace["visual"] for image in asked.turn.images)
     return {"reason": "Read stage by stage.", "consistent": int(not conflicts and seen)}
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 from generation.common.declared import read_declared
 from generation.recipes.recipe import Term, check_codes
 
@@ -27,9 +29,9 @@ def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mappin
         UnknownTerm: a code is not in `terms`.
     """
     check_codes(traps, [term.code for term in terms])
-    # Reports show these names as they are: each data set has its own body systems, so there are no
+    # Reports show these names as they are: each data set has its own body systems, so values have no
     # labels.
-    fields = {"question_type": "question_type", "body system": "body_system", "split": "split"}
+    fields = {"question_type": "question_type", _("body system"): "body_system", _("split"): "split"}
     single = {name: str(content.get(field) or "") for name, field in fields.items()}
     return {
         **{name: [value] if value else [] for name, value in single.items()},

@@ -157,6 +157,20 @@ def test_the_last_settings_of_the_same_person_are_filled_in(
     assert used_up.context["benchmark"] == "mhb", "the source's benchmark, although no records are left"
 
 
+def test_the_launch_page_begins_with_a_source_that_has_records_left(
+    client: Client, adela: User, tmp_path: Path, models: str
+) -> None:
+    client.force_login(adela)
+    url = f"{reverse('generation:batch-new')}?benchmark=mhb"
+    for name in ("older", "newer"):
+        source = import_file(conversations_file(tmp_path / f"{name}.jsonl", 2), name)
+    chosen: Page = client.get(url)
+    assert chosen.context["source"].name == "newer"
+    launch_batch(source, endpoint(models))
+    chosen = client.get(url)
+    assert (chosen.context["source"].name, chosen.context["left"]) == ("older", 2)
+
+
 def test_a_prompt_without_calls_gets_assumed_numbers(models: str) -> None:
     line = estimate_line("generator", endpoint(models), "never@1", 7)
     assert (line.calls, line.most_calls, line.measured, line.latency) == (7, 7, 0, jobs_estimate.SECONDS)

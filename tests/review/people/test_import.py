@@ -23,12 +23,12 @@ from tests.review.pages import Browse
 __all__ = ["api"]
 pytestmark = pytest.mark.django_db
 
-HEADER = "name,role,specialties,languages,institution,hospital,email"
+HEADER = "name,role,specialties,languages,institution,hospital,email,senior"
 GOOD = f"""{HEADER}
-Ana Ruiz,physician,Cardiology; Nephrology,en;ES,North University,North Hospital,Ana.Ruiz@example.org
-李伟,,心内科、肾内科,zh,,West Hospital,li.wei@example.org
+Ana Ruiz,physician,Cardiology; Nephrology,en;ES,North University,North Hospital,Ana.Ruiz@example.org,Yes
+李伟,,心内科、肾内科,zh,,West Hospital,li.wei@example.org,no
 
-Sam Okoro,researcher,,,,,
+Sam Okoro,researcher,,,,,,
 """
 
 
@@ -46,6 +46,7 @@ def test_a_valid_file_creates_every_account() -> None:
     ana = User.objects.get(username="ana.ruiz")
     assert (str(ana), ana.specialties, ana.languages) == ("Ana Ruiz", ["Cardiology", "Nephrology"], ["en", "es"])
     assert (ana.institution, ana.hospital, ana.email) == ("North University", "North Hospital", "ana.ruiz@example.org")
+    assert [user.senior for user in users] == [True, False, False]
     assert User.objects.get(username="李伟").specialties == ["心内科", "肾内科"]
     assert not any(user.has_usable_password() for user in users)
     assert list(PersonEvent.objects.order_by("id").values_list("kind", flat=True)) == ["made", "invited"] * 3
@@ -72,9 +73,10 @@ def test_a_csv_file_from_excel_is_read() -> None:
         ("name\n", "people.csv: The file contains no people."),
         ("name,pay\nAna,1\n", "people.csv: Unknown column: pay."),
         ("name,name\nAna,Ana\n", "people.csv: A column is named twice."),
-        (f"{HEADER}\nAna Ruiz,physician\n", "people.csv, row 2: The row has 2 cells and the header has 7."),
+        (f"{HEADER}\nAna Ruiz,physician\n", "people.csv, row 2: The row has 2 cells and the header has 8."),
         ("name,role\n ,physician\n", "people.csv, row 2: name: A name is missing."),
         ("name,role\nAna,owner\n", "people.csv, row 2: role: “owner” is not a role."),
+        ("name,senior\nAna,perhaps\n", "people.csv, row 2: senior: “perhaps” is neither yes nor no."),
         ("name,languages\nAna,english\n", "people.csv, row 2: languages: Not a language code: english"),
         ("name,email\nAna,here\n", "people.csv, row 2: email: "),
         ("name,username\nAna,ana!\n", "people.csv, row 2: username: "),
