@@ -188,8 +188,8 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
                 if error.http_status != NOT_FOUND:
                     raise
                 missing_files.append(file)
-        if missing_files:
-            raise BatchLost(f"Its file there: {', '.join(missing_files)}.")
+        if missing_files or (remote.status == "completed" and not remote.files):
+            raise BatchLost(f"Its file there: {', '.join(missing_files) or 'none'}.")
         await sync_to_async(with_database_retries)(_close, job, batch, remote, unread)
 
 

@@ -15,7 +15,7 @@ from generation.llm.errors import BrokenReply, LLMError, ServerError, TimedOut
 from generation.llm.gateway import Gateway
 from generation.llm.http.failures import clean, client_failures, file_error, named_error, status_error
 from generation.llm.parsing import storable
-from generation.llm.reply_reading import billed, read_completion
+from generation.llm.reply_reading import billed, body_of, read_completion, read_error
 from generation.llm.types import ModelSettings, Reply
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MAX_LINES = 100_000  # of a results file, unless the caller knows better
 MAX_LISTED = 2_000  # batches searched for one of ours
 MIN_TIME, MAX_TIME = 1_577_836_800, 4_102_444_800  # 2020 and 2100, in seconds since 1970
 CLOCK_TOLERANCE = 3_600  # seconds by which the endpoint's clock may differ from ours
-ENDED_STATUSES = frozenset({"completed", "failed", "expired", "cancelled"})
+ENDED_STATUSES = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
 UNSENT_CODES = frozenset({"batch_expired", "batch_cancelled"})  # error codes of lines that never reached a model
 
 T = TypeVar("T")
@@ -202,8 +202,8 @@ class BatchClient:
         An unreadable result becomes a BrokenReply if its request can be identified, else None.
         """
         try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
+            entry = body_of(line)
+        except (ValueError, RecursionError, LLMError):
             return None
         name = entry.get("custom_id") if isinstance(entry, dict) else None
         if not isinstance(name, str):
@@ -215,15 +215,12 @@ class BatchClient:
             return LineResult(name, BrokenReply(f"This result cannot be read ({type(failure).__name__})."))
 
     def _parse_result(self, name: str, error: object, response: object) -> LineResult:
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(error, dict) and isinstance(code, str) and code:
-            if code in UNSENT_CODES:
-                return LineResult(name, None)
-            failed = status_error(500, error, code, self._key)
-            failed.detail = clean(f"{code}: {_text(error.get('message'))}", self._key)
-            return LineResult(name, failed)
+        said = [value for value in error.values() if value] if isinstance(error, dict) else []
+        if said or (error and isinstance(error, str)):
+            was_sent = not any(value in UNSENT_CODES for value in said if isinstance(value, str))
+            return LineResult(name, read_error(error, self._key) if was_sent else None)
         match response:
-            case {"status_code": int(status), "body": body} if not code:
+            case {"status_code": int(status), "body": body}:
                 if type(status) is not int or not 100 <= status <= 599:
                     return LineResult(name, ServerError("Its status is not an HTTP status."))
                 return LineResult(name, self._parse_outcome(status, body), status)
@@ -316,7 +313,7 @@ def _parse_state(batch: Any, api_key: str) -> ProviderState:
     files = [getattr(batch, f"{kind}_file_id", None) for kind in ("output", "error")]
     return ProviderState(
         id=_id_of(batch),
-        status=clean(_text(getattr(batch, "status", None)), api_key)[:40],
+        status=clean(_text(getattr(batch, "status", None)), api_key)[:40].lower(),
         created_at=_parse_time(getattr(batch, "created_at", None)),
         ended_at=next((at for at in ends if at is not None), None),
         expires_at=_parse_time(getattr(batch, "expires_at", None)),

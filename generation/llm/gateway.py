@@ -40,7 +40,7 @@ from generation.llm.http.failures import (
     named_error,
     unexpected_error,
 )
-from generation.llm.http.limits import KnownLimits, limit_of
+from generation.llm.http.limits import KnownLimits
 from generation.llm.http.provider_words import NO_ENDING, Ending
 from generation.llm.ledger_interface import Ledger, no_paid_replies
 from generation.llm.parsing import parse_vectors, storable
@@ -65,6 +65,7 @@ from generation.llm.request_body import (
     effective,
     excerpt,
     identity,
+    limit_of,
     no_stored_images,
     refers_to_stored_images,
     reply_limit,
@@ -444,7 +445,7 @@ class Gateway:
                 else read_completion(answer, status, api_key, settings)
             )
             return read, status
-        except StreamsOnly as error:
+        except (StreamsOnly, BrokenReply) as error:
             unread: LLMError = error
         except (ValueError, RecursionError):
             what = "No embeddings" if vector_count else "Not a chat completion"

@@ -40,7 +40,7 @@ def extract_json(text: str) -> dict[str, Any]:
         value = json.loads(
             _BACKSLASH.sub(lambda mark: mark[1] or "\\\\", text[start : end + 1]),
             strict=False,
-            object_pairs_hook=_reject_duplicate_keys,
+            object_pairs_hook=reject_duplicate_keys,
             parse_constant=_reject_constant,
             parse_float=_parse_finite,
         )
@@ -115,7 +115,8 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The `object_pairs_hook` of JSON that must mean one thing. Raises BrokenReply."""
     value = dict(pairs)
     if len(value) < len(pairs):
         raise BrokenReply("The JSON object contains a key twice.")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, ServerError, StreamsOnly
 from generation.llm.http.failures import NO_KEY, ONLY_STREAMS, clean, status_error
 from generation.llm.http.provider_words import NO_ENDING, Ending, ending_of, plain
-from generation.llm.parsing import extract_json, format_vectors, storable
+from generation.llm.parsing import extract_json, format_vectors, reject_duplicate_keys, storable
 from generation.llm.reasoning import split_reasoning
 from generation.llm.request_body import most_tokens
 from generation.llm.types import REFUSED, SIMULATOR_FINGERPRINT, ModelSettings, Reply, Usage
@@ -27,7 +27,7 @@ STATUS_DIGITS = 3
 _BEFORE_BODY = re.compile(r"(?:[\s\ufeff]|:[^\n]*\n|//[^\n]*\n|#[^\n]*\n)*")
 _PROMPT_FEEDBACK = ("prompt_filter_results", "prompt_annotations", "promptFeedback", "prompt_feedback")
 _ERRORS = ("error", "errors", "base_resp")  # the names of an error; where there is none, it is the body
-_SAID = ("message", "msg", "detail")
+_SAID = ("message", "msg", "error_msg", "detail")
 _REASONING_BLOCKS = ("thinking_blocks", "reasoning_details", "reasoning", "thinking")
 # Where a choice may say why it ended. The first counts, unless it hides what another says.
 _FINISH_REASONS = ("finish_reason", "native_finish_reason", "finishReason", "stop_reason", "done_reason")
@@ -39,13 +39,15 @@ Check = Callable[[str], None]  # raises BrokenReply to refuse a text
 def body_of(text: str) -> Any:
     """The JSON in the text of a response, after a byte order mark and lines of comments.
 
-    Raises ValueError, and StreamsOnly for a stream that nobody asked for.
+    Raises ValueError, BrokenReply for a key that is there twice, and StreamsOnly for a stream that
+    nobody asked for.
     """
     start = _BEFORE_BODY.match(text)
     rest = text[start.end() :] if start else text
-    if rest.startswith(("data:", "event:")):
+    if rest.startswith(("data:", "event:", "id:", "retry:")):
         raise StreamsOnly(ONLY_STREAMS)
-    return json.loads(rest, strict=False)  # raw control characters stand for themselves
+    # Raw control characters stand for themselves.
+    return json.loads(rest, strict=False, object_pairs_hook=reject_duplicate_keys)
 
 
 def billed(error: LLMError, text: str) -> LLMError:
@@ -53,7 +55,7 @@ def billed(error: LLMError, text: str) -> LLMError:
 
     A model wrote what is in a completion, whatever became of it on its way.
     """
-    if '"choices"' in text:
+    if '"choices"' in text or '"chat.completion"' in text:
         error.reply = Reply("", usage=Usage(tokens_out=most_tokens([text])))
     return error
 
@@ -70,20 +72,19 @@ def read_completion(
     try:
         reply = classified(_without_key(_parse_reply(body), api_key), settings)
     except ValueError as failure:
-        if blocked := _blocked_prompt(body):
-            return _error_with(
-                ContentFiltered(clean(blocked, api_key), http_status=status), Reply("", usage=_usage(body))
-            )
-        if error := _error_in(body):
-            return _error_with(_read_error(error, api_key), Reply("", usage=_usage(body)))
         usage = _usage(body)
+        if blocked := _blocked_prompt(body):
+            return _error_with(ContentFiltered(clean(blocked, api_key), http_status=status), Reply("", usage=usage))
+        if error := _error_in(body):
+            refused = read_error(error, api_key)
+            return _error_with(refused, Reply("", usage=usage)) if usage.tokens_in or usage.tokens_out else refused
         if not (usage.tokens_in or usage.tokens_out):
             raise
         unread = BrokenReply(f"This completion cannot be read: {failure}.", http_status=status)
         return _error_with(unread, Reply("", usage=usage))
     choice = body["choices"][0]
     if error := _error_in(choice) or _error_in(body):
-        return _error_with(_read_error(error, api_key), reply)
+        return _error_with(read_error(error, api_key), reply)
     named = f"The endpoint says: {reply.finish_reason or NO_ENDING}."
     match reply.ending:
         case Ending.FILTERED:
@@ -120,14 +121,19 @@ def _error_in(value: Any) -> Any:
     names = _ERRORS[:1] if value.get("choices") else _ERRORS
     error = next((value[name] for name in names if value.get(name)), None)
     if error is None and not value.get("choices") and any(isinstance(value.get(name), str) for name in _SAID):
-        error = value if any(name in value for name in ("code", "status", "type", "object", "success")) else None
+        error = (
+            value
+            if any(name in value for name in ("code", "error_code", "status", "type", "object", "success"))
+            else None
+        )
     error = error[0] if isinstance(error, list) else error
     if isinstance(error, dict):
         return error if any(error.values()) else None  # an error without a word is none
     return value if error and not isinstance(error, str) else error  # `true`: what is wrong stands beside it
 
 
-def _read_error(error: Any, api_key: str) -> LLMError:
+def read_error(error: Any, api_key: str) -> LLMError:
+    """The named error for an error object that came with no status, or with status 200."""
     code = error.get("code") if isinstance(error, dict) else None
     number = (
         int(code) if isinstance(code, (int, str)) and str(code).isdecimal() and len(str(code)) == STATUS_DIGITS else 0

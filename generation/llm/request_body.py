@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
@@ -17,6 +18,7 @@ from generation.llm.types import (
     Attempt,
     Message,
     ModelSettings,
+    Reply,
     Request,
     TextPart,
     Texts,
@@ -36,6 +38,10 @@ MIN_REPLY_LIMIT = 2**18  # bytes allowed for a completion, however low its token
 TOKEN_BYTES = 64  # bytes allowed per token on top, including escapes
 MAX_VECTORS = 32 * 2**20  # bytes of a response with vectors
 VECTOR_BYTES = 400_000  # bytes allowed per vector, with decimal numbers
+FASTEST = 1_000  # tokens that a model writes in a second
+# Class names of errors without a status after which most providers bill the prompt, and what the
+# model wrote until it noticed.
+MAY_BE_BILLED = frozenset({"TimedOut", "ConnectionCut", "UnexpectedError", "Cancelled"})
 EXCERPT = 4_000  # characters of a refused reply that are sent back to the model
 EXCERPT_TAIL = 1_000  # characters of the excerpt taken from the end
 
@@ -108,6 +114,11 @@ LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 FORMAT_NAMES = {"json_schema": Format.JSON_SCHEMA, "json_object": Format.JSON_OBJECT, "text": Format.TEXT}
 
 
+def limit_of(sent: Mapping[str, Any]) -> int | None:
+    """The limit in the body of a request; an endpoint's own fields may set it to anything."""
+    return next((sent[name] for name in LIMIT_FIELDS if type(sent.get(name)) is int), None)
+
+
 def format_of(sent: Mapping[str, Any]) -> Format:
     """The output format that a body requests."""
     response_format = sent.get("response_format") or {}
@@ -127,12 +138,17 @@ def estimate(settings: ModelSettings, request: Request | Texts) -> Usage:
 def usage_of(attempt: Attempt) -> Usage:
     """The usage of an attempt, with an upper estimate for what its reply does not report.
 
-    A token is counted for every two characters of ASCII, and two for every other character. A hit
-    uses nothing, and neither does an attempt without a reply.
+    A token is counted for every two characters of ASCII, and two for every other character. Where
+    the connection ended before the reply, a model may have written up to its limit. A hit uses
+    nothing, and neither does a request that was refused.
     """
     reply, sent = attempt.reply, attempt.sent
-    if reply is None or attempt.hit_of is not None:
+    is_unseen = attempt.error in MAY_BE_BILLED and attempt.http_status is None
+    if attempt.hit_of is not None or (reply is None and not is_unseen):
         return Usage()
+    if reply is None:
+        written = min(limit_of(sent) or MOST_TOKENS, math.ceil(attempt.seconds * FASTEST))
+        reply = Reply("", usage=Usage(tokens_out=0 if "input" in sent else written))
     usage = reply.usage
     tokens_in = usage.tokens_in or most_tokens(_sent_texts(sent)) + MOST_IMAGE_TOKENS * len(image_parts(sent))
     is_text = "input" not in sent  # embeddings use no tokens for their vectors

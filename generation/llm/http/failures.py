@@ -2,8 +2,10 @@
 
 import json
 import logging
+import re
 import socket
 import ssl
+import time
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -43,7 +45,8 @@ NO_KEY = "none"  # sent if an endpoint needs no key, as the client requires one
 MAX_RETRY_AFTER = 86_400.0  # seconds; the longest wait that we honour
 ONLY_STREAMS = "It only streams its replies, which is not supported."
 MAX_LAYERS = 12  # errors within an error that are read
-IMPLAUSIBLE_RETRY_AFTER = 7 * MAX_RETRY_AFTER  # from here on it is a mistake: a Unix time, milliseconds
+IMPLAUSIBLE_RETRY_AFTER = 7 * MAX_RETRY_AFTER  # from here on it is a mistake
+UNIX_TIME = 10**9  # from here on a number is one, in seconds or milliseconds
 
 
 def client_failures() -> tuple[type[Exception], ...]:
@@ -66,8 +69,8 @@ def named_error(failure: Exception, api_key: str, timeout: float) -> LLMError:
     if isinstance(failure, APIStatusError):
         if failure.response.is_redirect:
             return BadRequest(_redirect_detail(failure.response, api_key), http_status=failure.status_code)
-        retry_after = _retry_after(failure.response.headers.get("retry-after"))
-        return status_error(failure.status_code, failure.body, failure.code, api_key, retry_after)
+        asked = _wait(failure.response.headers, failure.body)
+        return status_error(failure.status_code, failure.body, failure.code, api_key, asked)
     if isinstance(failure, (APIConnectionError, httpx2.HTTPError)):
         return _connection_error(failure, api_key)
     if isinstance(failure, TimeoutError):
@@ -100,7 +103,7 @@ def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError
     # As in the SDK: the value of `error`, if there is one.
     error = body.get("error", body) if isinstance(body, dict) else body
     code = body.get("code") if isinstance(body, dict) else None
-    return status_error(response.status_code, error, code, api_key, _retry_after(response.headers.get("retry-after")))
+    return status_error(response.status_code, error, code, api_key, _wait(response.headers, error))
 
 
 def completion_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
@@ -131,13 +134,15 @@ def status_error(
         waits=retry_after is not None,
     )
     delays = issubclass(kind, (RateLimited, ServerError))
+    if retry_after is None and (said_wait := _SAID_WAIT.search(text)):
+        retry_after = _seconds(said_wait[1].strip(" ,"))
     said = f"{ONLY_STREAMS} {text}" if kind is StreamsOnly else text
     error = kind(clean(said, api_key), http_status=status, retry_after=retry_after if delays else None)
     error.about_model = kind is BrokenReply
     return error
 
 
-_CODE_FIELDS = ("code", "type", "status", "status_code", "reason", "error_type")
+_CODE_FIELDS = ("code", "type", "status", "status_code", "reason", "error_type", "error_code")
 _INNER = ("error", "innererror", "inner_error", "metadata", "details")
 
 
@@ -187,7 +192,7 @@ def _message(body: object) -> str:
     values = [
         layer.get(name)
         for layer in _layers(body)
-        for name in ("message", "msg", "status_msg", "detail", "raw", "title")
+        for name in ("message", "msg", "status_msg", "error_msg", "detail", "raw", "title")
     ]
     nested = [
         part.get("msg") for value in values if isinstance(value, list) for part in value if isinstance(part, dict)
@@ -244,21 +249,46 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
     return ConnectionCut(detail)
 
 
-def _retry_after(header: str | None) -> float | None:
-    """Seconds from a Retry-After header (RFC 9110: seconds or a date), at most a day.
+# "Please try again in 6m0.5s", "Please retry after 26 seconds", "retryDelay": "34s"
+_SAID_WAIT = re.compile(
+    r"(?:(?:try again|retry) (?:in|after) |retryDelay\W{1,4})((?:\d[\d.]{0,12} ?[a-z]{1,12}[ ,]?){1,4})", re.IGNORECASE
+)
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,12})?) ?(ms|milli|[smhd])[a-z]{0,10}[ ,]{0,2}", re.IGNORECASE)
+_UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_IN_MS = ("retry-after-ms", "x-ms-retry-after-ms")
 
-    Returns None if the header is unusable.
+
+def _wait(headers: Mapping[str, str], body: object) -> float | None:
+    """Seconds that a response asks to wait, in its headers or in those that a proxy quotes.
+
+    The reset of a rate counts where nothing remains of the rate.
     """
-    if header is None:
-        return None
+    quoted = [layer["headers"] for layer in _layers(body) if isinstance(layer.get("headers"), dict)]
+    said = {name.lower(): str(value) for each in (*quoted, headers) for name, value in each.items()}
+    asked = [_seconds(f"{said[name]}ms") for name in _IN_MS if name in said] + [_seconds(said.get("retry-after", ""))]
+    resets = [name for name in said if "ratelimit" in name and "reset" in name]
+    spent = [_seconds(said[name]) for name in resets if said.get(name.replace("reset", "remaining")) == "0"]
+    return next((each for each in asked if each is not None), max(filter(None, spent), default=None))
+
+
+def _seconds(text: str) -> float | None:
+    """Seconds in a text, at most a day; None if it is unusable.
+
+    It is a number, a duration, or a time (RFC 9110, ISO 8601 or Unix).
+    """
     try:
-        seconds = float(header)
+        seconds = float(text)
+        if seconds >= UNIX_TIME:
+            seconds = seconds / (1_000 if seconds >= 1_000 * UNIX_TIME else 1) - time.time()
     except ValueError:
-        try:
-            at = parsedate_to_datetime(header)
-        except (ValueError, OverflowError, TypeError, IndexError):
-            return None
-        seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+        if text and not _DURATION.sub("", text):
+            seconds = sum(float(number) * _UNITS[unit.lower()] for number, unit in _DURATION.findall(text))
+        else:
+            try:
+                at = datetime.fromisoformat(text) if text[:4].isdecimal() else parsedate_to_datetime(text)
+            except (ValueError, OverflowError, TypeError, IndexError):
+                return None
+            seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds < IMPLAUSIBLE_RETRY_AFTER else None  # also None for nan
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from generation.llm.errors import BadRequest, ContextTooLong, LLMError
 from generation.llm.http.failures import client_failures
 from generation.llm.http.provider_words import plain
-from generation.llm.request_body import LIMIT_FIELDS, MIN_ROOM, effective
+from generation.llm.request_body import MIN_ROOM, effective, limit_of
 from generation.llm.types import Attempt, ModelSettings, Texts
 
 if TYPE_CHECKING:
@@ -116,11 +116,6 @@ def longest_reply(detail: str, sent: Mapping[str, Any], *, was_set: bool) -> int
     if found and 0 < int(found[1]) < limit:
         return int(found[1])
     return None if was_set or context_in(detail) else 0
-
-
-def limit_of(sent: Mapping[str, Any]) -> int | None:
-    """The limit in the body of a request."""
-    return next((sent[name] for name in LIMIT_FIELDS if name in sent), None)
 
 
 async def context_length(gateway: "Gateway", settings: ModelSettings) -> int | None:

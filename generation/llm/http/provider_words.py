@@ -65,26 +65,30 @@ WORDINGS: Mapping[type[LLMError], str] = {
     BrokenReply: r"not (?:produce|generate|return|output) (?:a )?valid json|failed to (?:generate|"
     r"validate|produce|parse)(?: the)?(?: generated| model's| model)? (?:json|output)|generated json does not|(?:model"
     r"(?:'s)?|generated) (?:output|reply|response|generated)[ a-z]{0,30}(?:not valid|not match|invalid|malformed)"
-    r"|parse the model|model produced invalid",
+    r"|parse the model|model produced invalid|model tried to call",
     ContentFiltered: r"moderation|\bflagged|content[ _-]?(?:filter|policy|management|exists risk|safety)|safety (?:system|"
     r"filter|polic|guideline|setting)|usage polic|acceptable use|responsible ai|inappropriate|prohibited content|"
     r"sensitive (?:content|information|word)|new_sensitive|harmful content|guardrail|usage guideline|violates? (?:our|the) "
-    r"(?:polic|terms)|敏感内容|敏感词|敏感信息",
+    r"(?:polic|terms)|considered high risk|dlp polic|\bp[hi]i detected|(?:prompt|content|input|output) (?:is |was )?blocked"
+    r"|敏感内容|敏感词|敏感信息|内容安全|内容违规|审核[不未]通过",
     ContextTooLong: r"context[ _-](?:length|window|size|limit)|max_new_tokens` must be|maximum context|prompt is too long|"
     r"input is too long|too many (?:input |prompt )?tokens|reduce the length|maximum (?:model|input|sequence) length|"
     r"must have less than \d{1,9} tokens|exceeds? the (?:maximum|available) "
     r"(?:number of tokens|context|input)|input length should be|input tokens exceeds|max message tokens"
-    r"|sequence length \d{1,9} exceeds",
+    r"|sequence length \d{1,9} exceeds|model token limit|prompt length exceeds|超长|上下文长度"
+    r"|length of (?:the )?(?:prompt|message|input)[^.]{0,40} must be (?:less|no more) than",
     NoCredit: r"credit balance|insufficient (?:balance|credits?|funds)|more credits|out of credits?|available credits"
-    r"|spending limit|over budget|budget has been exceeded|api usage limits|key limit exceeded|余额不足|欠费",
+    r"|spending limit|over budget|budget (?:has been )?exceeded|api usage limits|key limit exceeded|balance is insufficient"
+    r"|overdue balance|call volume quota|余额不足|欠费|额度已用尽",
     AuthFailed: r"(?:invalid|incorrect|missing|wrong|expired) (?:api|secret|access)[ _-]?(?:key|token)|(?:api|secret) key "
     r"(?:is )?(?:not valid|invalid|incorrect|expired|missing)|carry the api secret|organization has been disabled",
-    RateLimited: r"rate[ -]?limit|too many requests|tokens per min",
+    RateLimited: r"rate[ -]?limit|too many requests|tokens per min|qps ?(?:request|limit|over)",
     BadRequest: r"response[ _]?format|json[ _]?schema|json[ _]?object|json[ _]?mode|structured[ _]?output|guided[ _]?"
     r"(?:json|decoding|grammar)|\bgrammar|xgrammar|outlines|llguidance|additionalproperties|requested parameters",
     StreamsOnly: r"only supports? (?:the )?stream|enable the stream|stream(?:ing)? (?:mode )?(?:is )?(?:required|mandatory)"
     r"|stream[^.]{0,30} (?:must be|has to be|should be|to) (?:set to )?true",
-    NotFound: r"not a valid model|no such model|model [^ ]{0,100} ?(?:does not exist|not found|is not available)",
+    NotFound: r"not a valid model|invalid model name|no such model|"
+    r"model [^ ]{0,100} ?(?:does not exist|not found|is not available)",
 }
 # Names of errors in the text of a proxy.
 NAMED = re.compile(r"\blitellm\.([A-Za-z]{1,60})")
@@ -95,6 +99,8 @@ ABOUT_RATE = re.compile(
     re.IGNORECASE,
 )
 
+# What the wording may say instead, of statuses that say less.
+_MORE_LIKELY = {403: (ContentFiltered, NoCredit), 424: (ContentFiltered,), 429: (NoCredit,)}
 _PREFIX = re.compile(r"^(?:finish|stop)?reason")
 
 
@@ -135,8 +141,7 @@ def error_class(status: int, codes: Iterable[str], param: str, text: str, *, wai
     by_status = STATUSES.get(status) or (ServerError if status >= 500 else BadRequest)
     if not status:
         return next((kind for kind, wording in _WORDING.items() if wording.search(text)), ServerError)
-    if status in (403, 429):
-        others = (ContentFiltered, NoCredit) if status == 403 else (NoCredit,)
+    if others := _MORE_LIKELY.get(status):
         about_rate = waits or ABOUT_RATE.search(text)
         found = next((kind for kind in others if _WORDING[kind].search(text)), by_status)
         return by_status if found is NoCredit and about_rate else found

@@ -27,7 +27,11 @@ CHARSETS = frozenset(
     + ["gb2312", "gbk", "gb18030", "big5", "shift_jis", "euc-jp", "euc-kr"]
     + [f"iso-8859-{part}" for part in (*range(1, 12), *range(13, 17))]
     + [f"windows-125{part}" for part in range(9)]
+    + ["latin-1", "latin1", "cp1252", "sjis", "cp932", "windows-31j", "cp936", "cp949"]
+    + ["iso-2022-jp", "iso-2022-kr", "hz-gb-2312", "utf-7"]
 )
+# Tried before UTF-8, as which their bytes can be read too.
+NOT_ASCII = ("utf-16", "utf-32", "utf-7", "iso-2022-", "hz-")
 
 
 @cache
@@ -152,11 +156,12 @@ def decode_text(data: bytes, charset: str | None, limit: int) -> str:
     JSON is UTF-8, whatever charset a server names by habit. Raises ReplyTooLong if the text exceeds
     the limit in UTF-8.
     """
-    name = (charset or "").lower()
+    named = name if (name := (charset or "").lower()) in CHARSETS else "utf-8"
+    first, second = (named, "utf-8") if named.startswith(NOT_ASCII) else ("utf-8", named)
     try:
-        text = data.decode(name if name.startswith(("utf-16", "utf-32")) and name in CHARSETS else "utf-8")
+        text = data.decode(first)
     except UnicodeDecodeError:
-        text = data.decode(name if name in CHARSETS else "utf-8", errors="replace")
+        text = data.decode(second, errors="replace")
     if not text.isascii() and len(text.encode(errors="replace")) > limit:
         raise ReplyTooLong(limit)
     return text

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -30,6 +31,7 @@ from generation.engine.sweeping import sweep
 from generation.engine.task_queue import requeue, take
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
+from generation.llm import batch_protocol
 from generation.llm.batch_protocol import BatchClient, LineResult
 from generation.llm.errors import BadRequest
 from generation.llm.simulator import server, wire_format
@@ -368,6 +370,16 @@ def test_collected_results_are_kept_when_the_others_disappear(
         "the missing lines only"
     )
     assert status_counts(run)["Response"] == {Status.DONE: 4}
+
+
+def test_a_batch_that_completes_without_a_file_pauses_the_run_before_anything_is_paid_twice(
+    release: Release, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = batch_protocol._parse_state
+    monkeypatch.setattr(batch_protocol, "_parse_state", lambda *given: replace(original(*given), files=()))
+    run = work_until_idle(launch_in_batches(release, url))
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BatchLost")
+    assert simulator_stats(url)["requests"] == 0
 
 
 def test_a_batch_is_dropped_and_asked_live_once_its_endpoint_offers_no_batches(release: Release) -> None:

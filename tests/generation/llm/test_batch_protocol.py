@@ -115,6 +115,9 @@ def test_each_line_has_its_outcome_under_its_custom_id() -> None:
         {"custom_id": "true", "response": {"status_code": True, "body": {}}},
         {"custom_id": "endless", "response": {"status_code": 10**4_000, "body": {}}},
         {"custom_id": "broken", "response": None, "error": {"code": "server_error", "message": f"Oh, {KEY}."}},
+        {"custom_id": "number", "response": None, "error": {"code": 429, "message": "Slow down."}},
+        {"custom_id": "words", "response": None, "error": "Content blocked by moderation."},
+        {"custom_id": "empty", "response": {"status_code": 200, "body": completion("A")}, "error": {"code": None}},
         {"custom_id": "late", "response": None, "error": {"code": "batch_expired", "message": "Expired."}},
         {"custom_id": "stopped", "response": None, "error": {"code": "batch_cancelled", "message": "Cancelled."}},
         {"custom_id": 7},
@@ -144,6 +147,9 @@ def test_each_line_has_its_outcome_under_its_custom_id() -> None:
         "true": ServerError,
         "endless": ServerError,
         "broken": ServerError,
+        "number": RateLimited,
+        "words": ContentFiltered,
+        "empty": Reply,
         "late": none_type,
         "stopped": none_type,
     }
@@ -224,6 +230,17 @@ def test_the_state_of_a_batch_can_be_stored_and_hides_the_key(monkeypatch: pytes
     with run_in_background(app) as url:
         state = with_client(url, lambda client: client.state("b"), key_env="OWN_KEY")
     assert not [text for text in (state.status, state.detail) if "\0" in text or KEY in text or "***" not in text]
+
+
+@pytest.mark.parametrize("status", ["COMPLETED", "Expired", "canceled"])
+def test_a_batch_that_ended_is_seen_to_have_ended_in_any_spelling(status: str) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"id": "b", "status": status})
+
+    app = web.Application()
+    app.router.add_get("/v1/batches/b", answer)
+    with run_in_background(app) as url:
+        assert with_client(url, lambda client: client.state("b")).ended
 
 
 @pytest.mark.parametrize("body", ["[]", "null", '"x"', "{}", '{"id": 5}', '{"id": ""}', "no JSON", '{"data": 5}'])

@@ -39,9 +39,9 @@ from generation.llm.errors import (
 )
 from generation.llm.ledger_interface import Ledger as LedgerHooks
 from generation.llm.ledger_interface import PaidReply
-from generation.llm.request_body import identity
+from generation.llm.request_body import build_body, identity, usage_of
 from generation.llm.simulator.server import _listening, make_app, run_in_background
-from generation.llm.types import Message, Request, Usage
+from generation.llm.types import Attempt, Message, Request, Usage
 from tests.generation.llm.helpers import (
     HELLO,
     Answer,
@@ -192,6 +192,7 @@ def test_a_lasting_fault_is_tried_as_often_as_allowed_and_each_attempt_is_in_the
     assert {attempt.http_status for attempt in ledger} == {status}
     assert all(attempt.reply is None and attempt.detail for attempt in ledger)
     assert len(naps) == 2
+    assert {usage_of(attempt).estimated for attempt in ledger} == {status is None}
 
 
 def test_a_model_that_is_still_writing_after_two_time_outs_counts_as_cut_off(simulator):
@@ -199,6 +200,17 @@ def test_a_model_that_is_still_writing_after_two_time_outs_counts_as_cut_off(sim
     with pytest.raises(StillWriting, match=r"cut off\. No answer within 0\.2 s"):
         ask(simulator, ledger, model="sim-judge+timeout", timeout=0.2)
     assert [attempt.error for attempt in ledger] == ["TimedOut"] * 2
+    # It may have written all that time, and bills that.
+    assert all(usage_of(attempt).tokens_in == 6 and usage_of(attempt).tokens_out >= 200 for attempt in ledger)
+
+
+def test_a_lost_call_costs_no_more_than_its_limit_and_one_that_was_not_made_nothing():
+    settings = settings_for("http://127.0.0.1:9/v1", max_tokens=50)
+    lost = Attempt(settings, HELLO, build_body(settings, HELLO), 1, datetime.now(UTC), 9.0, error="TimedOut")
+    assert usage_of(lost) == Usage(6, 50, estimated=True)
+    assert usage_of(replace(lost, sent={"model": "m", "input": ["Rest"]})) == Usage(2, estimated=True)
+    for unbilled in ({"error": "NobodyListens"}, {"http_status": 504}, {"hit_of": 1}):
+        assert usage_of(replace(lost, **unbilled)) == Usage()
 
 
 def test_a_passing_fault_ends_in_a_reply():
@@ -279,12 +291,59 @@ def test_retry_after_in_seconds_is_obeyed(status):
     assert naps == [17.0]
 
 
-def test_retry_after_as_a_date_is_obeyed():
-    naps = Naps()
-    at = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
-    with fake_endpoint(Answer("later", 429, {"Retry-After": at}), "fine") as target:
-        ask(target.url, sleep=naps, random=Lowest())
-    assert 30 < naps[0] <= 90
+LATER = datetime.now(UTC) + timedelta(hours=20)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"Retry-After": format_datetime(LATER, usegmt=True)}, "later", None),
+        ({"Retry-After": f"{LATER.timestamp():.0f}"}, "later", None),
+        ({"retry-after-ms": "2500", "Retry-After": "3"}, "later", 2.5),
+        ({"x-ratelimit-reset-requests": "6m0.5s", "x-ratelimit-remaining-requests": "0"}, "later", 360.5),
+        # The rate of which something remains is not the one at fault.
+        (
+            {
+                "x-ratelimit-reset-requests": "8h",
+                "x-ratelimit-remaining-requests": "99",
+                "x-ratelimit-reset-tokens": "820ms",
+                "x-ratelimit-remaining-tokens": "0",
+            },
+            "later",
+            0.82,
+        ),
+        (
+            {"anthropic-ratelimit-tokens-reset": LATER.isoformat(), "anthropic-ratelimit-tokens-remaining": "0"},
+            "later",
+            None,
+        ),
+        (
+            {},
+            error_body(
+                "Too many",
+                code=429,
+                metadata={
+                    "headers": {
+                        "X-RateLimit-Remaining": "0",
+                        "X-RateLimit-Reset": f"{1_000 * LATER.timestamp():.0f}",
+                    }
+                },
+            ),
+            None,
+        ),
+        ({}, error_body("Rate limit reached. Please try again in 7m12s. Visit x."), 432),
+        ({}, error_body("Please retry after 26 seconds."), 26),
+        ({}, error_body("Spent", details=[{"@type": "google.rpc.RetryInfo", "retryDelay": "34s"}]), 34),
+        ({"Retry-After": "5"}, error_body("Please try again in 7m12s."), 5),
+        ({}, error_body("Try again in 5 or 6 calls."), 0),
+    ],
+)
+def test_the_wait_that_an_endpoint_asks_for_is_read_wherever_it_says_it(headers, body, seconds):
+    with fake_endpoint(Answer(body, 429, headers)) as target, pytest.raises(LLMError) as caught:
+        in_gateway(lambda gateway: gateway.ask(settings_for(target.url), HELLO), ledger := Ledger(), attempts=1)
+    assert ledger[0].error == "RateLimited"
+    asked = caught.value.retry_after or 0
+    assert 36_000 < asked <= 72_000 if seconds is None else asked == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(

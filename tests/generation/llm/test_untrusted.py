@@ -22,7 +22,17 @@ from generation.llm.gateway import Gateway
 from generation.llm.request_body import usage_of
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply
-from tests.generation.llm.helpers import HELLO, Ledger, app_of, ask, completion, fake_endpoint, in_gateway, settings_for
+from tests.generation.llm.helpers import (
+    HELLO,
+    Answer,
+    Ledger,
+    app_of,
+    ask,
+    completion,
+    fake_endpoint,
+    in_gateway,
+    settings_for,
+)
 from tests.generation.llm.test_batch_protocol import with_client
 from tests.profile import by_profile
 
@@ -74,12 +84,23 @@ def test_a_charset_that_is_not_for_text_is_read_as_utf_8() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "named"), [("latin-1", "ISO-8859-1"), ("utf-8", "ISO-8859-1"), ("utf-16le", "utf-16le")]
+    ("text", "written", "named"),
+    [
+        ("größer", "latin-1", "ISO-8859-1"),
+        ("größer", "latin-1", "latin1"),
+        ("größer", "utf-8", "ISO-8859-1"),
+        ("größer", "utf-16le", "utf-16le"),
+        ("größer + 1", "utf-7", "UTF-7"),
+        ("安静にする", "iso-2022-jp", "ISO-2022-JP"),
+        ("安静にする", "utf-8", "ISO-2022-JP"),
+        ("안정", "iso-2022-kr", "iso-2022-kr"),
+        ("多喝水", "hz", "HZ-GB-2312"),
+    ],
 )
-def test_a_text_charset_is_obeyed_unless_the_text_is_utf_8(written: str, named: str) -> None:
-    answer = json.dumps(completion("größer"), ensure_ascii=False).encode(written)
+def test_a_text_charset_is_obeyed_unless_the_text_is_utf_8(text: str, written: str, named: str) -> None:
+    answer = json.dumps(completion(text), ensure_ascii=False).encode(written)
     with run_in_background(raw_endpoint(answer, Content_Type=f"application/json; charset={named}")) as url:
-        assert ask(url).text == "größer"
+        assert ask(url).text == text
 
 
 class Strict(BaseModel):
@@ -289,10 +310,10 @@ def test_a_malformed_line_affects_only_its_own_result() -> None:
             )
 
 
-def test_an_error_whose_code_is_a_list_is_a_broken_result() -> None:
+def test_an_error_whose_code_is_a_list_is_an_error() -> None:
     with run_in_background(raw_endpoint(json.dumps({"custom_id": "a", "error": {"code": [1]}}).encode())) as url:
         [result] = with_client(url, read)
-    assert isinstance(result.outcome, BrokenReply)
+    assert isinstance(result.outcome, ServerError)
 
 
 KEYS = """custom_id error code message response status_code body choices content usage
@@ -444,3 +465,11 @@ def test_a_slow_reader_of_results_is_not_cut_off(monkeypatch: pytest.MonkeyPatch
 
     with run_in_background(raw_endpoint(b"\n".join([json.dumps(GOOD).encode()] * 4))) as url:
         assert with_client(url, read_slowly) == 4
+
+
+def test_a_body_that_says_two_things_is_no_reply_and_is_billed() -> None:
+    twice = json.dumps(completion("Yes.")).replace('"content": "Yes."', '"content": "Yes.", "content": "No."')
+    ledger = Ledger()
+    with fake_endpoint(Answer(twice)) as target, pytest.raises(BrokenReply, match="a key twice"):
+        ask(target.url, ledger)
+    assert [usage_of(attempt).estimated for attempt in ledger] == [True] * 2
