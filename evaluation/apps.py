@@ -25,7 +25,7 @@ class EvaluationConfig(AppConfig):
 def _cache_report(run: "Run") -> None:
     """Compute the numbers of a run, so that its report finds them cached."""
     # Imported here, because only workers need these modules: other processes start faster without.
-    from evaluation.reports import answer, formats, queries
+    from evaluation.reports import formats, headlines, queries
 
     formats.as_dict(queries.report(run))
-    answer.cache_headline(run)
+    headlines.cache_headline(run)

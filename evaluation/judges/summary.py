@@ -15,7 +15,7 @@ from evaluation.models import Run
 from evaluation.runs.queries import endpoints_of
 from evaluation.runs.rows.result_cache import cached, key_of
 from evaluation.runs.rows.verdicts import RunVerdicts
-from evaluation.runs.selection import selecting_models
+from evaluation.runs.selecting_models import selecting_models
 
 
 def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from evaluation.runs import queries as runs_queries
 from evaluation.runs.plan import plan_of
 from evaluation.runs.rows import result_cache
 from evaluation.runs.rows.verdicts import verdict_table
-from evaluation.runs.selection import reported_names, selection
+from evaluation.runs.selecting_models import reported_names, selection
 from evaluation.statistics.multiplicity import Rank, holm, ranks
 from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED, Ints, in_arm
 from evaluation.verdicts.table import VerdictTable

@@ -17,8 +17,8 @@ from evaluation.answers.search import MAX_LETTERS, MAX_MATCHES
 from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries, services
-from evaluation.reports.answer import Answer as ReportAnswer
 from evaluation.reports.documents import as_markdown
+from evaluation.reports.headlines import Answer as ReportAnswer
 from evaluation.reports.queries import Oddity, Unread
 from evaluation.reports.serializers import (
     AverageSerializer,

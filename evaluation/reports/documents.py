@@ -9,7 +9,6 @@ from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import UNDECIDED, Rate
 from evaluation.reports import change_tables, score_lines
-from evaluation.reports.answer import answer
 from evaluation.reports.comparison_lines import (
     HELD_OUT_COLUMNS,
     KIND_LABELS,
@@ -19,6 +18,7 @@ from evaluation.reports.comparison_lines import (
     held_out_cells,
     rule_label,
 )
+from evaluation.reports.headlines import answer
 from evaluation.reports.numbers.comparing import ModelComparison
 from evaluation.reports.numbers.counting import RateRow
 from evaluation.reports.queries import Report

@@ -9,9 +9,9 @@ from django.utils.translation import override
 
 from evaluation.judges import summary
 from evaluation.reports import score_lines
-from evaluation.reports.answer import answer
 from evaluation.reports.documents import SIMULATED, as_latex
 from evaluation.reports.documents import as_markdown as as_markdown
+from evaluation.reports.headlines import answer
 from evaluation.reports.numbers import values
 from evaluation.reports.numbers.counting import OutcomeCount
 from evaluation.reports.numbers.held_out import HeldOutGap

@@ -22,7 +22,7 @@ from evaluation.runs.plan import outcomes_of, plan_of
 from evaluation.runs.queries import LeftOut, data_sets_of, is_simulated, left_out
 from evaluation.runs.rows import cache_warming, result_cache
 from evaluation.runs.rows.verdicts import read_scores, verdict_table
-from evaluation.runs.selection import selecting_models
+from evaluation.runs.selecting_models import selecting_models
 from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.selection import BROKEN, NO_RESPONSE, NOT_JUDGED, POLARITY, UNJUDGED
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample

@@ -21,10 +21,10 @@ from evaluation.protocol import EXCLUDED
 from evaluation.reports import paper_layout
 from evaluation.reports import queries as reports_queries
 from evaluation.reports import services as reports_services
-from evaluation.reports.answer import answer, headlines
 from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.reports.figures import Link, figures, rate_named
 from evaluation.reports.forms import read_options
+from evaluation.reports.headlines import answer, headlines
 from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, leaving, queries, services

@@ -1,15 +1,52 @@
-"""Next versions by hand: after one that failed, and of a sample that was discarded."""
+"""Next versions: of a rejected one, and by hand of a failed one or of a discarded sample."""
 
 from collections import Counter
+from typing import Any
 
 from django.utils.translation import gettext
 
 from generation import errors
 from generation.jobs import life_cycle
 from generation.models import Draft, Job, Sample, SampleVersion
+from generation.recipes import registry
 from generation.recipes.recipe import Term
 from generation.samples.queries import terms
 from review.audit.trail import recording_events
+
+
+def queue_next(version: SampleVersion) -> bool:
+    """Queue the next version of a rejected one; return False if there may be none."""
+    sample = version.sample
+    if sample.arm == Sample.Arm.CONTROL:
+        return False
+    job = life_cycle.lock_job(sample.batch_id)
+    most = sample.batch.settings.get("versions")  # a setting of recipes that have it
+    if version.number >= (most if isinstance(most, int) else registry.recipe(sample.benchmark).max_versions):
+        return False
+    if job.status == Job.Status.CANCELLED:
+        return False
+    life_cycle.settle(job, is_open=True)
+    step, data = _restart_point(version)
+    Draft.objects.create(
+        batch_id=sample.batch_id,
+        record_id=sample.record_id,
+        sample=sample,
+        version=version.number + 1,
+        preferred=version.draft.preferred,
+        endpoint_id=version.draft.endpoint_id,
+        step=step,
+        data=data,
+    )
+    return True
+
+
+def _restart_point(version: SampleVersion) -> tuple[int, dict[str, Any]]:
+    """The step at which the next version of a rejected one begins, and its initial data."""
+    recipe = registry.recipe(version.sample.benchmark)
+    if not recipe.restart:
+        return 0, {}
+    names = [step.name for step in recipe.steps]
+    return names.index(recipe.restart), dict(recipe.kept(version.draft.data))
 
 
 def failed_version(sample: Sample) -> Draft | None:

@@ -3,13 +3,11 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from django.db import InterfaceError, OperationalError, transaction
 
-from generation.jobs import life_cycle
-from generation.models import Draft, Job, Rubric, Sample, SampleVersion
-from generation.recipes import registry
+from generation.models import Rubric, Sample, SampleVersion
+from generation.outcomes.regeneration import queue_next
 from review.cases import queries as cases_queries
 from review.rules.consolidation import SettledRubric
 from review.rules.state_machine import Ground, State
@@ -62,7 +60,7 @@ def _apply_outcome(version: SampleVersion) -> None:
         version.status, sample.status = SampleVersion.Status.WITHDRAWN, Sample.Status.WITHDRAWN
     else:
         version.status, version.reasons = SampleVersion.Status.REJECTED, list(outcome.reasons)
-        is_queued = outcome.reducible and _queue_next(version)
+        is_queued = outcome.reducible and queue_next(version)
         sample.status = Sample.Status.REGENERATING if is_queued else Sample.Status.DISCARDED
     version.save(update_fields=["status", "reasons", "citations"])
     sample.save(update_fields=["status"])
@@ -77,38 +75,3 @@ def _settle_rubrics(version: SampleVersion, settled: Sequence[SettledRubric]) ->
         rubric.approved, rubric.severity, rubric.removed = final.criterion, final.severity, final.removed
         rubric.severities = list(final.severities)
         rubric.save()
-
-
-def _queue_next(version: SampleVersion) -> bool:
-    """Queue the next version of a rejected one; return False if there may be none."""
-    sample = version.sample
-    if sample.arm == Sample.Arm.CONTROL:
-        return False
-    job = life_cycle.lock_job(sample.batch_id)
-    most = sample.batch.settings.get("versions")  # a setting of recipes that have it
-    if version.number >= (most if isinstance(most, int) else registry.recipe(sample.benchmark).max_versions):
-        return False
-    if job.status == Job.Status.CANCELLED:
-        return False
-    life_cycle.settle(job, is_open=True)
-    step, data = _restart_point(version)
-    Draft.objects.create(
-        batch_id=sample.batch_id,
-        record_id=sample.record_id,
-        sample=sample,
-        version=version.number + 1,
-        preferred=version.draft.preferred,
-        endpoint_id=version.draft.endpoint_id,
-        step=step,
-        data=data,
-    )
-    return True
-
-
-def _restart_point(version: SampleVersion) -> tuple[int, dict[str, Any]]:
-    """The step at which the next version of a rejected one begins, and its initial data."""
-    recipe = registry.recipe(version.sample.benchmark)
-    if not recipe.restart:
-        return 0, {}
-    names = [step.name for step in recipe.steps]
-    return names.index(recipe.restart), dict(recipe.kept(version.draft.data))

@@ -1,4 +1,4 @@
-"""Makes sample versions, and applies the outcomes of their reviews."""
+"""Makes sample versions with their cases, and stores terms of the taxonomy."""
 
 from collections.abc import Sequence
 from dataclasses import replace

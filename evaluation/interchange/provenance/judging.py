@@ -13,7 +13,7 @@ from evaluation.models import Judgment, Run, Validation, Vote
 from evaluation.protocol import Protocol
 from evaluation.runs.plan import plan_of
 from evaluation.runs.queries import judges_of
-from evaluation.runs.selection import selecting_models
+from evaluation.runs.selecting_models import selecting_models
 from generation.common.chunks import CHUNK, chunked
 from generation.jobs.queries import stage_costs
 from generation.models import Call, ReleasedRubric

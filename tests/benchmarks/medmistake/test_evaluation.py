@@ -17,7 +17,7 @@ from evaluation.reports import queries as reports_queries
 from evaluation.reports.numbers.report_numbers import Options
 from evaluation.runs import services, work
 from evaluation.runs.kind import RUNS
-from evaluation.runs.selection import reported_names, selecting_models, selection
+from evaluation.runs.selecting_models import reported_names, selecting_models, selection
 from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services

@@ -25,8 +25,8 @@ from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES
 from evaluation.reports import documents, formats, queries
-from evaluation.reports.answer import answer
 from evaluation.reports.figures import figures
+from evaluation.reports.headlines import answer
 from evaluation.reports.numbers.report_numbers import Options
 from evaluation.reports.queries import Report
 from evaluation.runs import services

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from evaluation.models import Run
 from evaluation.reports import queries
-from evaluation.reports.answer import answer, headlines
+from evaluation.reports.headlines import answer, headlines
 from evaluation.runs.rows import result_cache
 from generation.models import Release
 from tests.engine import bare_release
@@ -88,7 +88,7 @@ def test_the_list_of_runs_has_rates_and_compares_those_ticked(release: Release, 
 
 
 def test_a_list_counts_few_runs_at_once(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evaluation.reports.answer.COUNTED_AT_ONCE", 1)
+    monkeypatch.setattr("evaluation.reports.headlines.COUNTED_AT_ONCE", 1)
     monkeypatch.setattr(result_cache, "VERSION", -1)
     runs = [finished(release) for _ in range(2)]
     assert len(headlines(runs)) == 1
