@@ -372,3 +372,46 @@ def test_errors_and_a_lost_network_are_shown_among_the_messages(style_guide):
     assert page.locator("#browser").count() == 1  # the page itself is unchanged
     request("/gone")
     page.locator("#network-lost").wait_for()
+
+
+@pytest.mark.browser
+def test_print_shows_what_is_folded_and_no_buttons(style_guide):
+    page = style_guide
+    folded = page.locator("details.panel:not([open]) > .panel__body").first
+    button = page.locator("main .button").first
+    assert (folded.is_visible(), button.is_visible()) == (False, True)
+    page.emulate_media(media="print")
+    assert (folded.is_visible(), button.is_visible()) == (True, False)
+
+
+@pytest.mark.browser
+def test_a_success_fades_at_the_next_action_after_it_could_be_read_and_an_error_stays(style_guide):
+    page = style_guide
+    page.clock.install(time=0)
+    page.clock.pause_at(3600)  # from here on, the page's clock moves as the test says
+    page.reload()
+    page.evaluate("""() => document.querySelector("#messages").innerHTML =
+        `<p class="message message--success">done</p><p class="message message--error">failed</p>`""")
+    page.keyboard.press("Shift")
+    page.clock.run_for(1000)
+    assert page.locator("#messages .message").all_inner_texts() == ["done", "failed"]
+    page.clock.run_for(4000)
+    page.keyboard.press("Shift")
+    page.clock.run_for(1000)
+    assert page.locator("#messages .message").all_inner_texts() == ["failed"]
+
+
+@pytest.mark.browser
+def test_phones_fold_the_filters_of_a_list_and_wider_screens_show_them(style_guide):
+    page = style_guide
+    page.goto(page.url.replace(reverse("styleguide"), reverse("review:cases")))
+    field = page.locator(".filters [name=text]")
+    summary = page.locator(".filters-fold > summary")
+    assert (field.is_visible(), summary.is_visible()) == (True, False)
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert (field.is_visible(), summary.is_visible()) == (False, True)
+    summary.click()
+    field.fill("fever")
+    field.press("Enter")
+    page.wait_for_url("**text=fever**")
+    assert field.is_visible(), "the filters in use are open"
