@@ -1,6 +1,6 @@
 """The report of a run, and the judgments behind every number."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,26 +31,6 @@ from generation.samples import queries
 
 Status = Work.Status
 MAX_WEIGHT = 1000
-
-
-def percents(runs: Iterable[Run]) -> dict[int, int]:
-    """Run -> `RunProgress.percent`, for any number of runs in three queries."""
-    ids = [run.pk for run in runs]
-    totals: dict[int, int] = defaultdict(int)
-    ended: dict[int, int] = defaultdict(int)
-    has_ended = Q(status__in=[Status.DONE, Status.DROPPED, Status.FAILED])
-    responses = Response.objects.filter(run__in=ids).order_by().values_list("run")
-    for run_id, n, n_ended in responses.annotate(n=Count("pk"), over=Count("pk", filter=has_ended)):
-        totals[run_id] += n
-        ended[run_id] += n_ended
-    for run_id, n, expected_responses in Run.objects.filter(pk__in=ids).values_list(
-        "pk", "rubrics_total", "responses_total"
-    ):
-        totals[run_id] = max(totals[run_id], expected_responses) + n
-    judgments = Judgment.objects.filter(has_ended, run__in=ids).order_by().values_list("run")
-    for run_id, n in judgments.annotate(n=Count("pk")):
-        ended[run_id] += n
-    return {pk: 100 * ended[pk] // totals[pk] if totals[pk] else 0 for pk in ids}
 
 
 @dataclass(frozen=True, slots=True)

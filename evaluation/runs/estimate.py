@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 
 from evaluation.models import Run
 from evaluation.protocol import Ask, Protocol, Rubric
@@ -30,14 +30,10 @@ def _estimate(settings: RunSettings) -> Estimate:
     in_batches = settings.transport == Run.Transport.BATCH
     asked: Counter[str] = Counter()  # calls by prompt
     judged: Counter[str] = Counter()
-    samples = ReleasedSample.objects.filter(release=release).order_by("position")
-    tasks = samples.order_by().values_list("task").annotate(n=Count("pk")).order_by("task")
-    rubrics = dict(
-        ReleasedRubric.objects.filter(sample__release=release).values_list("sample__task").annotate(n=Count("pk"))
-    )
+    samples, rubrics = queries.counts_by_task(release)
     by_key = queries.rubrics_by_key(release, protocol)
-    for task, count in tasks:
-        first = samples.filter(task=task)[0]
+    for first in queries.first_samples(release, datasets):
+        task, count = first.task, samples[first.task]
         asks = queries.questions(protocol, first, settings.seed, datasets)
         for ask in asks:
             asked[ask.prompt] += count * settings.answers

@@ -38,8 +38,7 @@ class RunKind(JobKind[Run]):
         return queues.unfilled_endpoints(pk).exists() or super().is_open(pk)
 
     def unsettled(self) -> list[int]:
-        unfilled = set(queues.ids_of_unfilled_runs())
-        return [pk for pk in super().unsettled() if pk not in unfilled]
+        return [pk for pk in super().unsettled() if not queues.unfilled_endpoints(pk).exists()]
 
     def jobs(self) -> QuerySet[Run]:
         return super().jobs().select_related("release", "judge")

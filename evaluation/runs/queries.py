@@ -33,11 +33,24 @@ TARGET, JUDGE = "target", "judge"
 ROLES = {TARGET: _("Model under test"), JUDGE: _("Judge")}
 
 
+# Whether a simulated model contributed to a run, as generator, under test or as judge.
+_SIMULATED = (
+    Q(release__simulated=True)
+    | Q(judge__simulated=True)
+    | Q(Exists(RunEndpoint.objects.filter(run=OuterRef("pk"), endpoint__simulated=True)))
+    | Q(Exists(RunJudge.objects.filter(run=OuterRef("pk"), endpoint__simulated=True)))
+)
+
+
 def runs(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySet[Run]:
-    """All runs, newest first. `text`: part of the name of a release, study, model or judge."""
+    """All runs, newest first, with `is_simulated`.
+
+    `text`: part of the name of a release, study, model or judge.
+    """
     rows = Run.objects.select_related("release", "judge", "created_by", "prompt_set").prefetch_related(
         "endpoints", "further_judges__endpoint"
     )
+    rows = rows.annotate(is_simulated=_SIMULATED)
     if text:
         tested = RunEndpoint.objects.filter(run=OuterRef("pk"), endpoint__name__icontains=text)
         named = Q(release__name__icontains=text) | Q(study__icontains=text) | Q(judge__name__icontains=text)
@@ -88,6 +101,22 @@ def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
     )
 
 
+def first_samples(release: Release, datasets: Iterable[DataSet]) -> list[ReleasedSample]:
+    """The first sample of each task of these data sets, which stands for all of the task."""
+    return [
+        sample
+        for task in dict.fromkeys(dataset.task for dataset in datasets)
+        for sample in ReleasedSample.objects.filter(release=release, task=task).order_by("position")[:1]
+    ]
+
+
+def counts_by_task(release: Release) -> tuple[dict[str, int], dict[str, int]]:
+    """The numbers of samples and of rubrics of each task of a release."""
+    samples = ReleasedSample.objects.filter(release=release).order_by().values_list("task")
+    rubrics = ReleasedRubric.objects.filter(sample__release=release).order_by().values_list("sample__task")
+    return dict(samples.annotate(n=Count("pk"))), dict(rubrics.annotate(n=Count("pk")))
+
+
 def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
     """Check the settings of a run; returns the protocol, and the data sets to ask.
 
@@ -128,11 +157,10 @@ def _check_chains(protocol: Protocol, settings: RunSettings, datasets: Sequence[
     """Raises ChainWithoutStart if a question is asked without the one whose answer it needs."""
     if protocol.ask_on is None:
         return
-    for task in dict.fromkeys(dataset.task for dataset in datasets):
-        first = ReleasedSample.objects.filter(release=settings.release, task=task).order_by("position").first()
-        asks = questions(protocol, first, settings.seed, datasets) if first else []
+    for first in first_samples(settings.release, datasets):
+        asks = questions(protocol, first, settings.seed, datasets)
         if missing := {ask.after for ask in asks if ask.after} - {ask.variant for ask in asks}:
-            raise errors.ChainWithoutStart(f"{task}: {', '.join(sorted(missing))}")
+            raise errors.ChainWithoutStart(f"{first.task}: {', '.join(sorted(missing))}")
 
 
 def questions(protocol: Protocol, sample: ReleasedSample, seed: int, datasets: Iterable[DataSet]) -> list[Ask]:
@@ -203,14 +231,12 @@ def models_asked(run: Run) -> list[ModelAsked]:
 def example_questions(run: Run) -> list[Request]:
     """Example requests of a run: the first sample of each task, in each variant."""
     protocol, datasets = registry.protocol(run.release.benchmark), data_sets_of(run)
-    requests = []
-    for task in dict.fromkeys(dataset.task for dataset in datasets):
-        first = ReleasedSample.objects.filter(release=run.release, task=task).order_by("position").first()
-        if first is not None:
-            with prompts_of(run):
-                asks = questions(protocol, first, run.seed, datasets)
-            requests += [model_request(ask, run.sampling) for ask in asks]
-    return requests
+    with prompts_of(run):
+        return [
+            model_request(ask, run.sampling)
+            for first in first_samples(run.release, datasets)
+            for ask in questions(protocol, first, run.seed, datasets)
+        ]
 
 
 def first_sample(run: Run) -> ReleasedSample | None:
@@ -228,11 +254,7 @@ def trials(run: Run) -> list[Trial]:
     if run.origin == Run.Origin.IMPORTED:
         return []
     protocol, datasets = registry.protocol(run.release.benchmark), data_sets_of(run)
-    firsts = [
-        sample
-        for task in dict.fromkeys(dataset.task for dataset in datasets)
-        for sample in ReleasedSample.objects.filter(release=run.release_id, task=task).order_by("position")[:1]
-    ]
+    firsts = first_samples(run.release, datasets)
     with prompts_of(run):
         asks = [ask for sample in firsts for ask in questions(protocol, sample, run.seed, datasets) if not ask.after]
         judged = _unlike([each for sample in firsts for each in _judge_requests(protocol, run, sample)])
@@ -402,7 +424,7 @@ def rubrics_by_key(release: Release, protocol: Protocol) -> dict[str, dict[str, 
 
 def is_simulated(run: Run) -> bool:
     """Whether a simulated model contributed to the run, as generator, under test or as judge."""
-    return run.release.simulated or endpoints_of(run).filter(simulated=True).exists()
+    return Run.objects.filter(_SIMULATED, pk=run.pk).exists()
 
 
 def judgments_of(response: Response) -> QuerySet[Judgment]:

@@ -57,18 +57,12 @@ def runs(request: HttpRequest) -> HttpResponse:
     filters = forms.RunFilters(request.GET)
     context = list_context(request, filters, queries.runs(**filters.active).order_by("-pk"), ("created_at", "cost"))
     page = context["page"].rows
-    percents = reports_queries.percents(run for run in page if run.status == RUNNING)
+    running = RUNS.jobs_with_status().filter(pk__in=[run.pk for run in page if run.status == RUNNING])
+    percents = {run.pk: RUNS.progress(run).percent for run in running}
     rates = headlines(page)
-    context["rows"] = [(run, percents.get(run.pk), _simulated(run), rates.get(run.pk, "")) for run in page]
+    context["rows"] = [(run, percents.get(run.pk), rates.get(run.pk, "")) for run in page]
     context["has_releases"] = Release.objects.exists()
     return render(request, "evaluation/runs/runs.html", context)
-
-
-def _simulated(run: Run) -> bool:
-    """Equals `queries.is_simulated`, but uses only what the list has loaded."""
-    judges = [run.judge, *(row.endpoint for row in run.further_judges.all())]
-    judged = any(judge is not None and judge.simulated for judge in judges)
-    return run.release.simulated or judged or any(endpoint.simulated for endpoint in run.endpoints.all())
 
 
 @requires(Can.MEASURE, acting=True)

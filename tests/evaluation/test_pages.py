@@ -212,9 +212,7 @@ def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
     page, fragment = (reverse(f"evaluation:run{part}", args=[run.pk]) for part in ("", "-progress"))
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 3" in text_of(admin.get(fragment))
-    assert [percent for _run, percent, _simulated, _rate in admin.get(reverse("evaluation:runs")).context["rows"]] == [
-        0
-    ]
+    assert [percent for _run, percent, _rate in admin.get(reverse("evaluation:runs")).context["rows"]] == [0]
     Response.objects.filter(run=run).update(status=Status.FAILED, outcome="failed", error="RateLimited")
     jobs_services.settle(run.pk)
     assert "mhb:changed" in admin.get(fragment)["HX-Trigger"]

@@ -6,14 +6,14 @@ A benchmark's code makes the questions, so they are made before the transaction 
 from collections.abc import Sequence
 
 from django.db import transaction
-from django.db.models import Count, QuerySet
 
 from evaluation import errors, registry
 from evaluation.models import Response, Run, RunEndpoint
 from evaluation.protocol import Ask
 from evaluation.runs import queries
+from evaluation.runs.rows.queues import unfilled_endpoints
 from generation.engine.watchdog import computing_for
-from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
+from generation.models import Endpoint, ReleasedSample
 
 CHUNK = 500  # rows created in one transaction
 
@@ -31,35 +31,18 @@ def add_endpoints(run: Run, endpoints: Sequence[Endpoint]) -> None:
 def expected_rows(run: Run) -> tuple[int, int]:
     """The expected responses and judgments per model, if all samples of a task equal its first."""
     protocol, datasets = registry.protocol(run.release.benchmark), queries.data_sets_of(run)
-    samples, rubrics = _counts_by_task(run.release)
+    samples, rubrics = queries.counts_by_task(run.release)
     by_key = queries.rubrics_by_key(run.release, protocol)
     responses = judgments = 0
-    for task in sorted({dataset.task for dataset in datasets}):
-        first = ReleasedSample.objects.filter(release=run.release, task=task).order_by("position").first()
-        asks = queries.questions(protocol, first, run.seed, datasets) if first else []
-        responses += len(asks) * run.answers_each * samples.get(task, 0)
+    for first in queries.first_samples(run.release, datasets):
+        asks = queries.questions(protocol, first, run.seed, datasets)
+        responses += len(asks) * run.answers_each * samples[first.task]
         for ask in asks:
             left_out = sum(
-                n for key, n in by_key.get(task, {}).items() if not protocol.rubric_applies(key, ask.variant)
+                n for key, n in by_key.get(first.task, {}).items() if not protocol.rubric_applies(key, ask.variant)
             )
-            judgments += run.answers_each * (rubrics.get(task, 0) - left_out)
+            judgments += run.answers_each * (rubrics.get(first.task, 0) - left_out)
     return responses, judgments
-
-
-def _counts_by_task(release: Release) -> tuple[dict[str, int], dict[str, int]]:
-    """The numbers of samples and rubrics by task.
-
-    The counts of the frozen release are used if they add up; otherwise, the rows are counted.
-    """
-    frozen_counts = release.counts.get("task", {})
-    samples, rubrics = (
-        {task: int(counts[unit]) for task, counts in frozen_counts.items()} for unit in ("samples", "rubrics")
-    )
-    if sum(samples.values()) == release.samples_count and sum(rubrics.values()) == release.rubrics_count:
-        return samples, rubrics
-    samples_by_task = ReleasedSample.objects.filter(release=release).order_by().values_list("task")
-    rubrics_by_task = ReleasedRubric.objects.filter(sample__release=release).order_by().values_list("sample__task")
-    return dict(samples_by_task.annotate(n=Count("pk"))), dict(rubrics_by_task.annotate(n=Count("pk")))
 
 
 def fill(run: Run) -> bool:
@@ -67,7 +50,7 @@ def fill(run: Run) -> bool:
 
     If another worker creates one meanwhile, this creates nothing.
     """
-    all_tested = list(_unfilled(run).select_related("endpoint"))
+    all_tested = list(unfilled_endpoints(run).select_related("endpoint"))
     if not all_tested:
         return False
     filled = {tested.pk: tested.filled_to or 0 for tested in all_tested}
@@ -87,7 +70,7 @@ def fill(run: Run) -> bool:
     is_last = end is None or not samples.filter(position__gte=end).exists()
     with transaction.atomic():
         # The lock keeps two workers from creating the same responses.
-        locked = _unfilled(run).select_for_update(of=("self",)).values_list("pk", "filled_to")
+        locked = unfilled_endpoints(run).select_for_update(of=("self",)).values_list("pk", "filled_to")
         if dict(locked) != filled:
             return True
         _create(run, current, asks)
@@ -95,10 +78,6 @@ def fill(run: Run) -> bool:
         if is_last and stop is None:
             set_totals(run)
     return True
-
-
-def _unfilled(run: Run) -> QuerySet[RunEndpoint]:
-    return RunEndpoint.objects.filter(run=run, filled_to__isnull=False, left_out_at=None).order_by("pk")
 
 
 def _create(run: Run, tested: Sequence[RunEndpoint], pending: Sequence[tuple[ReleasedSample, Ask]]) -> None:
@@ -134,7 +113,7 @@ def _create(run: Run, tested: Sequence[RunEndpoint], pending: Sequence[tuple[Rel
 def set_totals(run: Run) -> None:
     """Set the totals of a run: its rows, and those expected of models that still lack some."""
     run.responses_total, run.rubrics_total = run.responses.count(), queries.count_rubrics(run)
-    unfilled = list(_unfilled(run))
+    unfilled = list(unfilled_endpoints(run))
     if unfilled:
         responses, rubrics = expected_rows(run)
         for tested in unfilled:

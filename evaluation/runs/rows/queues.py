@@ -105,13 +105,7 @@ def is_batch_due(run: Run) -> bool:
 
 def unfilled_endpoints(run: Any) -> QuerySet[RunEndpoint]:
     """The models of a run (or an OuterRef to one) that still lack response rows."""
-    return RunEndpoint.objects.filter(run=run, filled_to__isnull=False, left_out_at=None)
-
-
-def ids_of_unfilled_runs() -> list[int]:
-    """The ids of runs that still lack response rows."""
-    unfilled = RunEndpoint.objects.filter(filled_to__isnull=False, left_out_at=None)
-    return list(unfilled.values_list("run", flat=True).distinct())
+    return RunEndpoint.objects.filter(run=run, filled_to__isnull=False, left_out_at=None).order_by("pk")
 
 
 def with_work(runs: QuerySet[Run]) -> QuerySet[Run]:
