@@ -29,6 +29,7 @@ from review.common.decorators import requires
 from review.common.paging import keyset_page_by_columns
 from review.rules.blocks import Images
 from review.rules.permissions import Can
+from review.rules.text import whole_number
 
 SAMPLES_LISTED = 30  # in the list beside the selected sample
 
@@ -44,8 +45,8 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     matches = search(run, searched)
     rows = queries.judgments(run, **chosen, text=matches or "")
     page = keyset_page_by_columns(rows.defer(*queries.LARGE_COLUMNS), request, queries.ORDER, size=30)
-    pk_given = request.GET.get("selected", "")
-    selected = reports_queries.judgment(run, int(pk_given)) if pk_given.isdecimal() and len(pk_given) < 19 else None
+    pk_given = whole_number(request.GET.get("selected", ""))
+    selected = None if pk_given is None else reports_queries.judgment(run, pk_given)
     if selected is None and page.rows:
         selected = reports_queries.judgment(run, page.rows[0].pk)
     place = next((index for index, row in enumerate(page.rows) if selected and row.pk == selected.pk), None)
@@ -240,8 +241,8 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
     report = reports_services.shown_report(run)
     query = {name: request.GET.get(name, "") for name in ("first", "second", "rate", "model", "move")}
     pks = changed_answers.samples_with_move(run, report, query)
-    pk_given = request.GET.get("selected", "")
-    index = pks.index(int(pk_given)) if pk_given.isdecimal() and len(pk_given) < 19 and int(pk_given) in pks else 0
+    pk_given = whole_number(request.GET.get("selected", ""))
+    index = pks.index(pk_given) if pk_given in pks else 0
     start = index - index % SAMPLES_LISTED
     listed = pks[start : start + SAMPLES_LISTED]
     samples = ReleasedSample.objects.in_bulk(listed)

@@ -31,6 +31,7 @@ from generation.sources.other_values import SourceValues
 from generation.trials.findings import findings
 from generation.trials.sending import Sent, send_once
 from review.models import User
+from review.rules.text import whole_number
 
 STEP, MODEL, JUDGE = "step", "model", "judge"
 SECONDS = 60.0  # the longest wait, as a person is waiting for the page
@@ -196,13 +197,13 @@ def _draft(asked: Asked, benchmark: str, kinds: list[str]) -> tuple[str, DraftVa
     """The draft of a number, or a new one of a record."""
     kind, _, number = asked.on.rpartition(":")
     if kind == "draft":
-        row = Draft.objects.filter(pk=int(number)).first() if number.isdecimal() and len(number) < 19 else None
+        row = Draft.objects.filter(pk=whole_number(number) or 0).first()
         if row is None:
             raise errors.NothingToTry(f"There is no draft {number}.")
         return asked.on, batches_queries.draft_value(row)
     records = SourceRecord.objects.filter(content__kind__in=kinds, latest=True).defer("private").order_by("pk")
     if asked.on:
-        records = records.filter(pk=int(asked.on)) if asked.on.isdecimal() and len(asked.on) < 19 else records.none()
+        records = records.filter(pk=whole_number(asked.on) or 0)
     record = records.first()
     if record is None:
         raise errors.NothingToTry("No record fits. Give its number, or import a source that the recipe can use.")

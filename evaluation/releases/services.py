@@ -18,8 +18,7 @@ def publish(release: Release, *, actor: User | Operator) -> Publication:
     Release.objects.select_for_update(no_key=True).get(pk=release.pk)  # serializes concurrent calls
     publication = queries.publication(release)
     if publication is None:
-        user = actor if isinstance(actor, User) else None
-        publication = Publication.objects.create(release=release, published_by=user, published_at=timezone.now())
+        publication = Publication.objects.create(release=release, published_by_id=actor.pk, published_at=timezone.now())
     return publication
 
 
@@ -30,7 +29,7 @@ def withdraw(release: Release, *, actor: User | Operator) -> Publication:
     publication = Publication.objects.select_for_update().filter(release=release, withdrawn_at=None).first()
     if publication is None:
         raise errors.NotPublished
-    publication.withdrawn_by = actor if isinstance(actor, User) else None
+    publication.withdrawn_by_id = actor.pk
     publication.withdrawn_at = timezone.now()
     publication.save(update_fields=["withdrawn_by", "withdrawn_at"])
     return publication

@@ -28,6 +28,7 @@ from evaluation.verdicts.selection import BROKEN, NO_RESPONSE, NOT_JUDGED, POLAR
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample
 from generation.models.work import Work
 from generation.samples import queries
+from review.rules.text import whole_number
 
 Status = Work.Status
 MAX_WEIGHT = 1000
@@ -326,15 +327,11 @@ def parse_options(protocol: Protocol, *, common: bool = False, weights: str = ""
     chosen: dict[str, int] = {}
     for text in filter(None, (part.strip() for part in weights.split(","))):
         value, _sign, number = (part.strip() for part in text.partition(":"))
-        if (
-            value not in usual
-            or not number.isdecimal()
-            or len(number) > len(str(MAX_WEIGHT))
-            or int(number) > MAX_WEIGHT
-        ):
+        weight = whole_number(number)
+        if value not in usual or weight is None or weight > MAX_WEIGHT:
             names = ", ".join(sorted(usual)) or "–"
             raise errors.WrongWeights(f"{text!r}; write VALUE:NUMBER, 0 to {MAX_WEIGHT}. Values: {names}.")
-        chosen[value] = int(number)
+        chosen[value] = weight
     return Options(common, {value: n for value, n in chosen.items() if usual[value] != n}, all_ranked)
 
 

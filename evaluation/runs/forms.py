@@ -18,6 +18,7 @@ from generation.models import Endpoint, Release
 from generation.prompts import queries as prompts_queries
 from review.common.lists import Filters, any_of
 from review.common.rows import RowsField
+from review.rules.text import whole_number
 
 OUTCOME = "outcome-"  # before the name of an outcome: the field of its rule
 
@@ -66,8 +67,7 @@ class RunForm(SpendingForm):
         value = self.data.get("release") if self.is_bound else self.initial.get("release")
         if isinstance(value, Release):
             return value
-        number = str(value or "")
-        return Release.objects.filter(pk=int(number)).first() if number.isdecimal() and len(number) < 19 else None
+        return Release.objects.filter(pk=whole_number(str(value or "")) or 0).first()
 
     def _adapt(self, release: Release | None) -> None:
         """Adapt fields and choices to the benchmark of this release."""

@@ -40,6 +40,7 @@ from generation.models import Endpoint, Release
 from review.common.decorators import refusals_on, requires, signed_in_account
 from review.common.lists import list_context
 from review.rules.permissions import Can
+from review.rules.text import whole_number
 
 RUNNING = Run.Status.RUNNING
 BATCHES_SHOWN = 20  # provider batches on a page, the newest ones
@@ -48,9 +49,9 @@ BATCHES_SHOWN = 20  # provider batches on a page, the newest ones
 @requires(Can.READ_RESULTS, "GET")
 def runs(request: HttpRequest) -> HttpResponse:
     """All runs with their progress and rates; those ticked (`?rows=`) are compared."""
-    chosen = list(dict.fromkeys(row for row in request.GET.getlist("rows") if row.isdecimal() and len(row) < 19))
+    chosen = {number for row in request.GET.getlist("rows") if (number := whole_number(row)) is not None}
     if len(chosen) > 1:
-        newest, *others = sorted(map(int, chosen), reverse=True)
+        newest, *others = sorted(chosen, reverse=True)
         return redirect(f"{reverse('evaluation:run-compare', args=[newest])}?{urlencode({'run': others}, doseq=True)}")
     if "compare" in request.GET:
         messages.error(request, _("Select two or more runs to compare."))

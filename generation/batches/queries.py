@@ -40,6 +40,7 @@ from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents, record_value
 from review.people.queries import physicians_specialties
 from review.rules.blocks import Block
+from review.rules.text import whole_number
 
 Status = Work.Status
 STREAMED = 200  # drafts in memory at a time
@@ -253,8 +254,7 @@ def batches(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySe
     )
     given = {"benchmark": benchmark, "status": status}
     rows = rows.filter(**{name: value for name, value in given.items() if value})
-    numbered = Q(pk=int(text)) if text.isdecimal() and len(text) < 19 else Q()
-    return rows.filter(Q(source__name__icontains=text) | numbered) if text else rows
+    return rows.filter(Q(source__name__icontains=text) | Q(pk=whole_number(text) or 0)) if text else rows
 
 
 def _count(rows: QuerySet[Any]) -> Coalesce:

@@ -15,6 +15,7 @@ from generation.recipes import registry
 from generation.recipes.prompts import Prompt, in_force, parse_prompt, read_prompt
 from review.rules.blocks import Turn
 from review.rules.diffing import Span, TurnPair, align_turns
+from review.rules.text import whole_number
 
 DEFAULT = "default"  # the benchmark's own set, in addresses and on pages; elsewhere it is ""
 LINES_BESIDE = 3  # equal lines that a comparison shows beside a difference
@@ -102,7 +103,7 @@ def stored_set(benchmark: str, name: str) -> PromptSet | None:
     bare, _, number = name.partition("@")
     rows = stored_sets(benchmark).filter(name=bare)
     if number:
-        rows = rows.filter(number=int(number)) if number.isdecimal() and len(number) < 9 else rows.none()
+        rows = rows.filter(number=whole_number(number, 8) or 0)
     row = rows.order_by("-number").first()
     if row is None:
         known = [*released, *choices(benchmark)]

@@ -23,6 +23,7 @@ from generation.samples.validity import Validity
 from generation.sources import importers
 from review.rules.permissions import Can, require
 from review.rules.state_machine import Ground
+from review.rules.text import whole_number
 
 READ = 250  # samples in one query
 
@@ -199,9 +200,8 @@ def release(name: str, version: int | None = None) -> Release:
     Raises UnknownRelease.
     """
     name, _, number = name.partition("@")
-    if number and not number.isdecimal():
-        raise errors.UnknownRelease(f"{name}@{number}")
-    version = int(number) if number else version
+    if number and (version := whole_number(number, 9)) is None:
+        raise errors.UnknownRelease(f"{name}@{number[:20]}")
     versions = releases().filter(name=name).order_by("-version")
     match = versions.first() if version is None else versions.filter(version=version).first()
     if match is None:

@@ -23,6 +23,7 @@ from review.common.decorators import refusals_on, requires, signed_in_account
 from review.common.lists import list_context
 from review.common.paging import keyset_page, page_url
 from review.rules.permissions import Can, may_read
+from review.rules.text import whole_number
 
 CHANGES_SHOWN = 25
 
@@ -133,8 +134,7 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
     filters = forms.ReleasedFilters(request.GET, release, with_held_out=all_splits)
     rows = queries.released_samples(release, with_held_out=all_splits, **filters.active)
     page = keyset_page(rows.defer("exported"), request, size=25)
-    selected = request.GET.get("selected", "")
-    chosen = rows.filter(pk=int(selected)).first() if selected.isdecimal() and len(selected) < 19 else None
+    chosen = rows.filter(pk=whole_number(request.GET.get("selected", "")) or 0).first()
     if chosen is None and page.rows:
         chosen = rows.get(pk=page.rows[0].pk)
     context: dict[str, object] = {
@@ -194,7 +194,7 @@ def release_changes(request: HttpRequest, name: str, version: int) -> HttpRespon
     if before is not None:
         difference = comparing.compare(before, release, with_held_out=may_read(request.user, Can.PRODUCE))
         change = request.GET.get("change", "")
-        start = int(cursor) if (cursor := request.GET.get("cursor", "")).isdecimal() and len(cursor) < 10 else 0
+        start = whole_number(request.GET.get("cursor", ""), 9) or 0
         rows = difference.samples(change, start, CHANGES_SHOWN + 1)
         context |= {
             "difference": difference,

@@ -16,6 +16,7 @@ from review.audit.trail import recording_events
 from review.models import Case, Review, User
 from review.rules.permissions import Can, allowed, require
 from review.rules.state_machine import FINAL, State
+from review.rules.text import whole_number
 
 Kind = Erratum.Kind
 REPORTS_SHOWN = 10  # on the overview
@@ -141,9 +142,7 @@ def undecided_reports(_shown: object) -> dict[str, object]:
 def sample_id_of(key: str) -> int:
     """The id of a sample given by its id or its key. Raises UnknownSample."""
     number = key.rpartition("-")[2]
-    if not (number.isdecimal() and len(number) < 19):
-        raise errors.UnknownSample
-    sample = Sample.objects.filter(pk=int(number)).first()
+    sample = Sample.objects.filter(pk=whole_number(number) or 0).first()
     if sample is None or key not in (number, str(sample.pk), sample.key):
         raise errors.UnknownSample
     return sample.pk

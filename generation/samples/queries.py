@@ -11,6 +11,7 @@ from generation.recipes import registry
 from generation.recipes.recipe import Term
 from review.rules.blocks import Block
 from review.rules.state_machine import NOT_SAMPLED, Ground
+from review.rules.text import whole_number
 
 
 def terms(benchmark: str) -> tuple[Term, ...]:
@@ -60,8 +61,7 @@ def samples(
     if task:
         rows = rows.filter(task=task)
     if text:
-        number = text.rpartition("-")[2]
-        numbered = Q(pk=int(number)) if number.isdecimal() and len(number) < 19 else Q()
+        numbered = Q(pk=whole_number(text.rpartition("-")[2]) or 0)
         rows = rows.filter(Q(record__title__icontains=text) | Q(record__external_id__icontains=text) | numbered)
     if batch:
         rows = rows.filter(batch=batch)

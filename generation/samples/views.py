@@ -18,6 +18,7 @@ from review.rules.diffing import diff_words
 from review.rules.permissions import Can
 from review.rules.shown_values import shown
 from review.rules.state_machine import Ground
+from review.rules.text import whole_number
 
 CASE_ACTIONS = case_actions(queries.newest_case)
 
@@ -71,9 +72,10 @@ def sample_report(request: HttpRequest, pk: int) -> HttpResponse:
     """Report an approved sample as wrong; leads back to the sample in the release that was open."""
     errata.report(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Sample reported. An admin will decide."))
-    back = request.POST.get("back", "")
-    released = ReleasedSample.objects.filter(version__sample=pk, release=int(back)) if back.isdecimal() else None
-    row = released.select_related("release").first() if released is not None and len(back) < 19 else None
+    released = ReleasedSample.objects.filter(
+        version__sample=pk, release=whole_number(request.POST.get("back", "")) or 0
+    )
+    row = released.select_related("release").first()
     if row is None:
         return redirect("generation:releases")
     url = reverse("generation:release-samples", args=[row.release.name, row.release.version])

@@ -333,8 +333,6 @@ def _labelled_controls(filled: FilledForm) -> Iterator[tuple[str, Control]]:
         label = gettext("Highlight %(number)s") % {"number": highlight.number}
         yield from ((label, control) for control in highlight.controls)
     yield gettext("Verdict"), filled.verdict
-    yield gettext("Reason"), filled.reason_code
-    yield gettext("Reason"), filled.dissent_code
-    yield gettext("Reason"), filled.reason
+    yield from ((gettext("Reason"), control) for control in (filled.reason_code, filled.dissent_code, filled.reason))
     yield gettext("Reason for change"), filled.change_reason
     yield gettext("Change of wording or of meaning"), filled.declaration

@@ -1,6 +1,6 @@
 """Compare reviews side by side, format answers as text, and compare versions of a case."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
@@ -265,38 +265,26 @@ def _severity_text(form: Form, value: str) -> str:
 
 def _extra_lines(form: Form, columns: Sequence[ReviewColumn]) -> list[ComparedLine]:
     """Lines for added rubrics, sources and highlights, if any review has some."""
+    parts: list[tuple[str, Callable[[Answers], Sequence[str]], Callable[[Answers], object]]] = [
+        (gettext("Rubrics added"), lambda one: _added_lines(form, one), additions_decision),
+        (
+            gettext("Evidence"),
+            lambda one: [citation_line(each) for each in one.citations],
+            lambda one: frozenset((*identity(each), each.trap) for each in one.citations),
+        ),
+        (
+            gettext("Highlights"),
+            lambda one: [highlight_line(form, each) for each in one.highlights],
+            lambda one: frozenset(one.highlights),
+        ),
+    ]
     lines = []
-    if any(column.answers.added for column in columns):
-        cells = tuple(
-            ComparedCell(column.who, str(len(column.answers.added)), "\n".join(_added_lines(form, column.answers)))
-            for column in columns
-        )
-        differs = _values_differ(additions_decision(column.answers) for column in columns)
-        lines.append(ComparedLine(gettext("Rubrics added"), (), cells, differs))
-    if any(column.answers.citations for column in columns):
-        cells = tuple(
-            ComparedCell(
-                column.who,
-                str(len(column.answers.citations)),
-                "\n".join(citation_line(each) for each in column.answers.citations),
-            )
-            for column in columns
-        )
-        differs = _values_differ(
-            frozenset((*identity(each), each.trap) for each in column.answers.citations) for column in columns
-        )
-        lines.append(ComparedLine(gettext("Evidence"), (), cells, differs))
-    if any(column.answers.highlights for column in columns):
-        cells = tuple(
-            ComparedCell(
-                column.who,
-                str(len(column.answers.highlights)),
-                "\n".join(highlight_line(form, each) for each in column.answers.highlights),
-            )
-            for column in columns
-        )
-        differs = _values_differ(frozenset(column.answers.highlights) for column in columns)
-        lines.append(ComparedLine(gettext("Highlights"), (), cells, differs))
+    for title, listed, decision in parts:
+        texts = [(column.who, listed(column.answers)) for column in columns]
+        if any(text for _who, text in texts):
+            cells = tuple(ComparedCell(who, str(len(text)), "\n".join(text)) for who, text in texts)
+            differs = _values_differ(decision(column.answers) for column in columns)
+            lines.append(ComparedLine(title, (), cells, differs))
     return lines
 
 

@@ -31,7 +31,7 @@ from review.audit.trail import record, record_person, recording_events
 from review.cases import queries
 from review.models import Assignment, Case, Draft, Event, PersonEvent, User
 from review.rules.case_spec import answers_to_json
-from review.rules.permissions import Can, require
+from review.rules.permissions import Can, Operator, require
 from review.rules.questions import RUBRIC_VALUES, Answer, Answers, Form, RubricAnswer
 from review.rules.state_machine import FINAL, Phase, Verdict
 
@@ -51,7 +51,7 @@ class AnnotationImport:
     refusals: list[RefusedAnnotation] = field(default_factory=list)
 
 
-def open_tasks(benchmark: str, *, actor: object) -> Iterator[Task]:
+def open_tasks(benchmark: str, *, actor: User | Operator) -> Iterator[Task]:
     """The tasks of all cases that wait for a review.
 
     Without cases whose policy has physicians judge before they see the traps: a tool would show
@@ -63,12 +63,11 @@ def open_tasks(benchmark: str, *, actor: object) -> Iterator[Task]:
             yield from tasks(case.pk, case.frozen)
 
 
-def task_files(tool: str, benchmark: str, *, actor: object) -> dict[str, str]:
+def task_files(tool: str, benchmark: str, *, actor: User | Operator) -> dict[str, str]:
     """The files for a tool, by name: tasks of the cases that wait, and the tool's configuration."""
     written = dict(files(tool, open_tasks(benchmark, actor=actor)))
     with recording_events():
-        reader = actor if isinstance(actor, User) else None
-        record_person(None, PersonEvent.Kind.EXPORTED, reader, what=f"{tool}: {benchmark or 'all'}")
+        record_person(None, PersonEvent.Kind.EXPORTED, actor, what=f"{tool}: {benchmark or 'all'}")
     return written
 
 

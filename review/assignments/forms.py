@@ -19,6 +19,7 @@ from review.models import Assignment, Declined, User
 from review.rules.blocks import passage_texts
 from review.rules.questions import Answers
 from review.rules.state_machine import ADJUDICATORS, Phase
+from review.rules.text import whole_number
 
 
 class DeclineForm(forms.Form):
@@ -80,7 +81,7 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
         me=me,
         assignment=assignment,
         token=posted_token(request),
-        revision=int(revision) if revision.isascii() and revision.isdigit() and len(revision) < 10 else 0,
+        revision=whole_number(revision, 9) or 0,
         answers=answers_from_post(visibility.spec_for_stage(assignment, case).form, request.POST, offers, texts),
         local=request.POST.get("local", ""),
     )

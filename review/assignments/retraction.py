@@ -1,6 +1,6 @@
 """Retract reviews while nobody has built on them: one's own, or a careless physician's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +82,7 @@ def _retract(case: Case, reviews: Sequence[Review]) -> tuple[Assignment, Positio
     return own, now
 
 
-def _move_back(case: Case, now: Position, actor: User | None) -> None:
+def _move_back(case: Case, now: Position, actor: User | Operator) -> None:
     if now.state != case.state:
         before, case.state, case.ground, case.closed_at = case.state, now.state, "", None
         case.save(update_fields=["state", "ground", "closed_at"])
@@ -115,11 +115,15 @@ def set_aside(person_id: int, *, actor: User, reason: str) -> SetAside:
     """
     accounts.set_paused(person_id, True, actor=actor)
     reviews = visibility.counted_reviews().filter(physician=person_id, case__kind=Case.Kind.WORK)
+    return _case_by_case(reviews, lambda case: _set_aside(case, person_id, actor, reason))
+
+
+def _case_by_case(rows: QuerySet[Any], change: Callable[[int], bool]) -> SetAside:
+    """Change the cases of these rows, each by itself. `change` returns whether it did."""
     done = built_on = closed = 0
-    for case_id in reviews.order_by("case").values_list("case", flat=True).distinct():
+    for case_id in rows.order_by("case").values_list("case", flat=True).distinct():
         try:
-            _set_aside(case_id, person_id, actor, reason)
-            done += 1
+            done += change(case_id)
         except errors.CaseClosed:
             closed += 1
         except errors.NotUndoable:
@@ -128,7 +132,7 @@ def set_aside(person_id: int, *, actor: User, reason: str) -> SetAside:
 
 
 @recording_events()
-def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> None:
+def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> bool:
     case = lock_open_case(case_id)
     in_order = list(visibility.counted_reviews().filter(case=case).order_by("id"))
     own_reviews = [review for review in in_order if review.physician_id == person_id]
@@ -142,6 +146,7 @@ def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> None:
         record(case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
     _vacate(own, Hold.OPEN, actor, reason, [review.pk for review in own_reviews])
     _move_back(case, now, actor)
+    return True
 
 
 @recording_events()
@@ -156,7 +161,6 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
     the primary was asked about a rewording.
     """
     require(actor, Can.OVERSEE)
-    by = None if isinstance(actor, Operator) else actor
     case = Case.objects.select_for_update(no_key=True, of=("self",)).get(pk=case_id)
     in_order = list(visibility.counted_reviews().filter(case=case).order_by("id"))
     own = [review for review in in_order if review.physician_id == person_id]
@@ -172,7 +176,7 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
     Retraction.objects.bulk_create(Retraction(review=review, at=timezone.now()) for review in gone)
     now = position(case.frozen.policy, visibility.opinions(case))
     for review in gone:
-        record(case, Event.Kind.RETRACTED, by, role=review.role, phase=review.phase, review=review.pk)
+        record(case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
     counted = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
     turns = {turn.role for turn in now.openings}
     affected = Assignment.objects.select_for_update(of=("self",)).filter(reviews__in=[review.pk for review in gone])
@@ -183,11 +187,13 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
             await_other_vote(row)
         else:
             keys = [review.pk for review in own] if row.physician_id == person_id else []
-            _vacate(row, Hold.OPEN if row.role in turns else Hold.DONE, by, reason, keys)
-    _move_back(case, now, by)
+            _vacate(row, Hold.OPEN if row.role in turns else Hold.DONE, actor, reason, keys)
+    _move_back(case, now, actor)
 
 
-def _vacate(row: Assignment, hold: Assignment.Hold, actor: User | None, reason: str, reviews: Sequence[int]) -> None:
+def _vacate(
+    row: Assignment, hold: Assignment.Hold, actor: User | Operator, reason: str, reviews: Sequence[int]
+) -> None:
     """Take a role from its holder, who can take none in this case again.
 
     `reviews`: theirs, if they can be restored.
@@ -226,15 +232,7 @@ def _set_aside_events(person_id: int) -> QuerySet[Event]:
 def restore(person_id: int, *, actor: User) -> SetAside:
     """Undo `set_aside` for the cases that nobody has taken since: the same reviews count again."""
     require(actor, Can.OVERSEE)
-    done = built_on = closed = 0
-    for case_id in _set_aside_events(person_id).order_by("case").values_list("case", flat=True).distinct():
-        try:
-            done += _restore(case_id, person_id, actor)
-        except errors.CaseClosed:
-            closed += 1
-        except errors.NotUndoable:
-            built_on += 1
-    return SetAside(done, built_on, closed)
+    return _case_by_case(_set_aside_events(person_id), lambda case: _restore(case, person_id, actor))
 
 
 @recording_events()

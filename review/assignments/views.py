@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -29,6 +28,7 @@ from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
 from review.rules.questions import Answers, Problem
 from review.rules.state_machine import Phase
+from review.rules.text import whole_number
 
 MAX_REWORDINGS = 50  # listed on the workbench
 
@@ -232,8 +232,8 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
             raise errors.Incomplete(problems)
         with signatures.count_refused_signatures(request, posted.me, posted.assignment, posted.token):
             signature = {name: request.POST.get(name, "") for name in ("password", "code")}
-            if (signed := request.POST.get("sign", "")).isdecimal() and len(signed) < 19:
-                review = services.sign_proposal(posted.me, assignment_id, posted.token, int(signed), **signature)
+            if signed := whole_number(request.POST.get("sign", "")):
+                review = services.sign_proposal(posted.me, assignment_id, posted.token, signed, **signature)
             else:
                 review = services.submit(
                     posted.me,
@@ -251,14 +251,10 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _render_lost(request, late, assignment_id, answers)
     next_phase = review.assignment if review.assignment.hold == Assignment.Hold.HELD else None
-    if next_phase is not None and next_phase.phase == Phase.CONFIRM:
-        messages.success(request, _("Your answer is committed. Now compare it with the first reviewer's answer."))
-        return _show_case_after_post(request, assignment_id, posted.local)
     if next_phase is not None:
-        messages.success(
-            request,
-            _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again."),
-        )
+        confirm = _("Your answer is committed. Now compare it with the first reviewer's answer.")
+        again = _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again.")
+        messages.success(request, confirm if next_phase.phase == Phase.CONFIRM else again)
         return _show_case_after_post(request, assignment_id, posted.local)
     messages.success(
         request, str(SUBMISSION_EFFECTS.get(visibility.submission_effect(review), SUBMISSION_EFFECTS["submitted"]))
@@ -332,16 +328,17 @@ def _render_refused(
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _render_lost(request, late, assignment_id, answers)
     assignment = queries.assignment_of(posted.me, assignment_id)
-    options: dict[str, Any] = {
-        "answers": answers,
-        "status": refused.status,
-        "stale": stale,
-        "seen_revision": posted.revision,
-        "received_local": "" if stale else posted.local,
-    }
-    if isinstance(refused, errors.Incomplete):
-        return case_page.render_case(request, assignment, refused_for=refused.problems, **options)
-    return case_page.render_case(request, assignment, signature_error=refused, **options)
+    return case_page.render_case(
+        request,
+        assignment,
+        answers=answers,
+        refused_for=refused.problems if isinstance(refused, errors.Incomplete) else (),
+        signature_error=refused if isinstance(refused, errors.SignatureRefused) else None,
+        status=refused.status,
+        stale=stale,
+        seen_revision=posted.revision,
+        received_local="" if stale else posted.local,
+    )
 
 
 def _render_lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:

@@ -16,6 +16,9 @@ from django.utils import timezone
 
 from review.audit import chain_entries
 from review.models import Case, ChainHead, Event, PersonEvent, Review, User
+from review.rules.permissions import Operator
+
+Actor = User | Operator | None
 
 _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
 
@@ -50,7 +53,7 @@ def recording_events() -> Iterator[None]:
         _write_person_events([event for event in events if isinstance(event, PersonEvent)])
 
 
-def record(case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> None:
+def record(case: Case, kind: Event.Kind, actor: Actor, **data: Any) -> None:
     """Add an event to the trail of `case`. Raises RuntimeError outside `recording_events`.
 
     `data` is published with a release. It may name a person only under a key in
@@ -61,17 +64,18 @@ def record(case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> Non
     record_at(timezone.now(), case, kind, actor, **data)
 
 
-def record_at(at: datetime, case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> None:
+def record_at(at: datetime, case: Case, kind: Event.Kind, actor: Actor, **data: Any) -> None:
     """Like `record`, for an event that happened earlier, before it belonged to this case."""
-    _add(Event(case=case, kind=kind, actor=actor, at=at, data=data))
+    _add(Event(case=case, kind=kind, actor_id=actor.pk if actor else None, at=at, data=data))
 
 
-def record_person(person: User | None, kind: PersonEvent.Kind, actor: User | None, **data: Any) -> None:
+def record_person(person: User | None, kind: PersonEvent.Kind, actor: Actor, **data: Any) -> None:
     """Add an event to the trail of an account, or of the site (None).
 
     Raises RuntimeError outside `recording_events`.
     """
-    _add(PersonEvent(person=person, kind=kind, actor=actor, at=timezone.now(), data=data))
+    by = actor.pk if actor else None
+    _add(PersonEvent(person=person, kind=kind, actor_id=by, at=timezone.now(), data=data))
 
 
 @recording_events()

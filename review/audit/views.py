@@ -19,13 +19,14 @@ from review.common.decorators import download, requires, signed_in_account
 from review.common.paging import keyset_page
 from review.models import Event, PersonEvent
 from review.rules.permissions import Can
+from review.rules.text import whole_number
 
 
 @requires(Can.OVERSEE, "GET")
 def trail(request: HttpRequest) -> HttpResponseBase:
     """All events, filtered by the query string. An invalid filter matches nothing."""
     filters, dates = _filters(request)
-    case = int(filters["case"]) if filters["case"].isdecimal() and len(filters["case"]) < 19 else None
+    case = whole_number(filters["case"])
     rows = verification.events(
         case=case, actor=filters["actor"], kind=filters["kind"], since=dates["since"], until=dates["until"]
     )

@@ -231,7 +231,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @action(detail=False, methods=["get"])
     def tasks(self, request: Request, query: Body) -> Any:
         """The questions about waiting cases as files for Label Studio or Argilla."""
-        return {"files": annotations.task_files(query["tool"], query["benchmark"], actor=request.user)}
+        return {"files": annotations.task_files(query["tool"], query["benchmark"], actor=signed_in_account(request))}
 
     @answers(AnnotationImportSerializer, body=AnnotationsSerializer)
     @action(detail=False, methods=["post"], parser_classes=[MultiPartParser])

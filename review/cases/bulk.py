@@ -1,27 +1,22 @@
 """Bulk actions of admins on cases: each applies a service of a single case row by row."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from django import forms
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from review.assignments import claims
 from review.cases import services
 from review.cases.forms import LANGUAGE_CODE, PriorityForm, WithdrawForm
 from review.common.lists import Action
-from review.models import User
 from review.people import queries as people_queries
 
 
 class ReserveForm(forms.Form):
     """The physician for whom the next open role is reserved."""
 
-    physician = forms.ModelChoiceField(User.objects.none(), label=_("Physician"), required=True)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["physician"].queryset = people_queries.reviewers()  # type: ignore[attr-defined]
+    to = forms.ModelChoiceField(people_queries.reviewers(), label=_("Physician"))
 
 
 class SpecialtyForm(forms.Form):
@@ -49,43 +44,20 @@ class ReasonForm(WithdrawForm):
 
 
 def case_actions(case_of: Callable[[int], int] = int) -> tuple[Action, ...]:
-    """The bulk actions on cases. `case_of` maps the key of a row to the key of its case."""
-    Act = Callable[[int, User, Mapping[str, Any]], object]
+    """The bulk actions on cases. `case_of` maps the key of a row to the key of its case.
 
-    def on_case(act: Act) -> Act:
-        return lambda key, actor, data: act(case_of(key), actor, data)
+    A form has the service's values under their names.
+    """
+
+    def action(name: str, label: Promise, service: Callable[..., object], form: type[forms.Form]) -> Action:
+        return Action(name, label, lambda key, actor, data: service(case_of(key), actor=actor, **data), form)
 
     return (
-        Action(
-            "reserve",
-            _("Reserve"),
-            on_case(lambda key, actor, data: claims.reserve(key, to=data["physician"], actor=actor)),
-            ReserveForm,
-        ),
-        Action(
-            "prioritise",
-            _("Set priority"),
-            on_case(lambda key, actor, data: services.prioritise(key, actor=actor, priority=data["priority"])),
-            PriorityForm,
-        ),
-        Action(
-            "specialty",
-            _("Set specialty"),
-            on_case(lambda key, actor, data: services.set_specialty(key, data["specialty"], actor=actor)),
-            SpecialtyForm,
-        ),
-        Action(
-            "language",
-            _("Set language"),
-            on_case(lambda key, actor, data: services.set_language(key, data["language"], actor=actor)),
-            LanguageForm,
-        ),
-        Action(
-            "withdraw",
-            _("Withdraw"),
-            on_case(lambda key, actor, data: services.withdraw(key, actor=actor, reason=data["reason"])),
-            ReasonForm,
-        ),
+        action("reserve", _("Reserve"), claims.reserve, ReserveForm),
+        action("prioritise", _("Set priority"), services.prioritise, PriorityForm),
+        action("specialty", _("Set specialty"), services.set_specialty, SpecialtyForm),
+        action("language", _("Set language"), services.set_language, LanguageForm),
+        action("withdraw", _("Withdraw"), services.withdraw, ReasonForm),
     )
 
 

@@ -206,9 +206,7 @@ def withdraw(case_id: int, *, actor: User | None, reason: str) -> Case:
     """
     if actor is not None:
         require(actor, Can.OVERSEE)
-    case = Case.objects.select_for_update(no_key=True).get(pk=case_id)
-    if State(case.state).final:
-        raise errors.CaseClosed
+    case = lock_open_case(case_id)
     record(case, Event.Kind.WITHDRAWN, actor, reason=reason)
     follow_reviews(case, position(case.frozen.policy, visibility.opinions(case), withdrawn=True), actor=actor)
     return case
@@ -221,9 +219,7 @@ def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
     Raises CaseClosed if the case has ended.
     """
     require(actor, Can.OVERSEE)
-    case = Case.objects.select_for_update(no_key=True).get(pk=case_id)
-    if State(case.state).final:
-        raise errors.CaseClosed
+    case = lock_open_case(case_id)
     record(case, Event.Kind.PRIORITISED, actor, before=case.priority, after=priority)
     case.priority = priority
     case.save(update_fields=["priority"])
@@ -231,41 +227,30 @@ def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
     return case
 
 
-@recording_events()
 def set_specialty(case_id: int, specialty: str, *, actor: User | Operator) -> Case:
     """Limit a case to physicians of this specialty and to those with none on record.
 
     Empty lifts the limit. Assignments that are held stay with their holders. Raises NotAssigned,
     CaseClosed.
     """
-    require(actor, Can.OVERSEE)
-    case = lock_open_case(case_id)
-    case.specialty = specialty.strip()
-    case.save(update_fields=["specialty"])
-    for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
-        assignment.specialty = reviewer_requirements(case, Role(assignment.role))["specialty"]
-        assignment.save(update_fields=["specialty"])
-    record(case, Event.Kind.SPECIALTY, _person(actor), text=case.specialty)
-    return case
+    return _limit_reviewers(case_id, "specialty", specialty.strip(), actor)
 
 
-@recording_events()
 def set_language(case_id: int, language: str, *, actor: User | Operator) -> Case:
     """Limit a case to physicians who read this language (ISO 639-1) or have none on record.
 
     Empty lifts the limit; UNDETERMINED offers the case to nobody. Assignments that are held stay
     with their holders. Raises NotAssigned, CaseClosed.
     """
+    return _limit_reviewers(case_id, "language", language.strip().lower(), actor)
+
+
+@recording_events()
+def _limit_reviewers(case_id: int, field: str, value: str, actor: User | Operator) -> Case:
     require(actor, Can.OVERSEE)
     case = lock_open_case(case_id)
-    case.language = language.strip().lower()
-    case.save(update_fields=["language"])
-    for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
-        assignment.language = reviewer_requirements(case, Role(assignment.role))["language"]
-        assignment.save(update_fields=["language"])
-    record(case, Event.Kind.LANGUAGE, _person(actor), text=case.language)
+    setattr(case, field, value)
+    case.save(update_fields=[field])
+    Assignment.objects.filter(case=case).update(**{field: reviewer_requirements(case, Role.PRIMARY)[field]})
+    record(case, Event.Kind(field), actor, text=value)
     return case
-
-
-def _person(actor: User | Operator) -> User | None:
-    return None if isinstance(actor, Operator) else actor

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import chain
 
 from django.contrib import messages
+from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -22,7 +24,7 @@ from review.audit.trail import record_read
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
 from review.cases.attention import attention
-from review.cases.bulk import ACTIONS, LanguageForm
+from review.cases.bulk import ACTIONS, LanguageForm, SpecialtyForm
 from review.cases.forms import AnnotationsForm, CaseFilters, PriorityForm, WithdrawForm
 from review.common.decorators import download, redirect_saying, requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
@@ -32,6 +34,7 @@ from review.people import queries as people_queries
 from review.rewordings import queries as rewordings_queries
 from review.rules.permissions import Can
 from review.rules.state_machine import Role, State
+from review.rules.text import whole_number
 
 
 @requires(Can.OVERSEE, "GET")
@@ -106,8 +109,8 @@ def annotate_elsewhere(request: HttpRequest) -> HttpResponse:
 @requires(Can.OVERSEE, "GET")
 def task_file(request: HttpRequest, tool: str, file: str) -> HttpResponseBase:
     """One of the files for another tool."""
-    known = tool in annotation_formats.TOOLS
-    written = annotations.task_files(tool, request.GET.get("benchmark", ""), actor=request.user) if known else {}
+    known, actor = tool in annotation_formats.TOOLS, signed_in_account(request)
+    written = annotations.task_files(tool, request.GET.get("benchmark", ""), actor=actor) if known else {}
     if file not in written:
         raise Http404
     kind = "application/xml" if file.endswith(".xml") else "application/json"
@@ -168,14 +171,17 @@ def priority(request: HttpRequest, case_id: int) -> HttpResponse:
 def _change(
     request: HttpRequest,
     case_id: int,
-    form_class: type[WithdrawForm | PriorityForm],
+    form_class: type[Form],
     service: Callable[..., Case],
     message: str,
 ) -> HttpResponse:
     """Change a case by a service that takes the form's fields; a refused form is shown again."""
     case, form = get_object_or_404(Case, pk=case_id), form_class(request.POST)
-    if not form.is_valid():
+    if not form.is_valid() and isinstance(form, WithdrawForm | PriorityForm):
         return _history(request, case, refused=form)
+    if not form.is_valid():  # a single field, whose input the page does not repeat
+        messages.error(request, " ".join(map(str, chain(*form.errors.values()))))
+        return redirect("review:history", case_id)
     service(case_id, actor=signed_in_account(request), **form.cleaned_data)
     return redirect_saying(request, message, "review:history", case_id)
 
@@ -185,7 +191,7 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
     """Take a role from its holder, and open it to everybody or reserve it for a physician."""
     get_object_or_404(Case, pk=case_id)
     key = request.POST.get("physician", "")
-    to = User.objects.filter(pk=int(key)).first() if key.isascii() and key.isdigit() else None
+    to = User.objects.filter(pk=whole_number(key) or 0).first()
     if request.POST.get("role") not in set(Role) or (key and to is None):
         raise Http404
     try:
@@ -201,23 +207,13 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
 @requires(Can.OVERSEE, back="review:history")
 def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
     """Set the specialty that a case's reviewers must have."""
-    get_object_or_404(Case, pk=case_id)
-    value = request.POST.get("specialty", "").replace("\0", "")[:100]
-    services.set_specialty(case_id, value, actor=signed_in_account(request))
-    return redirect_saying(request, _("Specialty changed."), "review:history", case_id)
+    return _change(request, case_id, SpecialtyForm, services.set_specialty, _("Specialty changed."))
 
 
 @requires(Can.OVERSEE, back="review:history")
 def language(request: HttpRequest, case_id: int) -> HttpResponse:
     """Set the language that the reviewers of a case must read."""
-    get_object_or_404(Case, pk=case_id)
-    form = LanguageForm(request.POST)
-    if form.is_valid():
-        services.set_language(case_id, form.cleaned_data["language"], actor=signed_in_account(request))
-        messages.success(request, _("Language changed."))
-    else:
-        messages.error(request, _("Enter a language code, for example en or zh."))
-    return redirect("review:history", case_id)
+    return _change(request, case_id, LanguageForm, services.set_language, _("Language changed."))
 
 
 @requires(Can.OVERSEE, back="review:history")

@@ -6,7 +6,7 @@ The chart is rendered as a table, so only the bars are computed here, in per cen
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from review.charts.text_measure import SHARE_TICKS, LegendEntry, format_share, format_tick, legend_entries
+from review.charts.text_measure import SHARE_TICKS, LegendEntry, check_shares, format_share, format_tick, legend_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,7 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
     `name` is unique on the page. Raises ValueError for a value outside 0..1.
     """
     for row in rows:
-        if any(v is not None and not 0 <= v <= 1 for v in (row.value, row.low, row.high)):
-            raise ValueError(f"{row.label}: a value is outside 0..1")
+        check_shares(row.label, (row.value, row.low, row.high))
     legend = legend_entries([row.series for row in rows if row.series])
     signs = {entry.label: entry for entry in legend}
     marks = []

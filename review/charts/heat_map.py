@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from review.charts.text_measure import format_share
+from review.charts.text_measure import check_shares, format_share
 
 HEAT_STEPS = 10
 
@@ -47,8 +47,7 @@ def heat(
     all_notes = notes if notes is not None else [[""] * len(columns) for _ in rows]
     shaded = []
     for label, line, line_links, line_notes in zip(rows, values, all_links, all_notes, strict=True):
-        if any(v is not None and not 0 <= v <= 1 for v in line):
-            raise ValueError(f"{label}: a value is outside 0..1")
+        check_shares(label, line)
         if len(line) != len(columns):
             raise ValueError(f"{label}: {len(line)} values for {len(columns)} columns")
         cells = tuple(

@@ -29,12 +29,9 @@ def mark(estimate: AgreementEstimate) -> Mark | None:
     def x(value: float) -> float:
         return round(4 + (MARK - 8) * min(1.0, max(0.0, value)), 2)
 
-    has_interval = estimate.low is not None and estimate.high is not None
-    return Mark(
-        x(estimate.value),
-        x(estimate.low) if has_interval and estimate.low is not None else None,
-        x(estimate.high) if has_interval and estimate.high is not None else None,
-    )
+    if estimate.low is None or estimate.high is None:
+        return Mark(x(estimate.value), None, None)
+    return Mark(x(estimate.value), x(estimate.low), x(estimate.high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +57,6 @@ def difference_mark(
     def x(difference: float) -> float:
         return round(50 + 46 * max(-1.0, min(1.0, difference / reach if reach else 0.0)), 2)
 
-    has_interval = low is not None and high is not None
-    return DifferenceMark(
-        x(value),
-        x(low) if has_interval and low is not None else None,
-        x(high) if has_interval and high is not None else None,
-    )
+    if low is None or high is None:
+        return DifferenceMark(x(value), None, None)
+    return DifferenceMark(x(value), x(low), x(high))

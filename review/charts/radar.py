@@ -9,6 +9,7 @@ from review.charts.text_measure import (
     MAX_SERIES,
     SHARE_TICKS,
     LegendEntry,
+    check_shares,
     format_share,
     format_tick,
     legend_entries,
@@ -119,8 +120,7 @@ def radar(
     for entry in series:
         if len(entry.values) != len(axes):
             raise ValueError(f"{entry.label}: {len(entry.values)} values for {len(axes)} axes")
-        if any(v is not None and not 0 <= v <= 1 for v in entry.values):
-            raise ValueError(f"{entry.label}: a value is outside 0..1")
+        check_shares(entry.label, entry.values)
     cx, cy = SIZE / 2, RADIUS + 52
 
     def position(axis: int, share: float) -> tuple[float, float]:

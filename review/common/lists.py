@@ -19,6 +19,7 @@ from review.errors import ReviewError
 from review.labels import with_label
 from review.models import User
 from review.rules.permissions import Can, allowed
+from review.rules.text import whole_number
 
 M = TypeVar("M", bound=Model)
 MAX_ROWS = 100  # rows that one action may change
@@ -100,7 +101,7 @@ class Action:
 
 
 def _selected_keys(request: HttpRequest) -> set[int]:
-    return {int(key) for key in request.POST.getlist("rows") if key.isascii() and key.isdigit() and len(key) < 19}
+    return {number for key in request.POST.getlist("rows") if (number := whole_number(key)) is not None}
 
 
 def apply_bulk_action(

@@ -6,6 +6,8 @@ from typing import Generic, TypeVar
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 
+from review.rules.text import whole_number
+
 M = TypeVar("M", bound=Model)
 
 
@@ -20,8 +22,7 @@ class Page(Generic[M]):
 
 def offset_page(rows: QuerySet[M], request: HttpRequest, *, size: int = 50) -> Page[M]:
     """The page at `?cursor=` (rows to skip), in one query; past the end, the last page."""
-    cursor = request.GET.get("cursor", "")
-    start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 10 else 0
+    start = whole_number(request.GET.get("cursor", ""), 9) or 0
     fetched = list(rows[start : start + size + 1])
     if start and not fetched:  # the list has become shorter (an action, another filter): show its last page
         start = max(rows.count() - 1, 0) // size * size
@@ -52,7 +53,7 @@ def keyset_page(
     oldest first.
     """
     direction, _, key = request.GET.get(name, "").partition("-")
-    boundary = int(key) if direction in ("after", "before") and key.isdecimal() and len(key) < 19 else None
+    boundary = whole_number(key) if direction in ("after", "before") else None
     backwards = boundary is not None and direction == "before"
     if boundary is not None:
         rows = rows.filter(pk__gt=boundary) if backwards == newest_first else rows.filter(pk__lt=boundary)
@@ -79,9 +80,8 @@ def keyset_page_by_columns(
     """
     first, second = keys
     direction, _, position = request.GET.get(name, "").partition("-")
-    parts = position.split(".")
-    valid = direction in ("after", "before") and len(parts) == 2
-    boundary = [int(part) for part in parts] if valid and all(p.isdecimal() and len(p) < 19 for p in parts) else None
+    numbers = [number for part in position.split(".") if (number := whole_number(part)) is not None]
+    boundary = numbers if direction in ("after", "before") and len(numbers) == 2 else None
     backwards = boundary is not None and direction == "before"
     if boundary is not None:
         lookup = "lt" if backwards else "gt"

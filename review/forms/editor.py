@@ -15,6 +15,7 @@ from review.labels import translate
 from review.rules.citations import KINDS
 from review.rules.questions import Choice, Question
 from review.rules.state_machine import Policy
+from review.rules.text import whole_number
 
 INVALID_NUMBER = -1
 EFFECTS: Mapping[str, tuple[str, ...]] = {
@@ -75,9 +76,8 @@ def design_from_post(data: QueryDict) -> Design:
 
 def _whole_number(text: str) -> int | None:
     """A whole number of at most four digits; None for an empty field."""
-    if not text:
-        return None
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else INVALID_NUMBER
+    number = whole_number(text, 4)
+    return INVALID_NUMBER if text and number is None else number
 
 
 def _row_numbers(data: QueryDict, pattern: str) -> list[int]:
@@ -92,9 +92,7 @@ def _apply_button(design: Design, do: str) -> Design:
     Buttons add or remove a question or choice, or move a question.
     """
     action, *numbers = do.split(".")
-    if not all(number.isdecimal() and len(number) < 4 for number in numbers):
-        return design
-    indexes = [int(number) - 1 for number in numbers]
+    indexes = [(whole_number(number, 3) or 0) - 1 for number in numbers]
     rows = list(design.questions)
     if action in ("add-choices", "add-text") and not indexes and len(rows) < MAX_QUESTIONS:
         rows.append(_new_question(rows, "text" if action == "add-text" else "choice"))
@@ -108,7 +106,7 @@ def opened_row(design: Design, do: str) -> int:
     action, *numbers = do.split(".")
     if action in ("add-choices", "add-text"):
         return len(design.questions)
-    number = int(numbers[0]) if numbers and numbers[0].isdecimal() and len(numbers[0]) < 4 else 0
+    number = whole_number(numbers[0], 3) or 0 if numbers else 0
     return {"up": number - 1, "down": number + 1, "add-choice": number, "remove-choice": number}.get(action, 0)
 
 

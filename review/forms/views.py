@@ -22,6 +22,7 @@ from review.models import Guideline, ReviewForm
 from review.rules.permissions import Can
 from review.rules.questions import Answers
 from review.rules.state_machine import State
+from review.rules.text import whole_number
 
 
 @requires(Can.OVERSEE, "GET")
@@ -39,9 +40,8 @@ def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
     """
     current = _current(benchmark)
     if request.method != "POST":
-        shown_version = current
-        if request.GET.get("version", "").isascii() and request.GET.get("version", "").isdecimal():
-            shown_version = queries.versions(benchmark).filter(version=int(request.GET["version"][:6])).first()
+        number = whole_number(request.GET.get("version", ""), 6)
+        shown_version = current if number is None else queries.versions(benchmark).filter(version=number).first()
         return _editor(request, benchmark, queries.design_of(benchmark, shown_version), current)
     design = editor.design_from_post(request.POST)
     if request.POST.get("do") != "publish":
@@ -52,7 +52,7 @@ def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
             benchmark=benchmark,
             design=design,
             note=request.POST.get("note", "").replace("\0", "").strip(),
-            base=_number(request.POST.get("base", "")),
+            base=whole_number(request.POST.get("base", ""), 6) or 0,
             texts=_posted_guidelines(request, benchmark),
         )
     except errors.FormFaulty as faulty:
@@ -137,12 +137,8 @@ def _posted_guidelines(request: HttpRequest, benchmark: str) -> dict[State, tupl
         row = guidelines.guideline(benchmark, stage)
         shown = row.text if row else guidelines.built_in(benchmark, stage)
         if text.strip() and text.strip() != shown.replace("\r\n", "\n").strip():
-            changed[stage] = text, _number(request.POST.get(f"guideline.{stage}.base", ""))
+            changed[stage] = text, whole_number(request.POST.get(f"guideline.{stage}.base", ""), 6) or 0
     return changed
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
 
 
 def _fault_location(design: Design, fault: FormFault) -> tuple[str, str]:
@@ -199,8 +195,8 @@ def form_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
     newest = current.version if current else 0
 
     def selected_version(name: str, default: int) -> int:
-        text = request.GET.get(name, "")
-        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else default
+        number = whole_number(request.GET.get(name, ""), 6)
+        number = default if number is None else number
         return number if number in rows else 0
 
     before, after = selected_version("from", max(newest - 1, 0)), selected_version("to", newest)
@@ -219,10 +215,9 @@ def form_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
 def form_restore(request: HttpRequest, benchmark: str) -> HttpResponse:
     """Publish an earlier version again, as the next version."""
     _current(benchmark)
-    numbers = [request.POST.get(name, "") for name in ("version", "base")]
-    if not all(text.isascii() and text.isdecimal() and len(text) < 7 for text in numbers):
+    version, base = (whole_number(request.POST.get(name, ""), 6) for name in ("version", "base"))
+    if version is None or base is None:
         raise Http404
-    version, base = map(int, numbers)
     note = _("Version %(version)d again") % {"version": version} if version else _("Built-in form")
     restored = services.restore(signed_in_account(request), benchmark=benchmark, version=version, base=base, note=note)
     messages.success(

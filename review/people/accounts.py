@@ -33,12 +33,8 @@ from review.people import invitations
 from review.people.roster import Roster, RosterRow, conflicts, new_account
 from review.rules.permissions import Can, Operator, UserRole, allowed, require
 
-CHANGEABLE = (
-    "first_name", "last_name", "email", "institution", "hospital", "specialty", "languages", "stages", "senior",
-    "daily_cap",
-)  # fmt: skip
-
 PERSONAL = ("first_name", "last_name", "email", "institution", "hospital")
+CHANGEABLE = (*PERSONAL, "specialty", "languages", "stages", "senior", "daily_cap")
 
 
 @recording_events()
@@ -54,7 +50,7 @@ def add_person(user: User, password: str | None, *, actor: User | Operator) -> U
         _check_password(password, user)
     user.set_password(password)
     user.save()
-    record_person(user, PersonEvent.Kind.MADE, account_of(actor), **account_snapshot(user, []))
+    record_person(user, PersonEvent.Kind.MADE, actor, **account_snapshot(user, []))
     return user
 
 
@@ -117,8 +113,7 @@ def invite(person_id: int, *, actor: User | Operator) -> User:
     Raises NotInvitable if the password has been set, or the account is closed.
     """
     require(actor, Can.OVERSEE)
-    user = _lock_user(person_id)
-    _require_access_to(user, actor)
+    user = _lock_user(person_id, actor)
     if not invitations.is_invitable(user):
         raise NotInvitable
     return _invite(user, actor)
@@ -128,12 +123,11 @@ def invite(person_id: int, *, actor: User | Operator) -> User:
 def withdraw_invitation(person_id: int, *, actor: User | Operator) -> User:
     """Withdraw an open invitation. Idempotent."""
     require(actor, Can.OVERSEE)
-    user = _lock_user(person_id)
-    _require_access_to(user, actor)
+    user = _lock_user(person_id, actor)
     if user.invited_at is not None:
         user.invited_at = None
         user.save(update_fields=["invited_at"])
-        record_person(user, PersonEvent.Kind.UNINVITED, account_of(actor))
+        record_person(user, PersonEvent.Kind.UNINVITED, actor)
     return user
 
 
@@ -164,8 +158,7 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
     Records only real changes.
     """
     require(actor, Can.OVERSEE)
-    user = _lock_user(person_id)
-    _require_access_to(user, actor)
+    user = _lock_user(person_id, actor)
     changed = {name: value for name, value in changes.items() if getattr(user, name) != value}
     if unknown := changed.keys() - set(CHANGEABLE):
         raise ValueError(f"not for admins to change: {sorted(unknown)}")
@@ -174,7 +167,7 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
         for name, value in changed.items():
             setattr(user, name, value)
         user.save(update_fields=list(changed))
-        record_person(user, PersonEvent.Kind.EDITED, account_of(actor), before=before, after=_sealed(user, changed))
+        record_person(user, PersonEvent.Kind.EDITED, actor, before=before, after=_sealed(user, changed))
     return user
 
 
@@ -182,17 +175,16 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
 def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **because: str) -> User:
     """Change an account's role and end its sessions and API tokens, which were for other rights."""
     require(actor, Can.OVERSEE)
-    if person_id == _pk_of(actor):
+    if person_id == actor.pk:
         raise NotAllowed(_("You cannot change your own role."))
-    user = _lock_user(person_id)
-    _require_access_to(user, actor)
+    user = _lock_user(person_id, actor)
     if user.role != role:
         before, user.role = user.role, role
         user.save(update_fields=["role"])
         record_person(
             user,
             PersonEvent.Kind.ROLE,
-            account_of(actor),
+            actor,
             before=before,
             role=str(role),
             **because,
@@ -207,7 +199,7 @@ def set_admin_access(person_id: int, *, staff: bool, superuser: bool, actor: Use
     _require_superuser(actor)
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot change your own access to this admin."))
-    user = _lock_user(person_id)
+    user = _lock_user(person_id, actor)
     if (user.is_staff, user.is_superuser) != (staff, superuser):
         user.is_staff, user.is_superuser = staff, superuser
         user.save(update_fields=["is_staff", "is_superuser"])
@@ -222,8 +214,7 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
     Cases in progress can be finished. Idempotent.
     """
     require(actor, Can.OVERSEE)
-    user = _lock_user(person_id)
-    _require_access_to(user, actor)
+    user = _lock_user(person_id, actor)
     if (user.paused_at is not None) != paused:
         user.paused_at = timezone.now() if paused else None
         user.save(update_fields=["paused_at"])
@@ -240,17 +231,16 @@ def set_active(person_id: int, active: bool, *, actor: User | Operator, **becaus
     Closing ends all sessions and API tokens for good.
     """
     require(actor, Can.OVERSEE)
-    if person_id == _pk_of(actor):
+    if person_id == actor.pk:
         raise NotAllowed(_("You cannot close your own account."))
-    user = _lock_user(person_id)
-    _require_access_to(user, actor)
+    user = _lock_user(person_id, actor)
     if user.is_active != active:
         user.is_active = active
         user.save(update_fields=["is_active"])
         if active:
-            record_person(user, PersonEvent.Kind.OPENED, account_of(actor), **because)
+            record_person(user, PersonEvent.Kind.OPENED, actor, **because)
         else:
-            record_person(user, PersonEvent.Kind.CLOSED, account_of(actor), **because, **end_access(user))
+            record_person(user, PersonEvent.Kind.CLOSED, actor, **because, **end_access(user))
             _free_reserved(user, actor)
     return user
 
@@ -263,7 +253,7 @@ def _free_reserved(user: User, actor: User | Operator) -> None:
             assignment.reserved_for = None
             assignment.save(update_fields=["reserved_for"])
             data = {"role": assignment.role, "taken_from": None, "given_to": None}
-            record(assignment.case, Event.Kind.REASSIGNED, account_of(actor), **data)
+            record(assignment.case, Event.Kind.REASSIGNED, actor, **data)
 
 
 @recording_events()
@@ -273,12 +263,11 @@ def set_password(person_id: int, password: str, *, actor: User | Operator) -> Us
     Raises ValidationError if the password violates the rules for passwords.
     """
     require(actor, Can.OVERSEE)
-    user = _lock_user(person_id)
-    _require_access_to(user, actor)
+    user = _lock_user(person_id, actor)
     _check_password(password, user)
     user.set_password(password)
     user.save(update_fields=["password"])
-    record_person(user, PersonEvent.Kind.PASSWORD, account_of(actor), **end_access(user))
+    record_person(user, PersonEvent.Kind.PASSWORD, actor, **end_access(user))
     return user
 
 
@@ -294,13 +283,12 @@ def set_own_password(user: User, password: str) -> None:
 def remove_second_factor(person_id: int, *, actor: User | Operator) -> User:
     """Remove an account's second factors, including recovery codes. Idempotent."""
     require(actor, Can.OVERSEE)
-    if isinstance(actor, User) and person_id == actor.pk:  # the account settings ask for the password again
+    if person_id == actor.pk:  # the account settings ask for the password again
         raise NotAllowed(_("You cannot remove your own second factor here. Remove it in your account settings."))
-    user = _lock_user(person_id)
-    _require_access_to(user, actor)
+    user = _lock_user(person_id, actor)
     deleted, _by_model = Authenticator.objects.filter(user=user).delete()
     if deleted:
-        record_person(user, PersonEvent.Kind.SECOND_FACTOR, account_of(actor))
+        record_person(user, PersonEvent.Kind.SECOND_FACTOR, actor)
     return user
 
 
@@ -336,7 +324,7 @@ def may_manage(user: User, actor: User | Operator) -> bool:
     Accounts with access to Django's admin have more rights than admins: only superusers may change
     them, and their owners.
     """
-    if not isinstance(actor, User) or actor.is_superuser:
+    if actor.is_superuser:
         return True
     return allowed(actor, Can.OVERSEE) and (actor == user or not (user.is_staff or user.is_superuser))
 
@@ -359,19 +347,14 @@ def _delete_tokens(user: User) -> int:
 
 def _require_superuser(actor: User | Operator) -> None:
     require(actor, Can.OVERSEE)
-    if isinstance(actor, User) and not actor.is_superuser:
+    if not actor.is_superuser:
         raise NotAllowed
-
-
-def _require_access_to(user: User, actor: User | Operator) -> None:
-    if not may_manage(user, actor):
-        raise NotAllowed(_("Only a superuser can change an account with access to Django's admin."))
 
 
 def _invite(user: User, actor: User | Operator) -> User:
     user.invited_at = timezone.now()
     user.save(update_fields=["invited_at"])
-    record_person(user, PersonEvent.Kind.INVITED, account_of(actor))
+    record_person(user, PersonEvent.Kind.INVITED, actor)
     return user
 
 
@@ -384,13 +367,9 @@ def _sealed(user: User, values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def account_of(actor: User | Operator) -> User | None:
-    return actor if isinstance(actor, User) else None
-
-
-def _pk_of(actor: User | Operator) -> int | None:
-    return actor.pk if isinstance(actor, User) else None
-
-
-def _lock_user(person_id: int) -> User:
-    return User.objects.select_for_update(no_key=True).get(pk=person_id)
+def _lock_user(person_id: int, actor: User | Operator) -> User:
+    """Lock an account that `actor` may change."""
+    user = User.objects.select_for_update(no_key=True).get(pk=person_id)
+    if not may_manage(user, actor):
+        raise NotAllowed(_("Only a superuser can change an account with access to Django's admin."))
+    return user

@@ -15,8 +15,6 @@ from review.models.usernames import normalize_username
 from review.people import accounts
 from review.rules.permissions import Operator
 
-EMPTIED = ("first_name", "last_name", "email", "institution", "hospital", "specialty")
-
 
 @recording_events()
 def anonymise(person_id: int, *, actor: User | Operator) -> User:
@@ -33,7 +31,7 @@ def anonymise(person_id: int, *, actor: User | Operator) -> User:
     # Sign-ins are logged under what was typed, which may have been the address.
     typed = {user.username, normalize_username(user.email)} - {""}
     user.username = f"anonymous-{user.pk}"
-    for name in EMPTIED:
+    for name in (*accounts.PERSONAL, "specialty"):
         setattr(user, name, "")
     user.languages, user.keys, user.last_login = [], {}, None
     user.set_unusable_password()
@@ -46,7 +44,7 @@ def anonymise(person_id: int, *, actor: User | Operator) -> User:
     for log in (AccessLog, AccessAttempt, AccessFailureLog):
         log.objects.filter(username__in=typed).delete()
     digests = _without_name(user)
-    record_person(user, PersonEvent.Kind.ANONYMISED, accounts.account_of(actor), reviews=digests)
+    record_person(user, PersonEvent.Kind.ANONYMISED, actor, reviews=digests)
     return user
 
 

@@ -66,10 +66,8 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
 
     class Meta:
         model = User
-        fields = [
-            "id", "username", "role", "is_active", "first_name", "last_name", "email", "institution", "hospital", "specialty",
-            "specialties", "languages", "stages", "senior", "daily_cap", "paused_at", "invited_at", "simulated",
-        ]  # fmt: skip
+        fields = ["id", "username", "role", "is_active", *accounts.PERSONAL, "specialty", "specialties", "languages",
+                  "stages", "senior", "daily_cap", "paused_at", "invited_at", "simulated"]  # fmt: skip
         read_only_fields = ["username", "role", "is_active", "paused_at", "invited_at", "simulated"]
 
 

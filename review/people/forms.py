@@ -14,6 +14,7 @@ from review.common.lists import ALL, Filters
 from review.labels import STAGES, USER_ROLES
 from review.models import User
 from review.models.people import split_list
+from review.people.accounts import CHANGEABLE
 from review.people.roster import MAX_BYTES, is_language_code
 from review.rules.permissions import UserRole
 from review.rules.state_machine import State
@@ -92,18 +93,7 @@ class AboutForm(forms.ModelForm[User]):
 
     class Meta:
         model = User
-        fields = [
-            "first_name",
-            "last_name",
-            "email",
-            "institution",
-            "hospital",
-            "specialty",
-            "languages",
-            "stages",
-            "senior",
-            "daily_cap",
-        ]
+        fields = list(CHANGEABLE)
         labels = {
             "email": _("E-mail"),
             "institution": _("Institution"),

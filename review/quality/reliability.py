@@ -204,24 +204,26 @@ def _read_verdict(first: Answers, second: Answers) -> list[tuple[str, str]]:
     return [(first["verdict"], second["verdict"])]
 
 
+def _both(first: Answers, second: Answers, part: str) -> dict[str, tuple[Answers, Answers]]:
+    """What both answered to each question or rubric, by its key."""
+    return {key: (answer, second[part].get(key, {})) for key, answer in first[part].items()}
+
+
+def _given(pairs: Iterable[tuple[Answers, Answers]], name: str = "value") -> list[tuple[str, str]]:
+    """The values that both gave."""
+    return [(one[name], other[name]) for one, other in pairs if one.get(name) and other.get(name)]
+
+
 def _question_reader(key: str) -> PairReader:
     def read(first: Answers, second: Answers) -> list[tuple[str, str]]:
-        pairs = [
-            (answer.get("value", ""), second["questions"].get(name, {}).get("value", ""))
-            for name, answer in first["questions"].items()
-            if name == key or name.startswith(f"{key}:")
-        ]
-        return [(one, other) for one, other in pairs if one and other]
+        both = _both(first, second, "questions").items()
+        return _given(two for name, two in both if name == key or name.startswith(f"{key}:"))
 
     return read
 
 
 def _read_findings(first: Answers, second: Answers) -> list[tuple[str, str]]:
-    pairs = [
-        (finding.get("value", ""), second["rubrics"].get(key, {}).get("value", ""))
-        for key, finding in first["rubrics"].items()
-    ]
-    return [(one, other) for one, other in pairs if one and other]
+    return _given(_both(first, second, "rubrics").values())
 
 
 def _read_wordings(first: Answers, second: Answers) -> list[tuple[str, str]]:
@@ -229,7 +231,7 @@ def _read_wordings(first: Answers, second: Answers) -> list[tuple[str, str]]:
 
     Two corrections agree only if they are the same, and additions only if both made them.
     """
-    both = [same_wordings([finding, second["rubrics"].get(key, {})]) for key, finding in first["rubrics"].items()]
+    both = [same_wordings(two) for two in _both(first, second, "rubrics").values()]
     one_added, other_added = added_wordings([first, second])
     return [(one, other) for one, other in both if one and other] + [
         (one_added[key], other_added[key]) for key in one_added
@@ -238,10 +240,8 @@ def _read_wordings(first: Answers, second: Answers) -> list[tuple[str, str]]:
 
 def _read_severities(first: Answers, second: Answers) -> list[tuple[str, str]]:
     """The levels of the rubrics that both keep; on others a level is a meaningless leftover."""
-    both = [(finding, second["rubrics"].get(key, {})) for key, finding in first["rubrics"].items()]
-    retained = [two for two in both if all(finding.get("value") in RETAINED_VALUES for finding in two)]
-    pairs = [(one.get("severity", ""), other.get("severity", "")) for one, other in retained]
-    return [(one, other) for one, other in pairs if one and other]
+    both = _both(first, second, "rubrics").values()
+    return _given((two for two in both if all(one.get("value") in RETAINED_VALUES for one in two)), "severity")
 
 
 def _read_reasons(first: Answers, second: Answers) -> list[tuple[str, str]]:

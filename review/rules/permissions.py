@@ -38,10 +38,11 @@ GRANTS: dict[UserRole, frozenset[Can]] = {
 class Operator:
     """A person who can run management commands, and therefore acts as an admin.
 
-    They have full access to the database anyway.
+    They have full access to the database anyway. Without an account, events name nobody.
     """
 
-    is_active = True
+    pk = None
+    is_active = is_superuser = True
     role = UserRole.ADMIN
 
 

@@ -26,6 +26,14 @@ def has_more_values(value: Any, most: int) -> bool:
     return count + len(remaining) > most
 
 
+def whole_number(text: str, digits: int = 18) -> int | None:
+    """The number that external text names; None if it is none, or has more digits.
+
+    A primary key has at most 18, and `int` refuses thousands of them.
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= digits else None
+
+
 def is_storable(value: Any) -> bool:
     """Whether a JSON value, keys included, contains no NUL and no lone surrogates."""
     remaining = [value]

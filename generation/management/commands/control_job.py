@@ -16,6 +16,7 @@ from generation.management.command_line import number
 from generation.trials import checking
 from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
+from review.rules.text import whole_number
 
 ACTIONS: dict[str, Callable[[int], object]] = {
     "pause": life_cycle.pause,
@@ -36,9 +37,9 @@ def _limit(each: Declared, text: str) -> Any:
 def _parse_job(text: str) -> tuple[str, int]:
     name, _, number = text.partition(":")
     known = [f"{kind.name}:N" for kind in kinds.all_kinds()]
-    if f"{name}:N" not in known or not (number.isdecimal() and len(number) < 19):
+    if f"{name}:N" not in known or (pk := whole_number(number)) is None:
         raise ArgumentTypeError(f"{text!r} is neither {' nor '.join(known)}")
-    return name, int(number)
+    return name, pk
 
 
 class Command(StepCommand):

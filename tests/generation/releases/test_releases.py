@@ -175,7 +175,7 @@ def test_freezing_again_needs_new_samples_and_makes_the_next_version(
     assert releases_queries.release("own@1") == first
 
 
-@pytest.mark.parametrize("name", ["none", "own@3", "own@0", "own@x", "own@²", "own@-1", "own@" + "9" * 30])
+@pytest.mark.parametrize("name", ["none", "own@3", "own@0", "own@x", "own@²", "own@-1", "own@" + "9" * 5000])
 def test_an_unknown_release_is_refused(known_samples: list[Sample], name: str) -> None:
     freeze()
     with pytest.raises(errors.UnknownRelease):

@@ -747,6 +747,19 @@ def test_an_admin_sets_the_specialty_of_a_case(ana: User, bo: User, adela: User)
         cases_services.set_specialty(case.pk, "", actor=bo)
 
 
+def test_what_no_field_of_a_case_can_hold_changes_nothing_and_is_said(ana: User, admin: Client) -> None:
+    case = open_case()
+    for route, value in (("specialty", "x" * 101), ("case-language", "english")):
+        page = admin.post(reverse(f"review:{route}", args=[case.pk]), {route.removeprefix("case-"): value}, follow=True)
+        assert page.status_code == 200
+        assert list(page.context["messages"])
+    role = {"role": Role.PRIMARY, "physician": "9" * 5000}
+    assert admin.post(reverse("review:reassign", args=[case.pk]), role).status_code == 404
+    before = (case.specialty, case.language)
+    case.refresh_from_db()
+    assert (case.specialty, case.language) == before
+
+
 def test_changes_of_known_answers_are_recorded(ana: User, adela: User) -> None:
     case = open_case(policy=Policy(secondary=False))
     claim_and_submit(ana, approval())

@@ -78,10 +78,10 @@ def test_the_open_role_of_many_cases_is_reserved(browse: Browse, adela: User, an
     answered = open_case(1)
     claim_and_submit(ana, approval())  # its secondary review is next
     fresh = open_case(2)
-    act(browse, adela, CASES, "reserve", [answered.pk, fresh.pk], physician=bo.pk)
+    act(browse, adela, CASES, "reserve", [answered.pk, fresh.pk], to=bo.pk)
     reserved = Assignment.objects.filter(reserved_for=bo).order_by("case").values_list("case", "role")
     assert list(reserved) == [(answered.pk, "secondary"), (fresh.pk, "primary")]
-    page = act(browse, adela, CASES, "reserve", [answered.pk], physician=ana.pk)  # she was its first reviewer
+    page = act(browse, adela, CASES, "reserve", [answered.pk], to=ana.pk)  # she was its first reviewer
     assert answered.title in messages(page)[0]
 
 
