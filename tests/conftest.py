@@ -25,6 +25,7 @@ from django.test import Client, TransactionTestCase, override_settings
 from django.utils import timezone, translation
 
 from bench import servers
+from generation.llm.http.access import Access
 from mhb_site.celery import app as celery
 from mhb_site.server import startup
 from review.audit.chain_entries import GENESIS
@@ -32,7 +33,6 @@ from review.audit.trail import EVENTS, PERSON_EVENTS
 from review.models import ChainHead, User
 from review.rules.permissions import UserRole
 from tests import databases
-from tests.keys import ACCESS
 from tests.profile import by_profile, installed
 from tests.review.factories import account
 
@@ -41,6 +41,11 @@ from tests.review.factories import account
 hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True, max_examples=by_profile(25, 100))
 hypothesis.settings.load_profile("mhb")
 
+
+# Environment variables from which tests may take endpoint keys.
+ACCESS = Access(
+    keys=dict.fromkeys(("OWN_KEY", "OWN_KEY_THAT_IS_NOT_SET", "OWN_TEST_KEY", "HOUSE_KEY", "MHB_TEST_KEY"), ())
+)
 
 pytest_plugins = ["tests.passes", "tests.populations"]
 

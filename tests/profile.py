@@ -1,9 +1,10 @@
-"""How much the tests do: enough for every push (`make test`) or more (`make test-thorough`)."""
+"""How much the tests do (`make test`, `make test-thorough`), and what they skip for lack of it."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import pytest
 
@@ -11,6 +12,7 @@ from bench import servers
 
 T = TypeVar("T")
 THOROUGH = os.environ.get("TEST_PROFILE") == "thorough"
+PUBLIC = Path(__file__).parents[2] / "shared/data"  # public data sets, which are not in the repository
 
 
 def by_profile(push: T, thorough: T) -> T:
@@ -18,12 +20,24 @@ def by_profile(push: T, thorough: T) -> T:
     return thorough if THOROUGH else push
 
 
+def skip_for(reason: str) -> NoReturn:
+    """Skip the test by name and reason; on CI it fails."""
+    if servers.ci():
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
 @contextmanager
 def installed() -> Iterator[None]:
-    """Skip the test by name where a service is not installed; on CI that is a failure."""
+    """Skip the test where a service is not installed."""
     try:
         yield
     except servers.Missing as missing:
-        if servers.ci():
-            raise
-        pytest.skip(str(missing))
+        skip_for(str(missing))
+
+
+def public(name: str) -> Path:
+    """Path of a public data set, without which the test is skipped."""
+    if not (PUBLIC / name).exists():
+        skip_for(f"shared/data/{name} does not exist")
+    return PUBLIC / name

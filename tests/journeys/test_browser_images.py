@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.journeys.people import SAME_PASSWORD, Person
 from tests.processes import Site
-from tests.profile import by_profile
-from tests.public import public
+from tests.profile import by_profile, public
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 ROWS = 3

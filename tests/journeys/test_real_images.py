@@ -32,8 +32,7 @@ from generation.releases.freezing.composition import Composition
 from mhb_site.benchmarks.clinhallu import simulate, simulate_answers
 from review.models import Case, User
 from tests.engine import SEED, TARGETS, endpoint, import_file, no_long_waits
-from tests.profile import by_profile
-from tests.public import public
+from tests.profile import by_profile, public
 from tests.review.approve import approve_everything
 
 __all__ = ["no_long_waits"]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bench import servers
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.runs import services as runs_services
@@ -27,23 +26,19 @@ from mhb_site.benchmarks.medhallu import simulate
 from review.models import Case, User
 from tests.benchmarks.medhallu.helpers import MODEL_OF
 from tests.engine import SEED, TARGETS, endpoint, import_file, no_long_waits
-from tests.profile import by_profile
+from tests.profile import by_profile, public
 from tests.review.approve import approve_everything
 
 __all__ = ["no_long_waits"]
 pytestmark = pytest.mark.django_db
-DATA = Path(__file__).parents[3] / "shared/data"
-QUESTIONS, PAIRS = DATA / "pubmedqa/ori_pqal.json", DATA / "medhallu/pqa_labeled.jsonl"
 VARIANTS = 4
 MEASURED = by_profile(("sim-careful", "sim-reckless"), TARGETS)
 
 
 @pytest.fixture
 def published() -> tuple[Path, Path]:
-    """Both files. If one is missing, the test is skipped; on CI it fails."""
-    if not (QUESTIONS.exists() and PAIRS.exists()) and not servers.ci():
-        pytest.skip("the PubMedQA and MedHallu samples are not in ../shared/data")
-    return QUESTIONS, PAIRS
+    """Both files."""
+    return public("pubmedqa/ori_pqal.json"), public("medhallu/pqa_labeled.jsonl")
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 
-from bench import servers
 from evaluation.models import Judgment, Response
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
@@ -22,21 +21,19 @@ from review.cases import services as cases_services
 from review.models import Case, User
 from review.rules.case_spec import UNDETERMINED
 from tests.engine import TARGETS, endpoint, evaluate_release, import_file, models, no_long_waits, run_batch
+from tests.profile import public
 from tests.review.approve import approve_everything
 
 __all__ = ["models", "no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
-REAL = Path(__file__).parents[3] / "shared/data/healthbench/healthbench.jsonl"
 ROWS = 20
 UNSURE = 3  # rows too short for a certain language
 
 
 @pytest.fixture
 def healthbench() -> Path:
-    """The published file. If it is missing, the test is skipped; on CI it fails."""
-    if not REAL.exists() and not servers.ci():
-        pytest.skip("the HealthBench sample is not in ../shared/data")
-    return REAL
+    """The published file."""
+    return public("healthbench/healthbench.jsonl")
 
 
 def test_all_twenty_rows_from_file_to_report(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from bench import servers
 from evaluation.models import Response
 from evaluation.reports import formats, queries
 from evaluation.runs import services as runs_services
@@ -29,12 +28,11 @@ from mhb_site.benchmarks.medhal import simulate
 from review.models import User
 from review.rules.blocks import Table
 from tests.engine import SEED, endpoint, import_file, no_long_waits
-from tests.profile import by_profile
+from tests.profile import by_profile, public
 from tests.review.approve import approve_everything
 
 __all__ = ["no_long_waits"]
 pytestmark = pytest.mark.django_db
-DATA = Path(__file__).parents[3] / "shared/data"
 FILES = {"medqa": "medqa/phrases_no_exclude_test.jsonl", "medmcqa": "medmcqa/dev.json", "sumpubmed": "sumpubmed"}
 ROWS = {"medqa": 200, "medmcqa": 300, "sumpubmed": 20}
 RECORDS = by_profile({"medqa": 15, "medmcqa": 15, "sumpubmed": 8}, ROWS)  # records of each; the thorough tests take all
@@ -48,7 +46,7 @@ def url() -> Iterator[str]:
 
 
 def _run_batch(name: str, url: str) -> Batch:
-    source = import_file(DATA / FILES[name], name, name)
+    source = import_file(public(FILES[name]), name, name)
     assert source.records.count() == ROWS[name]
     batch = launch.launch_batch(
         BatchSettings(
@@ -68,8 +66,6 @@ def _run_batch(name: str, url: str) -> Batch:
 def test_real_rows_become_measured_releases_and_a_training_set(
     url: str, physicians: list[User], tmp_path: Path
 ) -> None:
-    if not all((DATA / path).exists() for path in FILES.values()) and not servers.ci():
-        pytest.skip("MedQA, MedMCQA and SumPubMed are not in ../shared/data")
     batches = {name: _run_batch(name, url) for name in FILES}
     versions = SampleVersion.objects.all()
     counts = Counter(versions.values_list("content__source", "content__label"))

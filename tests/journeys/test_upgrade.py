@@ -26,6 +26,7 @@ from bench.engine import stub
 from bench.sites import gunicorn
 from mhb_site.env import ROOT
 from mhb_site.server import children
+from tests.profile import installed
 from tests.site.test_additive_migrations import last_tag
 
 pytestmark = [pytest.mark.processes, pytest.mark.plain]
@@ -76,15 +77,9 @@ def versions(tmp_path: Path) -> Iterator[tuple[Version, Version]]:
     (tmp_path / "old").mkdir()
     subprocess.run(["tar", "-x", "-C", str(tmp_path / "old")], input=archive, check=True)
     with ExitStack() as stack:
-        try:
-            postgres, redis = (
-                stack.enter_context(servers.postgres_server()),
-                stack.enter_context(servers.redis_server()),
-            )
-        except servers.Missing as missing:
-            if servers.ci():
-                raise
-            pytest.skip(str(missing))
+        with installed():
+            postgres = stack.enter_context(servers.postgres_server())
+            redis = stack.enter_context(servers.redis_server())
         environment = {
             "DJANGO_SETTINGS_MODULE": "mhb_site.settings",
             "MHB_DATABASE_URL": postgres.url,

@@ -1,7 +1,6 @@
 """The configured rates of MedHallu's simulated models are recovered through the real prompts."""
 
 import json
-import os
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -32,9 +31,9 @@ from tests.benchmarks.medhallu.helpers import (
     run_recipe,
     settings,
 )
+from tests.profile import public
 
 pytestmark = pytest.mark.plain
-REAL = Path(__file__).parents[4] / "shared/data/pubmedqa/ori_pqal.json"
 DRAFTS = 600
 
 
@@ -186,12 +185,7 @@ def test_requests_for_other_models_or_prompts_get_no_reply(model):
 
 
 def test_all_real_questions_become_samples():
-    if not REAL.exists():
-        reason = "shared/data/pubmedqa is missing"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    rows = json.loads(REAL.read_text(encoding="utf-8"))
+    rows = json.loads(public("pubmedqa/ori_pqal.json").read_text(encoding="utf-8"))
     assert len(rows) == 200
     for pmid, row in list(rows.items()):
         draft = qa_draft()

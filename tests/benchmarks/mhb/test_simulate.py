@@ -3,9 +3,7 @@ recognises criteria."""
 
 import asyncio
 import json
-import os
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -33,8 +31,8 @@ from tests.benchmarks.mhb.helpers import (
     model_answer,
     report_draft,
 )
+from tests.profile import public
 
-REAL = Path(__file__).parents[4] / "shared/data/healthbench/healthbench.jsonl"
 ALL_TEMPLATES = [(task, template) for task, task_templates in templates().items() for template in task_templates]
 CHINESE_TURNS = [{"role": "user", "content": "我最近三天一直咳嗽，有一点低烧，需要去医院看吗？"}]
 
@@ -115,12 +113,8 @@ def test_every_subtype_can_be_planted_in_both_tasks():
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_all_twenty_real_conversations_become_valid_samples(seed):
-    if not REAL.exists():
-        reason = "shared/data/healthbench is missing"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    rows = [row for row in healthbench.rows(REAL, healthbench.sniff(REAL)) if isinstance(row, Row)]
+    path = public("healthbench/healthbench.jsonl")
+    rows = [row for row in healthbench.rows(path, healthbench.sniff(path)) if isinstance(row, Row)]
     assert len(rows) == 20
     for row in rows:
         draft = Draft(Record(row.external_id, row.title, row.language, row.content), taxonomy.TERMS)

@@ -14,7 +14,7 @@ from generation.llm import ledger_interface
 from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Attempt, Message, ModelSettings, Request
-from tests.keys import ACCESS
+from tests.conftest import ACCESS
 
 HELLO = Request((Message("user", "Is it safe?"),), prompt="test/hello@1")
 

@@ -23,9 +23,9 @@ from generation.llm.errors import (
 from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Reply
+from tests.conftest import ACCESS
 from tests.engine import simulator_stats
 from tests.generation.llm.helpers import completion, error_body, settings_for
-from tests.keys import ACCESS
 
 KEY = "sk-very-secret"
 Work = Callable[[BatchClient], Coroutine[Any, Any, Any]]

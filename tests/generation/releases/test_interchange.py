@@ -30,7 +30,7 @@ from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import make_release
 from tests.generation.releases import simple_evals
 from tests.populations import population
-from tests.public import public
+from tests.profile import public
 
 pytestmark = [pytest.mark.django_db]
 TOOLS = os.environ.get("MHB_INTERCHANGE", "")

@@ -20,8 +20,7 @@ from generation.sources.importers.base import Malformed, Refusal, Row, WrongForm
 from generation.sources.importers.pickles import load_plain
 from tests.generation.images.drawing import picture, png_header
 from tests.memory import peak_memory
-from tests.profile import by_profile
-from tests.public import public
+from tests.profile import by_profile, public
 
 QUESTION = {"qid": 1, "image_name": "a.png", "image_organ": "HEAD", "answer": "Yes", "answer_type": "CLOSED "}
 QUESTION |= {"question": "Is there a bright corner?", "question_type": "PRES, ATTRIB", "phrase_type": "freeform"}

@@ -9,7 +9,6 @@ import gc
 import gzip
 import io
 import json
-import os
 import pickle
 import zipfile
 from functools import partial
@@ -41,10 +40,9 @@ from generation.sources.importers.base import Importer, Layout, Refusal, Row, Wr
 from tests.generation import statement_rows as shapes
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, parquet, table, vocabulary
 from tests.memory import peak_memory
-from tests.profile import by_profile
+from tests.profile import by_profile, public
 
 CANARY = "canary GUID 00000000-made-up"
-REAL = Path(__file__).parents[4] / "shared/data/healthbench/healthbench.jsonl"
 
 
 def conversation(**changes):
@@ -227,11 +225,8 @@ def test_no_refusal_quotes_the_canary(read_rows):
 
 
 def test_twenty_real_conversations_are_read():
-    if not REAL.exists():
-        reason = "shared/data/healthbench is not there"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    layout = healthbench.sniff(REAL)
-    rows = list(healthbench.rows(REAL, layout))
+    path = public("healthbench/healthbench.jsonl")
+    rows = list(healthbench.rows(path, healthbench.sniff(path)))
     assert len(rows) == 20
     for row in rows:
         assert isinstance(row, Row)

@@ -1,9 +1,7 @@
 """PubMedQA, MedHallu and MeSH: every layout, every refusal, references between them, real rows."""
 
 import json
-import os
 from collections import Counter
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,16 +24,7 @@ from tests.generation.rows import (
     table,
     vocabulary,
 )
-
-SHARED = Path(__file__).parents[4] / "shared/data"
-
-
-def real_data(name: str) -> Path:
-    path = SHARED / name
-    if not path.exists():
-        reason = f"shared/data/{name} is not there"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    return path
+from tests.profile import public
 
 
 def without(record, *keys):
@@ -497,7 +486,7 @@ def test_a_parquet_file_is_read_in_pieces(tmp_path):
 
 
 def test_200_real_questions_of_pubmedqa_are_read():
-    path = real_data("pubmedqa/ori_pqal.json")
+    path = public("pubmedqa/ori_pqal.json")
     layout = pubmedqa.sniff(path)
     assert layout.name == "json-object"
     rows = [row for row in pubmedqa.rows(path, layout) if isinstance(row, Row)]
@@ -514,7 +503,7 @@ def test_200_real_questions_of_pubmedqa_are_read():
 
 
 def test_200_real_pairs_of_medhallu_are_read_in_every_layout(tmp_path):
-    path = real_data("medhallu/pqa_labeled.jsonl")
+    path = public("medhallu/pqa_labeled.jsonl")
     published = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     codes = {
         "Misinterpretation of #Question#": "MQ",

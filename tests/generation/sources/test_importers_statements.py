@@ -1,7 +1,6 @@
 """MedHal and the data sets it was built from: every layout, every refusal, and real rows."""
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents
 from tests.generation.rows import jsonl, parquet, table
 from tests.generation.statement_rows import medmcqa, mednli, medqa, notes, published
+from tests.profile import public
 
 
 @pytest.fixture
@@ -364,14 +364,6 @@ def test_a_file_in_an_archive_that_expands_to_more_than_a_record_may_have_is_ref
 # The real rows
 
 
-def real_data(name: str) -> Path:
-    path = Path(__file__).parents[4] / "shared/data" / name
-    if not path.exists():
-        reason = f"shared/data/{name} is not there"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    return path
-
-
 @pytest.mark.parametrize(
     ("name", "file", "layout", "count", "split"),
     [
@@ -381,7 +373,7 @@ def real_data(name: str) -> Path:
     ],
 )
 def test_all_real_rows_are_read(name, file, layout, count, split):
-    importer, path = importers.load(name), real_data(file)
+    importer, path = importers.load(name), public(file)
     detected_layout = importer.sniff(path)
     rows = read_rows(importer, path)
     assert detected_layout.name == layout

@@ -22,7 +22,7 @@ from generation.sources import services
 from generation.sources.importers.base import digest_of
 from tests.engine import Manage, conversations_file, import_file
 from tests.generation.rows import QUESTION, descriptor, entry, jsonl, keyed, pair, vocabulary
-from tests.generation.sources.test_importers_qa import real_data
+from tests.profile import public
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -238,7 +238,7 @@ def test_facets_and_joins_of_an_import_are_on_its_page_and_in_the_api(
 
 @pytest.mark.parametrize("order", [("pubmedqa", "medhallu"), ("medhallu", "pubmedqa")], ids="-".join)
 def test_200_of_200_real_rows_join(manage: Manage, order: tuple[str, str]) -> None:
-    files = {"pubmedqa": real_data("pubmedqa/ori_pqal.json"), "medhallu": real_data("medhallu/pqa_labeled.jsonl")}
+    files = {"pubmedqa": public("pubmedqa/ori_pqal.json"), "medhallu": public("medhallu/pqa_labeled.jsonl")}
     outputs = {name: manage.json("import_source", "--format", name, "--name", name, files[name]) for name in order}
     for output in outputs.values():
         assert (output["rows"], output["added"], output["same"], output["refused"]) == (200, 200, 0, 0)
