@@ -36,8 +36,6 @@ FILLERS = (
 BY_HAND: dict[str, tuple[str, ...] | str] = {
     "generation/trials/findings.py:of_refusal": "_OF_REFUSAL.values()",
     "review/answers/posted_answers.py:_row_numbers": (r"rubric\.([1-9][0-9]{0,3})\.\w+",),
-    "review/forms/lists.py:_posted_numbers": (r"rubric\.(\d{1,3})\.code",),
-    "review/forms/editor.py:_row_numbers": (r"q\.(\d+)\.key",),
     "review/templatetags/reading.py:finds": ("(fever|dose|mg)",),
     "review/discussion/remarks.py:_mentioned_users": (r"(?<![A-Za-z0-9_@])@(anna|a\.b)(?![.+@-]*[A-Za-z0-9_])",),
 }

@@ -1,6 +1,7 @@
 """Claim, renew, return and reassign assignments. Each public function is one transaction."""
 
 import uuid
+from collections.abc import Iterable
 from datetime import timedelta
 
 from django.conf import settings
@@ -20,7 +21,7 @@ from review.common import notifications
 from review.discussion.remarks import check_rate
 from review.models import Assignment, Declined, Draft, Event, Notice, Occasion, Retraction, Review, User
 from review.rules import limits
-from review.rules.permissions import Can, UserRole, allowed, require
+from review.rules.permissions import Can, Operator, UserRole, allowed, require
 from review.rules.state_machine import Phase, Role
 
 Hold = Assignment.Hold
@@ -282,8 +283,7 @@ def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assign
     if assignment.phase == Phase.COMMIT or assignment.hold != Hold.HELD or assignment.physician is None:
         raise errors.NotStuck
     loser = assignment.physician
-    for review in visibility.counted_reviews().filter(assignment=assignment):
-        _retract(review, actor)
+    retract_reviews(visibility.counted_reviews().filter(assignment=assignment), actor)
     Declined.objects.get_or_create(
         case=case, physician=loser, defaults={"reason": Declined.Reason.OTHER, "text": reason, "at": timezone.now()}
     )
@@ -292,8 +292,7 @@ def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assign
     _release_hold(assignment)
     for other in rows.values():
         if other.phase == Phase.DISCUSS:
-            for review in visibility.counted_reviews().filter(assignment=other, phase=Phase.DISCUSS):
-                _retract(review, actor)
+            retract_reviews(visibility.counted_reviews().filter(assignment=other, phase=Phase.DISCUSS), actor)
             await_other_vote(other)
     record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser.pk, given_to=None, reason=reason)
     return assignment
@@ -306,9 +305,11 @@ def await_other_vote(adjudicator: Assignment) -> None:
     adjudicator.save(update_fields=["phase", "hold", "lease_until", "token"])
 
 
-def _retract(review: Review, actor: User) -> None:
-    Retraction.objects.create(review=review, at=timezone.now())
-    record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
+def retract_reviews(reviews: Iterable[Review], actor: User | Operator) -> None:
+    """Let reviews no longer count."""
+    for review in reviews:
+        Retraction.objects.create(review=review, at=timezone.now())
+        record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
 
 
 def _check_reservable(assignment: Assignment, to: User) -> None:

@@ -10,10 +10,10 @@ from django.utils import timezone
 from review import errors
 from review.access import visibility
 from review.assignments import review_drafts
-from review.assignments.claims import await_other_vote
+from review.assignments.claims import await_other_vote, retract_reviews
 from review.audit.trail import record, record_submitted, recording_events
 from review.cases.services import follow_reviews, lease, load_progress, lock_open_case
-from review.models import Assignment, Case, Declined, Event, Retraction, Review, Rewording, User
+from review.models import Assignment, Case, Declined, Event, Review, Rewording, User
 from review.people import accounts
 from review.rules.permissions import Can, Operator, require
 from review.rules.state_machine import ADJUDICATORS, Phase, Position, State, position
@@ -53,24 +53,23 @@ def retract(physician: User, review_id: int) -> Assignment:
     too_late = too_late or Rewording.objects.filter(review=review).exists()  # the primary has been asked
     if too_late or visibility.counted_reviews().filter(case=case).order_by("-id").first() != review:
         raise errors.NotUndoable
-    own, now = _retract(case, [review])
+    own, now = _retract(case, [review], physician)
     if own.phase != review.phase:  # the author's own next phase is open: the other's answer was shown
         raise errors.NotUndoable
     own.hold, own.lease_until = Hold.HELD, timezone.now() + lease()
     own.new_token()
     own.save(update_fields=["hold", "lease_until", "token"])
     review_drafts.store(own, physician, Phase(review.phase), review.answers)
-    record(case, Event.Kind.RETRACTED, physician, role=review.role, phase=review.phase, review=review.pk)
     _move_back(case, now, physician)
     return own
 
 
-def _retract(case: Case, reviews: Sequence[Review]) -> tuple[Assignment, Position]:
+def _retract(case: Case, reviews: Sequence[Review], actor: User) -> tuple[Assignment, Position]:
     """Retract the last reviews of a case, all of one assignment; close what they opened.
 
     Raises NotUndoable if anybody has held it.
     """
-    Retraction.objects.bulk_create(Retraction(review=review, at=timezone.now()) for review in reviews)
+    retract_reviews(reviews, actor)
     now = position(case.frozen.policy, visibility.opinions(case))
     turns = {(turn.role, turn.phase) for turn in now.openings}
     committed = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
@@ -139,11 +138,9 @@ def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> bool:
     is_built_on = in_order[len(in_order) - len(own_reviews) :] != own_reviews
     if is_built_on or Rewording.objects.filter(case=case).exists():
         raise errors.NotUndoable
-    own, now = _retract(case, own_reviews)
+    own, now = _retract(case, own_reviews, actor)
     for other in Assignment.objects.filter(case=case, phase=Phase.DISCUSS).exclude(pk=own.pk):
         await_other_vote(other)
-    for review in own_reviews:
-        record(case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
     _vacate(own, Hold.OPEN, actor, reason, [review.pk for review in own_reviews])
     _move_back(case, now, actor)
     return True
@@ -173,10 +170,8 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
         for review in in_order[in_order.index(own[0]) :]
         if review in own or not (was_vote and review.role in ADJUDICATORS and review.phase == Phase.COMMIT)
     ]
-    Retraction.objects.bulk_create(Retraction(review=review, at=timezone.now()) for review in gone)
+    retract_reviews(gone, actor)
     now = position(case.frozen.policy, visibility.opinions(case))
-    for review in gone:
-        record(case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
     counted = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
     turns = {turn.role for turn in now.openings}
     affected = Assignment.objects.select_for_update(of=("self",)).filter(reviews__in=[review.pk for review in gone])

@@ -1,16 +1,14 @@
 """The editor of a review form: parsing its posts, its buttons, and its fields."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from django.http import QueryDict
-from django.utils.translation import get_language
 
 from review.forms import lists
 from review.forms.check import MAX_CHOICES, MAX_QUESTIONS, STAGES
 from review.forms.design import SETTINGS, Design, FormFault
-from review.forms.wording import PostedTexts, TranslatedText, translated_text
+from review.forms.wording import PostedTexts, TranslatedText, in_own_language, posted_numbers, translated_text
 from review.labels import translate
 from review.rules.citations import KINDS
 from review.rules.questions import Choice, Question
@@ -31,11 +29,11 @@ def design_from_post(data: QueryDict) -> Design:
     posted = PostedTexts(data)
     text, translated = posted.text, posted.translated
     questions = []
-    for number in _row_numbers(data, r"q\.(\d+)\.key"):
+    for number in posted_numbers(data, "q.", ".key"):
         name = f"q.{number}"
         key = text(f"{name}.key")
         choices = []
-        for choice_number in _row_numbers(data, rf"q\.{number}\.c\.(\d+)\.value"):
+        for choice_number in posted_numbers(data, f"{name}.c.", ".value"):
             choice_name = f"{name}.c.{choice_number}"
             value = text(f"{choice_name}.value")
             effects = EFFECTS.get(text(f"{choice_name}.effect"), ())
@@ -78,12 +76,6 @@ def _whole_number(text: str) -> int | None:
     """A whole number of at most four digits; None for an empty field."""
     number = whole_number(text, 4)
     return INVALID_NUMBER if text and number is None else number
-
-
-def _row_numbers(data: QueryDict, pattern: str) -> list[int]:
-    """The numbers of the posted rows, in order."""
-    matches = (re.fullmatch(pattern, name) for name in data)
-    return sorted({int(match[1]) for match in matches if match and len(match[1]) < 4})
 
 
 def _apply_button(design: Design, do: str) -> Design:
@@ -233,8 +225,7 @@ def question_fields(
 
 def title(design: Design, question: Question) -> str:
     """The name of a question in the reader's language; its key if it has no label."""
-    wording = design.wordings.get(get_language() or "", {}).get(f"{question.key}.label")
-    return wording or translate(question.label) or question.key
+    return in_own_language(design.wordings, f"{question.key}.label", question.label) or question.key
 
 
 def _is_of_row(field: str, row: str) -> bool:
@@ -252,8 +243,8 @@ def _choice_fields(
 
 
 def _choice_title(design: Design, question: Question, choice: Choice) -> str:
-    wording = design.wordings.get(get_language() or "", {}).get(f"{question.key}.choice.{choice.value}")
-    return wording or translate(choice.label) or choice.value
+    key = f"{question.key}.choice.{choice.value}"
+    return in_own_language(design.wordings, key, choice.label) or choice.value
 
 
 def _conditions(design: Design, earlier: Sequence[Question], chosen: str) -> tuple[tuple[str, str], ...]:

@@ -6,13 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from django.http import QueryDict
-from django.utils.translation import get_language
-
 from review.forms.check import MAX_CHOICES
 from review.forms.design import Design, FormFault
-from review.forms.wording import PostedTexts, TranslatedText, translated_text
-from review.labels import translate
+from review.forms.wording import PostedTexts, TranslatedText, in_own_language, posted_numbers, translated_text
 from review.rules.questions import Level, Reason
 
 REASONS = ("reasons", "dissents")
@@ -61,24 +57,19 @@ def lists_from_post(posted: PostedTexts) -> dict[str, Any]:
     parts: dict[str, Any] = {"severity_asks": translated("severity_asks", "severity_asks")}
     for part in REASONS:
         reasons = []
-        for number in _posted_numbers(posted.data, part):
+        for number in posted_numbers(posted.data, f"{part}.", ".code"):
             name = f"{part}.{number}"
             code = text(f"{name}.code")
             label = translated(f"{name}.label", f"{part}:{code}.label")
             reasons.append(Reason(code, label, f"{name}.mendable" in posted.data))
         parts[part] = tuple(reasons)
     levels = []
-    for number in _posted_numbers(posted.data, "levels"):
+    for number in posted_numbers(posted.data, "levels.", ".code"):
         name = f"levels.{number}"
         code = text(f"{name}.code")
         texts = (translated(f"{name}.{field}", f"levels:{code}.{field}") for field in ("label", "about"))
         levels.append(Level(code, *texts))
     return {**parts, "levels": tuple(levels)}
-
-
-def _posted_numbers(data: QueryDict, part: str) -> list[int]:
-    matches = (re.fullmatch(rf"{part}\.(\d{{1,3}})\.code", name) for name in data)
-    return sorted({int(match[1]) for match in matches if match})
 
 
 def apply_button(design: Design, do: str) -> Design:
@@ -132,7 +123,7 @@ def list_fields(design: Design, faults: Sequence[FormFault] = ()) -> Lists:
         name = f"{part}.{number}"
         key = f"{part}:{code}.label"
         label = translated_text(design.wordings, f"{name}.label", key, row.label)
-        title = design.wordings.get(get_language() or "", {}).get(key) or translate(row.label)
+        title = in_own_language(design.wordings, key, row.label)
         fields = Item(number, name, name.replace(".", "-"), code, label, title, errors=errors.get(name, ()))
         if isinstance(row, Reason):
             return replace(fields, mendable=row.reducible)

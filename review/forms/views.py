@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from review import errors
 from review.answers.answer_form import fill_form
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.discussion import guidelines
 from review.forms import editor, lists, queries, services
 from review.forms.check import STAGES
@@ -60,11 +59,12 @@ def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
     except (errors.StaleForm, errors.StaleGuideline) as stale:
         # Keep the input, but as an edit of the version that is now in force.
         return _editor(request, benchmark, design, current, refused=stale.message, status=stale.status)
-    messages.success(
-        request,
-        _("Version %(version)d is now in effect. Cases opened from now on use it.") % {"version": version.version},
-    )
-    return redirect("review:forms")
+    return _published(request, version)
+
+
+def _published(request: HttpRequest, row: ReviewForm) -> HttpResponse:
+    done = _("Version %(version)d is now in effect. Cases opened from now on use it.") % {"version": row.version}
+    return redirect_saying(request, done, "review:forms")
 
 
 def _current(benchmark: str) -> ReviewForm | None:
@@ -113,7 +113,11 @@ def _editor(
                 + [title for question in design.questions for title in question.shows]
             )
         ),
-        "guidelines": [_guideline(request, benchmark, stage) for stage in guidelines.STAGES],
+        "guidelines": [
+            (stage, row, request.POST.get(f"guideline.{stage}", text))
+            for stage in guidelines.STAGES
+            for row, text in [_guideline(benchmark, stage)]
+        ],
         "lists": lists.list_fields(design, faults),
         "opened_list": lists.parse_button(request.POST.get("do", ""))[1],
         "opened": editor.opened_row(design, request.POST.get("do", "")),
@@ -122,11 +126,10 @@ def _editor(
     return render(request, "review/forms/form_edit.html", context, status=status)
 
 
-def _guideline(request: HttpRequest, benchmark: str, stage: State) -> tuple[State, Guideline | None, str]:
-    """The guideline of a stage, and its posted text or else the one in force."""
+def _guideline(benchmark: str, stage: State) -> tuple[Guideline | None, str]:
+    """The guideline of a stage, and its text."""
     row = guidelines.guideline(benchmark, stage)
-    in_force = row.text if row else guidelines.built_in(benchmark, stage)
-    return stage, row, request.POST.get(f"guideline.{stage}", in_force)
+    return row, row.text if row else guidelines.built_in(benchmark, stage)
 
 
 def _posted_guidelines(request: HttpRequest, benchmark: str) -> dict[State, tuple[str, int]]:
@@ -134,8 +137,7 @@ def _posted_guidelines(request: HttpRequest, benchmark: str) -> dict[State, tupl
     changed = {}
     for stage in guidelines.STAGES:
         text = request.POST.get(f"guideline.{stage}", "").replace("\r\n", "\n").replace("\0", "")
-        row = guidelines.guideline(benchmark, stage)
-        shown = row.text if row else guidelines.built_in(benchmark, stage)
+        _row, shown = _guideline(benchmark, stage)
         if text.strip() and text.strip() != shown.replace("\r\n", "\n").strip():
             changed[stage] = text, whole_number(request.POST.get(f"guideline.{stage}.base", ""), 6) or 0
     return changed
@@ -220,8 +222,4 @@ def form_restore(request: HttpRequest, benchmark: str) -> HttpResponse:
         raise Http404
     note = _("Version %(version)d again") % {"version": version} if version else _("Built-in form")
     restored = services.restore(signed_in_account(request), benchmark=benchmark, version=version, base=base, note=note)
-    messages.success(
-        request,
-        _("Version %(version)d is now in effect. Cases opened from now on use it.") % {"version": restored.version},
-    )
-    return redirect("review:forms")
+    return _published(request, restored)

@@ -3,7 +3,7 @@
 Plain values, worded by the benchmark.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
@@ -261,40 +261,41 @@ def limit_problems(form: Form, answers: Answers) -> list[Problem]:
     return [Problem(name, "too-long") for name, text, most in _limited_texts(answers) if len(text) > most]
 
 
+_MOST: Mapping[str, Mapping[str, int]] = {
+    "question": {"value": limits.VALUE, "note": limits.TEXT},
+    "rubric": {"value": limits.CODE, "wording": limits.CRITERION, "note": limits.TEXT, "severity": limits.CODE},
+    "citation": {
+        **dict.fromkeys(("kind", "read_on", "trap", "level"), limits.CODE),
+        "reference": limits.REFERENCE,
+        "section": limits.SECTION,
+        "passage": limits.TEXT,
+    },
+    "added": {"criterion": limits.CRITERION, "severity": limits.CODE},
+    "highlight": {"quote": limits.QUOTE, "label": limits.CODE, "passage": limits.PASSAGE},
+}
+
+
 def _limited_texts(answers: Answers) -> Iterator[tuple[str, str, int]]:
     """(field, text, limit) of every text in `answers`."""
-    yield "verdict", answers.verdict, limits.CODE
+    for name in ("verdict", "reason_code", "dissent_code", "declaration"):
+        yield name, getattr(answers, name), limits.CODE
     yield "reason", answers.reason, limits.TEXT
-    yield "reason_code", answers.reason_code, limits.CODE
-    yield "dissent_code", answers.dissent_code, limits.CODE
     yield "change_reason", answers.change_reason, limits.TEXT
-    yield "declaration", answers.declaration, limits.CODE
-    for key, answer in answers.questions.items():
-        yield f"question.{key}", answer.value, limits.VALUE
-        yield f"question.{key}.note", answer.note, limits.TEXT
-    for key, finding in answers.rubrics.items():
-        yield f"rubric.{key}", finding.value, limits.CODE
-        yield f"rubric.{key}.wording", finding.wording, limits.CRITERION
-        yield f"rubric.{key}.note", finding.note, limits.TEXT
-        yield f"rubric.{key}.severity", finding.severity, limits.CODE
-    for number, citation in enumerate(answers.citations, 1):
-        yield f"citation.{number}.kind", citation.kind, limits.CODE
-        yield f"citation.{number}.reference", citation.reference, limits.REFERENCE
-        yield f"citation.{number}.section", citation.section, limits.SECTION
-        yield f"citation.{number}.passage", citation.passage, limits.TEXT
-        yield f"citation.{number}.read_on", citation.read_on, limits.CODE
-        yield f"citation.{number}.trap", citation.trap, limits.CODE
-        yield f"citation.{number}.level", citation.level, limits.CODE
+    rows: list[tuple[str, Iterable[tuple[object, object]]]] = [
+        ("question", answers.questions.items()),
+        ("rubric", answers.rubrics.items()),
+        ("citation", enumerate(answers.citations, 1)),
+        ("added", enumerate(answers.added, 1)),
+        ("highlight", enumerate(answers.highlights, 1)),
+    ]
+    for kind, entries in rows:
+        for key, entry in entries:
+            for name, most in _MOST[kind].items():
+                yield f"{kind}.{key}.{name}".removesuffix(".value"), getattr(entry, name), most
     for number, added in enumerate(answers.added, 1):
-        yield f"added.{number}.criterion", added.criterion, limits.CRITERION
-        yield f"added.{number}.severity", added.severity, limits.CODE
         yield f"added.{number}.tags", max(added.tags, key=len, default=""), limits.CODE
         if len(added.tags) > limits.TAGS:
             yield f"added.{number}.tags", "," * len(added.tags), limits.TAGS
-    for number, highlight in enumerate(answers.highlights, 1):
-        yield f"highlight.{number}.quote", highlight.quote, limits.QUOTE
-        yield f"highlight.{number}.label", highlight.label, limits.CODE
-        yield f"highlight.{number}.passage", highlight.passage, limits.PASSAGE
 
 
 def is_asked(question: Question, answers: Answers) -> bool:
