@@ -23,7 +23,7 @@ from generation.engine.worker_lane import REQUEUE_ERRORS, Rows, RunningLane, wor
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, StillWriting, UnknownEnding
-from generation.llm.http.provider_words import Ending
+from generation.llm.provider_words import Ending
 from generation.llm.reasoning import begins_like_reasoning
 from generation.llm.types import Reply
 from generation.models import Release, ReleasedRubric, ReleasedSample

@@ -15,7 +15,7 @@ from generation.endpoints import queries, services
 from generation.endpoints.testing import EndpointTest
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
-from generation.llm.http.provider_words import DECISIONS
+from generation.llm.provider_words import DECISIONS
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 from generation.models.endpoints import MAX_ENDING
 from review.common.actions import Body, acts, answers

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from generation.common.fields import JSONValueField
 from generation.llm.errors import KeyMissing, NotAllowed
-from generation.llm.http.provider_words import Ending
+from generation.llm.provider_words import Ending
 from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
 from generation.models.endpoints import MAX_ENDING, MAX_EXTRA_CHARS
 from review.common.rows import GrowingForm, RowsField

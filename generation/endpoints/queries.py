@@ -9,7 +9,7 @@ from django.db.models import Count, QuerySet, Sum
 from django.utils import timezone
 
 from generation import errors
-from generation.llm.http.provider_words import NO_ENDING, Ending, ending_of
+from generation.llm.provider_words import NO_ENDING, Ending, ending_of
 from generation.llm.types import EMBEDDINGS
 from generation.models import Batch, Call, Endpoint, EndpointDay
 

@@ -15,7 +15,7 @@ from generation import tasks
 from generation.endpoints import forms, providers, queries, services
 from generation.jobs.endpoint_choices import error_words, health, price
 from generation.jobs.live_status import endpoint_now
-from generation.llm.http.provider_words import DECISIONS
+from generation.llm.provider_words import DECISIONS
 from review.charts import daily_bars
 from review.charts.text_measure import LegendEntry
 from review.common.decorators import redirect_saying, requires

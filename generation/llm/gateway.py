@@ -41,9 +41,9 @@ from generation.llm.http.failures import (
     unexpected_error,
 )
 from generation.llm.http.limits import KnownLimits
-from generation.llm.http.provider_words import NO_ENDING, Ending
 from generation.llm.ledger_interface import Ledger, no_paid_replies
 from generation.llm.parsing import parse_vectors, storable
+from generation.llm.provider_words import NO_ENDING, Ending
 from generation.llm.reply_reading import (
     Check,
     billed,

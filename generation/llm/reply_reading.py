@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, ServerError, StreamsOnly
 from generation.llm.http.failures import NO_KEY, ONLY_STREAMS, clean, status_error
-from generation.llm.http.provider_words import NO_ENDING, Ending, ending_of, plain
 from generation.llm.parsing import extract_json, format_vectors, reject_duplicate_keys, storable
+from generation.llm.provider_words import NO_ENDING, Ending, ending_of, plain
 from generation.llm.reasoning import split_reasoning
 from generation.llm.request_body import most_tokens
 from generation.llm.types import REFUSED, SIMULATOR_FINGERPRINT, ModelSettings, Reply, Usage

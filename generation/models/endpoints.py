@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from generation.llm.errors import NotAllowed
 from generation.llm.http.access import Access
-from generation.llm.http.provider_words import DECISIONS, Ending, ending_of
+from generation.llm.provider_words import DECISIONS, Ending, ending_of
 from generation.llm.types import ModelSettings
 from review.rules.text import is_storable
 

@@ -19,7 +19,7 @@ from generation.llm.errors import (
     in_words,
 )
 from generation.llm.http.failures import message_in
-from generation.llm.http.provider_words import Ending
+from generation.llm.provider_words import Ending
 from generation.llm.request_body import Format, format_of
 from generation.trials.sending import Sent
 

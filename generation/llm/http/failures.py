@@ -31,9 +31,9 @@ from generation.llm.errors import (
     UnexpectedError,
 )
 from generation.llm.http.access import PORTS, Forbidden
-from generation.llm.http.provider_words import error_class, speaks_of_format
 from generation.llm.http.redaction import without_key
 from generation.llm.parsing import storable
+from generation.llm.provider_words import error_class, speaks_of_format
 from generation.llm.types import ModelSettings
 
 if TYPE_CHECKING:  # takes a second to import, so it is imported late

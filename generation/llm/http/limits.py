@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from generation.llm.errors import BadRequest, ContextTooLong, LLMError
 from generation.llm.http.failures import client_failures
-from generation.llm.http.provider_words import plain
+from generation.llm.provider_words import plain
 from generation.llm.request_body import MIN_ROOM, effective, limit_of
 from generation.llm.types import Attempt, ModelSettings, Texts
 

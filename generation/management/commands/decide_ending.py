@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from generation.endpoints import queries, services
-from generation.llm.http.provider_words import DECISIONS
+from generation.llm.provider_words import DECISIONS
 from review.management.step_command import StepCommand
 
 

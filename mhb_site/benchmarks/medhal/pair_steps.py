@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop as _
 
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
-from generation.llm.http.provider_words import Ending
+from generation.llm.provider_words import Ending
 from generation.llm.types import Request
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models

@@ -24,9 +24,9 @@ from generation.llm.errors import (
 )
 from generation.llm.http.failures import status_error
 from generation.llm.http.limits import context_length
-from generation.llm.http.provider_words import CODES, DECISIONS, ENDINGS, Ending, ending_of, plain
 from generation.llm.ledger_interface import Ledger as LedgerHooks
 from generation.llm.ledger_interface import PaidReply
+from generation.llm.provider_words import CODES, DECISIONS, ENDINGS, Ending, ending_of, plain
 from generation.llm.request_body import usage_of
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply, Usage
