@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from evaluation import errors
 from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
-from evaluation.runs import queries, services, work
+from evaluation.runs import queries, services, trials, work
 from evaluation.runs.queries import RunProgress
 from evaluation.runs.rows import cache_warming, queues, tallies
 from generation.engine.task_queue import requeue_expired
@@ -55,7 +55,7 @@ class RunKind(JobKind[Run]):
         return reverse("evaluation:sample", args=[job.pk, sample.key]) if sample else ""
 
     def trials(self, job: Run) -> Iterable[Trial]:
-        return queries.trials(job)
+        return trials.trials(job)
 
     def endpoints(self, job: Run) -> QuerySet[Endpoint]:
         return queries.endpoints_of(job)

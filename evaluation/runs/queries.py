@@ -9,7 +9,6 @@ from random import Random
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_noop as _
-from pydantic import BaseModel
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
@@ -20,7 +19,6 @@ from evaluation.verdicts.selection import NOT_JUDGED
 from generation.errors import NotCallable
 from generation.jobs import live_status
 from generation.jobs import queries as jobs_queries
-from generation.jobs.kinds import Trial
 from generation.jobs.queries import ModelAsked
 from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
@@ -228,82 +226,10 @@ def models_asked(run: Run) -> list[ModelAsked]:
     return jobs_queries.models_asked(run, roles, run.endpoint_settings)
 
 
-def example_questions(run: Run) -> list[Request]:
-    """Example requests of a run: the first sample of each task, in each variant."""
-    protocol, datasets = registry.protocol(run.release.benchmark), data_sets_of(run)
-    with prompts_of(run):
-        return [
-            model_request(ask, run.sampling)
-            for first in first_samples(run.release, datasets)
-            for ask in questions(protocol, first, run.seed, datasets)
-        ]
-
-
 def first_sample(run: Run) -> ReleasedSample | None:
     """The sample with which a run begins."""
     row = Response.objects.filter(run=run).select_related("sample").order_by("pk").first()
     return row.sample if row else None
-
-
-def trials(run: Run) -> list[Trial]:
-    """A request of each form that a run will send to each of its models and judges.
-
-    Requests are alike if they have the same settings and both or neither have images; the longest
-    one stands for them.
-    """
-    if run.origin == Run.Origin.IMPORTED:
-        return []
-    protocol, datasets = registry.protocol(run.release.benchmark), data_sets_of(run)
-    firsts = first_samples(run.release, datasets)
-    with prompts_of(run):
-        asks = [ask for sample in firsts for ask in questions(protocol, sample, run.seed, datasets) if not ask.after]
-        judged = _unlike([each for sample in firsts for each in _judge_requests(protocol, run, sample)])
-    asked = _unlike([(model_request(ask, run.sampling), None) for ask in asks])
-    tested = [row.endpoint for row in run.tested.filter(left_out_at=None).select_related("endpoint").order_by("pk")]
-    return [
-        Trial(
-            endpoint_as_launched(run, endpoint),
-            role,
-            request,
-            shape,
-            batched=run.transport == Run.Transport.BATCH and endpoint.batches,
-        )
-        for role, endpoints, requests in ((TARGET, tested, asked), (JUDGE, judges_asked(run), judged))
-        for endpoint in endpoints
-        for request, shape in requests
-    ]
-
-
-Asked = tuple[Request, type[BaseModel] | None]
-
-
-def _judge_requests(protocol: Protocol, run: Run, row: ReleasedSample) -> list[Asked]:
-    """Requests to judge an answer to a sample that nobody gave."""
-    sample, rubrics, answer = sample_value(row), rubric_values(row), "This answer only tests the judge."
-    if protocol.judge is None or not rubrics:
-        return []
-    if run.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is not None:
-        whole = protocol.sample_judging
-        return [(judge_request(whole.judge(sample, rubrics, "", answer), run, answer=0), whole.shape)]
-    return [
-        (judge_request(judging.judge(sample, rubric, "", answer), run, answer=0), judging.shape)
-        for rubric in rubrics
-        if (judging := protocol.judging(rubric.key, run.plan.get("preset", ""))) is not None
-    ]
-
-
-def _unlike(requests: Iterable[Asked]) -> list[Asked]:
-    forms: dict[tuple[object, ...], Asked] = {}
-    for request, shape in requests:
-        has_images = any(message.images for message in request.messages)
-        form = (request.temperature, request.top_p, request.max_tokens, has_images, shape)
-        if form not in forms or _length(request) > _length(forms[form][0]):
-            forms[form] = (request, shape)
-    return list(forms.values())
-
-
-def _length(request: Request) -> int:
-    return sum(len(message.text) for message in request.messages)
 
 
 def endpoints_of(run: Run) -> QuerySet[Endpoint]:

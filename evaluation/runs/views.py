@@ -27,7 +27,7 @@ from evaluation.reports.forms import read_options
 from evaluation.reports.headlines import answer, headlines
 from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
-from evaluation.runs import forms, leaving, queries, services
+from evaluation.runs import forms, leaving, queries, services, trials
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows.result_cache import cached_page
 from evaluation.runs.settings import RunSettings
@@ -167,7 +167,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "option_values": option_values,
         "options_query": urlencode({name: value for name, value in option_values.items() if value}),
         "benchmark": _(report.protocol.label),
-        "example_requests": queries.example_questions(watched_run),
+        "example_requests": trials.example_questions(watched_run),
         "intervals": {rate.interval for rate in report.rates},
         "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
         "figures_at": reverse("evaluation:run", args=[watched_run.pk]) + "figures/",
