@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +317,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 RunConcurrently = Callable[[Sequence[Callable[[], Any]]], list[Any]]
+Beside = Callable[[Callable[[], Any]], Any]
 
 
 @pytest.fixture
@@ -352,3 +354,19 @@ def run_concurrently(transactional_db: None, monkeypatch: pytest.MonkeyPatch) ->
         return outcomes
 
     return run
+
+
+@pytest.fixture
+def beside(run_concurrently: RunConcurrently) -> Beside:
+    """Run a function on another connection, where a lock is waited for only 50 ms.
+
+    Returns what it returned or raised: an OperationalError if somebody held a lock that it needs.
+    """
+
+    def impatient(function: Callable[[], Any]) -> Any:
+        with connection.cursor() as cursor:
+            is_sqlite = connection.vendor == "sqlite"
+            cursor.execute("PRAGMA busy_timeout = 50" if is_sqlite else "SET lock_timeout = '50ms'")
+        return function()
+
+    return lambda function: run_concurrently([partial(impatient, function)])[0]

@@ -226,9 +226,10 @@ class _Importer:
         self._update_run(answers)
         on_chunk(self.result)
 
+    @transaction.atomic
     def finish(self) -> None:
         """Write the totals of the run, or delete it if it has no judgment."""
-        run = self._run
+        run = Run.objects.select_for_update(of=("self",)).get(pk=self._run.pk)
         if not run.judgments.exists():
             run.tested.all().delete()
             run.delete()

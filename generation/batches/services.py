@@ -251,7 +251,8 @@ def send_to_review(draft_id: int, *, actor: User | None, reason: str) -> SampleV
     made = _finished(row, row.batch, queries.draft_value(row))  # a stopped draft does not change
     with recording_events():  # opening a case is an event
         row = pre_review_checks.stopped_draft(draft_id, reason)
-        if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
+        samples = Sample.objects.select_for_update(of=("self",), no_key=True).filter(drafts=row)
+        if any(sample.status != Sample.Status.REGENERATING for sample in samples):
             raise errors.JobOver
         pre_review_checks.record_decision(row, Draft.Gate.SENT_TO_REVIEW, actor, reason)
         return _make_sample(row, row.batch, made)

@@ -29,6 +29,7 @@ def settle(pk: int) -> None:
         life_cycle.tell(job, Occasion.FAILED if has_failed else Occasion.FINISHED)
 
 
+@recording_events()
 def resume(pk: int) -> Job:
     """Resume a paused job and try its endpoints again. Raises JobOver, BudgetTooSmall.
 
@@ -85,7 +86,7 @@ def cancel(pk: int) -> Job:
 @transaction.atomic
 def retry_failed(pk: int) -> int:
     """Queue the failed rows of a job again; returns how many. Raises JobOver if it is cancelled."""
-    job = Job.objects.get(pk=pk)
+    job = life_cycle.lock_job(pk)
     if job.status == Job.Status.CANCELLED:
         raise errors.JobOver
     count = kind_of(job).retry(pk)

@@ -32,8 +32,8 @@ def apply_outcomes() -> int:
     for pk in list(waiting.order_by("pk").values_list("pk", flat=True)):
         try:
             with transaction.atomic():
-                version = (
-                    waiting.select_for_update(of=("self",), skip_locked=True)
+                version = (  # with its sample, which others lock before its versions
+                    waiting.select_for_update(of=("self", "sample"), skip_locked=True, no_key=True)
                     .select_related("sample", "case")
                     .filter(pk=pk)
                     .first()

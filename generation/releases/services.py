@@ -28,10 +28,10 @@ from generation.releases.freezing.spool import Spool
 from generation.samples import funnel
 from generation.samples import queries as samples_queries
 from review.audit import acts, verification
-from review.audit.trail import recording_events
+from review.audit.trail import PERSON_EVENTS, recording_events
 from review.common import notifications
 from review.common.waking import wake_after_commit
-from review.models import Occasion, User
+from review.models import ChainHead, Occasion, User
 from review.rules.state_machine import Ground
 
 FREEZE_TRIES = 3  # a freeze that kills its worker would kill the next one, too
@@ -111,9 +111,10 @@ def start_freeze(
     merged_card = merge_card(_card_of(_latest(name, benchmark)), card or {})
     apply_outcomes()
     counted = tally(benchmark, composition)
-    if Freeze.objects.filter(name=name, status__in=[Work.Status.QUEUED, Work.Status.RUNNING]).exists():
-        raise errors.FreezeInProgress(name)
     with recording_events():
+        ChainHead.objects.select_for_update().get(pk=PERSON_EVENTS)  # two may start at once
+        if Freeze.objects.filter(name=name, status__in=[Work.Status.QUEUED, Work.Status.RUNNING]).exists():
+            raise errors.FreezeInProgress(name)
         acts.record_act(acts.Kind.FREEZE, "started", name, actor, benchmark=benchmark, samples=counted.samples)
         row = Freeze.objects.create(
             name=name,
@@ -270,10 +271,12 @@ def _store(row: Freeze, latest: Release | None, chosen: ChoiceList, spool: Spool
     owned = Freeze.objects.select_for_update().filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
     if not owned.exists():
         return
-    # A sample may have been withdrawn after it was read.
-    approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED)
+    # A sample may have been withdrawn after it was read. Locked, because references are checked
+    # only at the commit: until then, `reopening` would take it for a sample that is in no release.
+    approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED).order_by("sample_id")
+    locked = approved.select_for_update(no_key=True).values_list("pk", flat=True)
     chunks = (chosen.ids[start : start + content.CHUNK] for start in range(0, len(chosen), content.CHUNK))
-    if any(approved.filter(pk__in=chunk).count() < len(chunk) for chunk in chunks):
+    if any(len(locked.filter(pk__in=chunk)) < len(chunk) for chunk in chunks):
         finish(row, Work.Status.QUEUED)  # the sweeper restarts it
         return
     release = Release.objects.create(

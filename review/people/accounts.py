@@ -112,7 +112,6 @@ def invite(person_id: int, *, actor: User | Operator) -> User:
 
     Raises NotInvitable if the password has been set, or the account is closed.
     """
-    require(actor, Can.OVERSEE)
     user = _lock_user(person_id, actor)
     if not invitations.is_invitable(user):
         raise NotInvitable
@@ -122,7 +121,6 @@ def invite(person_id: int, *, actor: User | Operator) -> User:
 @recording_events()
 def withdraw_invitation(person_id: int, *, actor: User | Operator) -> User:
     """Withdraw an open invitation. Idempotent."""
-    require(actor, Can.OVERSEE)
     user = _lock_user(person_id, actor)
     if user.invited_at is not None:
         user.invited_at = None
@@ -157,7 +155,6 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
 
     Records only real changes.
     """
-    require(actor, Can.OVERSEE)
     user = _lock_user(person_id, actor)
     changed = {name: value for name, value in changes.items() if getattr(user, name) != value}
     if unknown := changed.keys() - set(CHANGEABLE):
@@ -174,7 +171,6 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
 @recording_events()
 def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **because: str) -> User:
     """Change an account's role and end its sessions and API tokens, which were for other rights."""
-    require(actor, Can.OVERSEE)
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot change your own role."))
     user = _lock_user(person_id, actor)
@@ -196,10 +192,10 @@ def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **becaus
 @recording_events()
 def set_admin_access(person_id: int, *, staff: bool, superuser: bool, actor: User) -> User:
     """Grant or revoke access to Django's admin. Only superusers may do this."""
-    _require_superuser(actor)
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot change your own access to this admin."))
     user = _lock_user(person_id, actor)
+    _require_superuser(User.objects.get(pk=actor.pk))
     if (user.is_staff, user.is_superuser) != (staff, superuser):
         user.is_staff, user.is_superuser = staff, superuser
         user.save(update_fields=["is_staff", "is_superuser"])
@@ -213,7 +209,6 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
 
     Cases in progress can be finished. Idempotent.
     """
-    require(actor, Can.OVERSEE)
     user = _lock_user(person_id, actor)
     if (user.paused_at is not None) != paused:
         user.paused_at = timezone.now() if paused else None
@@ -230,7 +225,6 @@ def set_active(person_id: int, active: bool, *, actor: User | Operator, **becaus
 
     Closing ends all sessions and API tokens for good.
     """
-    require(actor, Can.OVERSEE)
     if person_id == actor.pk:
         raise NotAllowed(_("You cannot close your own account."))
     user = _lock_user(person_id, actor)
@@ -262,7 +256,6 @@ def set_password(person_id: int, password: str, *, actor: User | Operator) -> Us
 
     Raises ValidationError if the password violates the rules for passwords.
     """
-    require(actor, Can.OVERSEE)
     user = _lock_user(person_id, actor)
     _check_password(password, user)
     user.set_password(password)
@@ -282,7 +275,6 @@ def set_own_password(user: User, password: str) -> None:
 @recording_events()
 def remove_second_factor(person_id: int, *, actor: User | Operator) -> User:
     """Remove an account's second factors, including recovery codes. Idempotent."""
-    require(actor, Can.OVERSEE)
     if person_id == actor.pk:  # the account settings ask for the password again
         raise NotAllowed(_("You cannot remove your own second factor here. Remove it in your account settings."))
     user = _lock_user(person_id, actor)
@@ -368,8 +360,15 @@ def _sealed(user: User, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lock_user(person_id: int, actor: User | Operator) -> User:
-    """Lock an account that `actor` may change."""
-    user = User.objects.select_for_update(no_key=True).get(pk=person_id)
+    """The account, locked like the actor's own: two admins may end each other's rights at once.
+
+    Raises NotAllowed if the actor, as their account is now, may not change it.
+    """
+    rows = User.objects.select_for_update(no_key=True).order_by("pk").in_bulk({person_id, actor.pk or person_id})
+    actor = rows[actor.pk] if isinstance(actor, User) else actor
+    require(actor, Can.OVERSEE)
+    if (user := rows.get(person_id)) is None:
+        raise User.DoesNotExist
     if not may_manage(user, actor):
         raise NotAllowed(_("Only a superuser can change an account with access to Django's admin."))
     return user

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, OperationalError, transaction
 from django.test import Client
 from django.urls import reverse
 
@@ -21,7 +21,7 @@ from generation.models.work import Work
 from generation.recipes import text_similarity
 from mhb_site.benchmarks.mhb import recipe, simulate
 from review.models import Case, User
-from tests.conftest import RunConcurrently
+from tests.conftest import Beside, RunConcurrently
 from tests.engine import (
     calls,
     conversation,
@@ -250,20 +250,40 @@ def test_only_one_of_several_simultaneous_decisions_counts(
     assert Case.objects.count() == 2
 
 
-def test_a_stopped_next_version_makes_its_sample_wait(
-    tmp_path: Path, models: str, ana: User, bo: User, adela: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [source] = twins(tmp_path, "one")
+def stopped_next_version(folder: Path, models: str, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch) -> Draft:
+    [source] = twins(folder, "one")
     batch = batch_over(source, models)
     decide(Sample.objects.get(), ana, bo, reject)
     monkeypatch.setattr(recipe, "CRITERION_SHARE", 0.0)
     monkeypatch.setattr(recipe, "longest_leak", lambda *_words, **_options: text_similarity.Leak("given away", 1.0))
     services.work_on_batch(batch.pk)
-    row = Draft.objects.get(version=2)
+    return Draft.objects.get(version=2)
+
+
+def test_a_stopped_next_version_makes_its_sample_wait(
+    tmp_path: Path, models: str, ana: User, bo: User, adela: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = stopped_next_version(tmp_path, models, ana, bo, monkeypatch)
     assert row.gate == Gate.STOPPED
     assert Sample.objects.get().status == Sample.Status.REGENERATING
     services.discard_stopped(row.pk, actor=adela, reason="Not worth it.")
     assert Sample.objects.get().status == Sample.Status.DISCARDED
+
+
+def test_a_cancelled_batch_gets_no_version_that_was_sent_to_review_meanwhile(
+    beside: Beside, tmp_path: Path, models: str, ana: User, bo: User, adela: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = stopped_next_version(tmp_path, models, ana, bo, monkeypatch)
+    outcomes, record = [], pre_review_checks.record_decision
+
+    def while_cancelled(*args: Any) -> None:
+        outcomes.append(beside(partial(services.discard_waiting, row.batch_id)))
+        record(*args)
+
+    monkeypatch.setattr(pre_review_checks, "record_decision", while_cancelled)
+    services.send_to_review(row.pk, actor=adela, reason="Fine.")
+    assert [type(outcome) for outcome in outcomes] == [OperationalError], "it waits, and finds nothing to discard"
+    assert Sample.objects.get().status == Sample.Status.IN_REVIEW
 
 
 @pytest.mark.both

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 
@@ -17,7 +18,7 @@ from review.audit import cases as audit_cases
 from review.models import Event, User
 from review.people import accounts
 from tests.api.conftest import Api, api
-from tests.conftest import PHYSICIANS, accounts_of
+from tests.conftest import PHYSICIANS, Beside, accounts_of
 from tests.engine import Manage, approve_samples, conversations_file, import_file
 from tests.populations import population
 from tests.review.approve import approve_everything
@@ -106,3 +107,16 @@ def test_the_page_of_a_careless_physician_offers_it(
     done = client.post(reopen, {"reason": REASON}, follow=True).content.decode()
     assert "Cases that others will review again: 2." in done
     assert "approved samples reviewed again" not in done
+
+
+def test_apply_outcomes_leaves_a_locked_sample_to_the_next_sweep(beside: Beside, tmp_path: Path, models: str) -> None:
+    """A merge that withdraws a sample locks it before its versions."""
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
+    samples = approve_samples(source, models, accounts_of(*PHYSICIANS))
+    SampleVersion.objects.update(status=SampleVersion.Status.IN_REVIEW)
+    with transaction.atomic():
+        Sample.objects.select_for_update(no_key=True).get(pk=samples[0].pk)
+        if connection.vendor == "postgresql":  # SQLite has one writer at a time
+            assert beside(apply_outcomes) == 1
+    assert apply_outcomes() >= 1
+    assert states(samples) == {("approved", "approved", "approved")}

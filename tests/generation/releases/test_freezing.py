@@ -4,22 +4,27 @@ Samples that are left out are counted by reason.
 """
 
 import json
+import threading
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from generation import errors
 from generation.models import Freeze, Release, ReleasedSample, Sample, SampleVersion, Source
+from generation.outcomes import reopening
 from generation.releases import export, queries, services
-from generation.releases.freezing.composition import Composition
+from generation.releases.freezing.composition import Composition, Tally
 from generation.releases.freezing.spool import Spool
+from review.audit import verification
 from review.models import User
-from tests.conftest import PHYSICIANS, accounts_of
+from tests.conftest import PHYSICIANS, Beside, RunConcurrently, accounts_of
 from tests.engine import Manage, approve_samples, conversations_file, import_file, reports_file
 from tests.populations import population
 
@@ -109,6 +114,40 @@ def test_one_name_has_one_freeze_at_a_time_and_wakes_workers_for_it(
     assert sent_tasks == [("run_freeze", row.pk)]
     with pytest.raises(errors.FreezeInProgress):
         services.start_freeze("own", benchmark="mhb")
+
+
+def test_two_freezes_of_a_name_that_start_at_once_are_one(
+    run_concurrently: RunConcurrently, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_counted = threading.Barrier(2)
+
+    def count_with_the_other(*_args: Any) -> Tally:
+        both_counted.wait(timeout=120)
+        return Tally(samples=1, excluded={}, grounds={}, counts={})
+
+    monkeypatch.setattr(services, "tally", count_with_the_other)
+    outcomes = run_concurrently([partial(services.start_freeze, "own", benchmark="mhb")] * 2)
+    assert {type(outcome) for outcome in outcomes} == {Freeze, errors.FreezeInProgress}
+
+
+def test_a_sample_is_not_reopened_while_a_freeze_stores_it(
+    beside: Beside, tmp_path: Path, models: str, adela: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 1))
+    [sample] = approve_samples(source, models, accounts_of(*PHYSICIANS))
+    careless = sample.versions.get().case.assignments.get(role="primary").physician
+    assert careless is not None
+    reopen = partial(reopening.reopen, careless.pk, actor=adela, reason="Two seconds a case.")
+    outcomes, last_sequence = [], verification.last_sequence
+
+    def while_storing() -> int:
+        outcomes.append(beside(reopen))
+        return last_sequence()
+
+    monkeypatch.setattr(verification, "last_sequence", while_storing)
+    services.freeze_release("own", benchmark="mhb")
+    assert [type(outcome) for outcome in outcomes] == [OperationalError]
+    assert reopen().cases == 0, "they are in a release now"
 
 
 def test_a_freeze_without_new_samples_fails_and_says_so(

@@ -1,6 +1,7 @@
 """Accounts match their events, and the check names every account that does not."""
 
 from datetime import UTC, datetime
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from django.core.management import CommandError, call_command
+from django.db import OperationalError, transaction
 from django.test import Client
 from django.urls import reverse
 from knox.models import AuthToken
@@ -19,6 +21,7 @@ from review.errors import NotAllowed
 from review.models import PersonEvent, User
 from review.people import accounts
 from review.rules.permissions import OPERATOR, UserRole
+from tests.conftest import Beside
 from tests.review.factories import PASSWORD, account
 from tests.site.test_second_factor import code, enrol
 
@@ -77,6 +80,24 @@ def test_accounts_changed_through_the_services_match_their_events(adela: User, a
     accounts.set_password(ana.pk, NEW, actor=OPERATOR)
     accounts.add_person(User(username="new", role="researcher"), NEW, actor=adela)
     assert faults() == []
+
+
+def test_an_admin_whose_role_was_taken_meanwhile_changes_no_account(adela: User, ana: User) -> None:
+    """Two admins who demote each other at once would leave the site without one."""
+    other = account("other", UserRole.ADMIN, is_staff=True, is_superuser=True)
+    read_before = User.objects.get(pk=other.pk)
+    accounts.set_role(other.pk, UserRole.RESEARCHER, actor=account("keeper", UserRole.ADMIN, is_superuser=True))
+    with pytest.raises(NotAllowed):
+        accounts.set_role(adela.pk, UserRole.RESEARCHER, actor=read_before)
+    with pytest.raises(NotAllowed):
+        accounts.set_admin_access(ana.pk, staff=True, superuser=True, actor=read_before)
+
+
+def test_an_admins_own_account_does_not_change_while_they_change_another(beside: Beside) -> None:
+    adela, ana = account("adela", UserRole.ADMIN), account("ana")
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=adela.pk)
+        assert type(beside(partial(accounts.set_paused, ana.pk, True, actor=adela))) is OperationalError
 
 
 def test_only_accounts_with_admin_flags_can_grant_them(adela: User, ana: User) -> None:
