@@ -1,6 +1,5 @@
 """Imports of results as work: a worker reads the file, and an interrupted import starts over."""
 
-import time
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +15,9 @@ from generation.engine.task_queue import check_tries, finish, lease, renew, requ
 from generation.llm.errors import GivenUp
 from generation.models import Release
 from generation.models.work import Work
+from generation.sources import uploads
 from review.models import User
 
-ORPHAN_AGE = 60 * 60  # seconds after which a file without an open import is removed
 IMPORT_TRIES = 3
 OPEN = (Work.Status.QUEUED, Work.Status.RUNNING)
 
@@ -65,7 +64,9 @@ def _read(row: ResultsImport) -> None:
     leased = ResultsImport.objects.filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
 
     def store_progress(progress: importing.ImportResult) -> None:
-        counts = {name: getattr(progress, name) for name in ("rows", "added", "known", "refused")}
+        # Verdicts that an earlier worker added before it was killed are known now.
+        added, known = progress.added + row.added, max(0, progress.known - row.added)
+        counts = {"rows": progress.rows, "added": added, "known": known, "refused": progress.refused}
         if not leased.update(lease_until=timezone.now() + lease(), **counts):
             raise _LeaseLost
 
@@ -110,15 +111,6 @@ def sweep() -> list[int]:
     Returns the primary keys of all queued imports.
     """
     requeue_expired(ResultsImport)
-    _remove_orphans()
+    open_imports = ResultsImport.objects.filter(status__in=OPEN)
+    uploads.remove_unneeded(Path(settings.MEDIA_ROOT) / ResultsImport.FOLDER, open_imports)
     return list(ResultsImport.objects.filter(status=Work.Status.QUEUED).values_list("pk", flat=True))
-
-
-def _remove_orphans() -> None:
-    folder, before = Path(settings.MEDIA_ROOT) / ResultsImport.FOLDER, time.time() - ORPHAN_AGE
-    old = [path for path in folder.glob("*") if path.stat().st_mtime < before] if folder.is_dir() else []
-    if old:
-        needed = {row.file for row in ResultsImport.objects.filter(status__in=OPEN)}
-        for path in old:
-            if path not in needed:
-                path.unlink(missing_ok=True)

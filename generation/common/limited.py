@@ -20,7 +20,6 @@ import os
 import resource
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +30,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import IO, Any, cast
 
 from generation.common.formats import FormatError
+from generation.common.temporary import temporary_folder
 
 MAX_LINE = 64 * 2**20  # bytes of one entry, as JSON
 MAX_ENTRIES = 20_000_000
@@ -159,9 +159,9 @@ def _limit_hit(status: int, limits: Limits, count: int) -> str:
 @contextlib.contextmanager
 def _process(task: str) -> Iterator[Popen[bytes]]:
     names = ("PATH", "LANG", "LD_LIBRARY_PATH", "PYTHONPYCACHEPREFIX")
-    with tempfile.TemporaryDirectory(prefix="mhb-reader-") as folder:
+    with temporary_folder() as folder:
         environment = {name: os.environ[name] for name in names if name in os.environ} | {
-            "TMPDIR": folder,  # what it unpacks is removed here, however it ends
+            "TMPDIR": str(folder),  # what it unpacks is removed here, however it ends
             # Each thread of a library reserves memory, which counts to the limit.
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",

@@ -29,7 +29,7 @@ class Folder(FileSystemStorage):
     def _save(self, name: str, content: File[bytes]) -> str:
         path = Path(self.path(name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{uuid.uuid4().hex}")
+        temporary = Path(self.path(f".{uuid.uuid4().hex}"))  # where `uploads.remove_orphans` looks
         try:
             with temporary.open("wb") as file:
                 shutil.copyfileobj(content, file)

@@ -3,13 +3,13 @@
 The same release and format give the same bytes.
 """
 
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from django.http.response import HttpResponseBase
 
+from generation.common.temporary import temporary_folder
 from generation.models import Release, ReleasedSample
 from generation.releases import export
 from review.common import decorators
@@ -82,9 +82,9 @@ def zipped(top: str, files_of: Callable[[Path], Iterator[Path]]) -> Iterator[byt
     `files_of` writes files into a folder, one after the other; each is removed once it is packed.
     """
     outbox = _Outbox()
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         with zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
-            for path in files_of(Path(folder)):
+            for path in files_of(folder):
                 entry = zipfile.ZipInfo(f"{top}/{path.relative_to(folder).as_posix()}", EPOCH)
                 entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, UNIX, PLAIN_FILE
                 entry.file_size = path.stat().st_size  # files beyond 4 GiB need a longer header

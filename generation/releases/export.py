@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from generation import errors
 from generation.common import formats
+from generation.common.temporary import temporary_folder
 from generation.images.files import open_image
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
 from generation.recipes import registry
@@ -366,6 +366,6 @@ def metadata(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> dict
 
 def open_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> IO[bytes]:
     """Open the JSON Lines of a release for reading; the file disappears when it is closed."""
-    with tempfile.TemporaryDirectory() as folder:
-        [path] = jsonl.JsonLinesExporter().write(exported_samples(release, split), Path(folder))
+    with temporary_folder() as folder:
+        [path] = jsonl.JsonLinesExporter().write(exported_samples(release, split), folder)
         return path.open("rb")

@@ -1,11 +1,10 @@
 """Publishes a release on a Hugging Face hub."""
 
 import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from generation import errors
+from generation.common.temporary import temporary_folder
 from generation.models import Release
 from generation.releases import export, queries
 
@@ -32,8 +31,8 @@ def push_release(release: Release, repository: str, *, private: bool = False) ->
     if withheld := queries.withheld_sources(release):
         raise errors.WithheldText(", ".join(withheld))
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=token, library_name="mhb")
-    with tempfile.TemporaryDirectory() as folder:
-        export.export_release(release, "hf", Path(folder))
+    with temporary_folder() as folder:
+        export.export_release(release, "hf", folder)
         try:
             api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
             commit: CommitInfo = api.upload_folder(

@@ -6,7 +6,6 @@ reads the whole file, with its images, in a process with limits (`generation.com
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.common import limited
+from generation.common.temporary import temporary_folder
 from generation.images import checks
 from generation.images.checks import CleanImage
 from generation.sources import importers
@@ -141,8 +141,8 @@ def _beginning(path: Path) -> Iterator[_Beginning]:
     is_whole = len(head) <= HEAD
     if not is_whole:
         head = head[: head.rfind(b"\n") + 1] or head[:HEAD]
-    with tempfile.TemporaryDirectory(prefix="mhb-beginning-") as folder:
-        copy = Path(folder) / "file"
+    with temporary_folder() as folder:
+        copy = folder / "file"
         copy.write_bytes(head)
         yield _Beginning(copy, container, is_whole)
 

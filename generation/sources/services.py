@@ -131,8 +131,8 @@ def _format_hint(path: Path, error: Exception) -> str:
 def run_import(import_id: int) -> Import:
     """Read the file of an import unless another worker does, and return the refreshed import.
 
-    If the worker is killed, the file is read again from its beginning: records that were already
-    added are counted as known.
+    If the worker is killed, the file is read again from its beginning. The counts are those of an
+    undisturbed import.
     """
     for run in take(Import.objects.filter(pk=import_id).order_by("pk"), 1):
         _read_file(run)
@@ -163,8 +163,12 @@ def cancel_import(import_id: int) -> Import:
 
 def _read_file(run: Import) -> None:
     path = run.file
-    ImportRefusal.objects.filter(run=run).delete()
-    rows = added = refused = differs = listed = 0
+    # With `updates`, a row that differed equals a revision now, and is not found again.
+    refusals_so_far = ImportRefusal.objects.filter(run=run)
+    (refusals_so_far.filter(differs=False) if run.updates else refusals_so_far).delete()
+    rows = refused = 0
+    added, differs = run.added, run.differs if run.updates else 0
+    listed = refusals_so_far.count()
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
     unread = ""
@@ -200,7 +204,7 @@ def _read_file(run: Import) -> None:
                     for facet, value in entry.facets.items():
                         counter = facets.setdefault(facet, Counter())
                         counter[value if value in counter or len(counter) < FACET_VALUES else OTHER] += 1
-                same = rows - added - refused - differs
+                same = max(0, rows - added - refused - differs)
                 counts = {"rows": rows, "added": added, "same": same, "differs": differs, "refused": refused}
                 our_import.update(**counts, layout=layout.name, facets=facets, joined=joined)
     except (WrongFormat, LimitsExceeded, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:

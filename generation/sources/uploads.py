@@ -8,10 +8,12 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core import signing
 from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
+from django.db.models import QuerySet
 
 from generation import errors
 from generation.common.storage import discard, fetch, share
@@ -30,8 +32,8 @@ log = logging.getLogger(__name__)
 # received is written to.
 ORPHAN_AGE = 60 * 60
 _SALT = "generation.sources.uploads"
-# The second is Django's for files being received.
-_UPLOAD_NAME = re.compile(r"[0-9a-f]{32}|.*\.upload(\..*)?")
+# With a dot: `storage.Folder` was writing it. The second is Django's for files being received.
+_UPLOAD_NAME = re.compile(r"\.?[0-9a-f]{32}|.*\.upload(\..*)?")
 
 
 def start_import(
@@ -133,13 +135,16 @@ def store_file(upload: "UploadedFile[bytes]", folder: Path) -> Path:
 
 def remove_orphans() -> int:
     """Remove files that no import needs, left behind by killed processes; returns their number."""
-    folder = Path(settings.MEDIA_ROOT)
-    cutoff = time.time() - ORPHAN_AGE
-    old = [path for path in folder.glob("*") if _UPLOAD_NAME.fullmatch(path.name) and _last_write(path) < cutoff]
-    if not old:
-        return 0
     unfinished = Import.objects.filter(status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
-    needed = {Path(path).name for path in unfinished.values_list("path", flat=True)}
+    return sum(remove_unneeded(folder, unfinished) for folder in (settings.MEDIA_ROOT, settings.MHB_IMAGES))
+
+
+def remove_unneeded(folder: Path, unfinished: QuerySet[Any]) -> int:
+    """Remove the old files of a folder that none of these imports needs; returns their number."""
+    cutoff = time.time() - ORPHAN_AGE
+    files = [path for path in Path(folder).glob("*") if _UPLOAD_NAME.fullmatch(path.name)]
+    old = [path for path in files if _last_write(path) < cutoff]
+    needed = {Path(path).name for path in unfinished.values_list("path", flat=True)} if old else set()
     orphans = [path for path in old if path.name not in needed]
     for path in orphans:
         path.unlink(missing_ok=True)

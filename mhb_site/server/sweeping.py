@@ -14,6 +14,7 @@ from django.db import InterfaceError, OperationalError
 from evaluation import tasks as evaluation_tasks
 from evaluation.interchange import services as results_services
 from generation import tasks
+from generation.common import temporary
 from generation.engine import sweeping
 from generation.jobs import kinds
 from generation.notifications import sending
@@ -42,6 +43,7 @@ def sweep() -> dict[str, int]:
     _guarded(outcomes_services.apply_outcomes, 0)  # before the jobs: a rejected sample may queue a draft
     freezes: list[int] = _guarded(releases_services.sweep, [])
     _guarded(uploads.remove_orphans, 0)
+    _guarded(temporary.remove_orphans, None)
     _guarded(digest.write_due, None)
     messages = _guarded(sending.is_due, False)
     jobs: dict[str, list[int]] = {

@@ -1,6 +1,8 @@
 """Readers of foreign files run in a process of their own, and the limit that one hits is named."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from generation.common import limited
+from generation.common import limited, temporary
 from generation.common.formats import FormatError
 from generation.common.limited import Limits, LimitsExceeded
+from generation.common.temporary import temporary_folder
 
 LIMITS = Limits(memory=300 * 2**20, seconds=5)
 
@@ -139,6 +142,22 @@ def test_what_was_unpacked_is_removed_however_it_ends() -> None:
     assert (folder / "unpacked").stat().st_size == 1000
     entries.close()  # type: ignore[attr-defined]  # it is a generator
     assert not folder.exists()
+
+
+def test_a_folder_of_a_killed_process_is_removed() -> None:
+    program = (
+        "import os, signal\nfrom generation.common.temporary import temporary_folder\n"
+        "with temporary_folder() as folder:\n"
+        "    (folder / 'text').write_text('A case.')\n    print(folder, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = Path(subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True).stdout.strip())
+    with temporary_folder() as in_use:
+        for folder in (killed, in_use):
+            os.utime(folder, (0, 0))
+        temporary.remove_orphans()
+        assert in_use.exists()
+    assert not killed.exists()
 
 
 def say_late() -> Iterator[int]:

@@ -8,7 +8,6 @@ publishers call validation or test stays there, with everything of the same orig
 
 import json
 import sqlite3
-import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -16,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from generation.common.temporary import temporary_folder
 from generation.releases.exporters.base import (
     NOTHING,
     About,
@@ -100,8 +100,8 @@ class TrainingExporter(Exporter):
         The groups are known only at the end, so the lines are kept in a temporary file.
         """
         paths = [folder / f"{part}.jsonl" for part in PARTS]
-        with tempfile.TemporaryDirectory() as temporary_folder, closing(Origins(Path(temporary_folder))) as origins:
-            pending = Path(temporary_folder) / "lines"
+        with temporary_folder() as work, closing(Origins(work)) as origins:
+            pending = work / "lines"
             with pending.open("w", encoding="utf-8", newline="\n") as file:
                 for sample in check_columns(samples):
                     training = sample.get("training")

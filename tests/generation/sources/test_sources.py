@@ -173,24 +173,44 @@ def test_a_source_has_one_format(tmp_path: Path) -> None:
     assert (Source.objects.count(), Import.objects.count(), SourceRecord.objects.count()) == (1, 1, 2)
 
 
+def kill_in_chunk(number: int, run: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run an import until its worker dies in this chunk."""
+    add, chunks = services._add_records, 0
+
+    def add_or_die(source: Source, rows: Any, **options: Any) -> Any:
+        nonlocal chunks
+        chunks += 1
+        if chunks == number:
+            raise KeyboardInterrupt
+        return add(source, rows, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(services, "_add_records", add_or_die)
+        with pytest.raises(KeyboardInterrupt):
+            services.run_import(run.pk)
+
+
+def test_a_killed_import_of_updates_still_names_what_differed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    set_chunk_size(monkeypatch, 1)
+    import_file(conversations_file(tmp_path / "old.jsonl", 2))
+    corrected = conversation(1, prompt=[{"role": "user", "content": "What is the dose, 50 mg?"}])
+    run = start_import(conversations_file(tmp_path / "new.jsonl", corrected, conversation(2)), updates=True)
+    kill_in_chunk(2, run, monkeypatch)
+    clock.advance(minutes=2)
+    sources_services.sweep()
+    run = services.run_import(run.pk)
+    assert (run.status, run.rows, run.added, run.same, run.differs) == (Status.DONE, 2, 0, 1, 1)
+    assert ImportRefusal.objects.get(run=run).differs
+
+
 def test_a_killed_import_is_finished_without_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     set_chunk_size(monkeypatch, 2)
     run = start_import(file_with_a_bad_row(tmp_path / "own.jsonl"))
-    add, chunks = services._add_records, 0
-
-    def die_at_the_third_chunk(source: Source, rows: Any, **options: Any) -> Any:
-        nonlocal chunks
-        chunks += 1
-        if chunks == 3:
-            raise KeyboardInterrupt
-        return add(source, rows, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(services, "_add_records", die_at_the_third_chunk)
-        with pytest.raises(KeyboardInterrupt):
-            services.run_import(run.pk)
+    kill_in_chunk(3, run, monkeypatch)
     run.refresh_from_db()
     assert (run.status, SourceRecord.objects.count(), ImportRefusal.objects.count()) == (Status.RUNNING, 3, 1)
     assert services.run_import(run.pk).status == Status.RUNNING, "the worker that holds it may still be running"
@@ -198,7 +218,7 @@ def test_a_killed_import_is_finished_without_duplicates(
     assert sources_services.sweep() == [run.pk]
     run = services.run_import(run.pk)
     assert (run.status, run.tries) == (Status.DONE, 2)
-    assert counts(run) == {"rows": 8, "added": 3, "same": 4, "refused": 1}
+    assert counts(run) == {"rows": 8, "added": 6, "same": 1, "refused": 1}, "as if undisturbed"
     assert SourceRecord.objects.count() == 6
     assert ImportRefusal.objects.count() == 1
     assert sources_services.sweep() == []
@@ -230,7 +250,7 @@ def test_a_reader_that_lost_its_lease_writes_nothing(
     monkeypatch.setattr(reading, "open_file", open_with_a_pause)
     result = services.run_import(run.pk)
     assert result.status == Status.DONE
-    assert counts(result) == {"rows": 8, "added": 4, "same": 3, "refused": 1}, "the counts of the second reader"
+    assert counts(result) == {"rows": 8, "added": 6, "same": 1, "refused": 1}, "the counts of both readers"
     assert SourceRecord.objects.count() == 0
     assert ImportRefusal.objects.count() == 1
 

@@ -10,6 +10,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from generation import errors
 from generation.batches.launch import BatchSettings, launch_batch
 from generation.batches.queries import unused_record_counts
 from generation.batches.services import work_on_batch
+from generation.images.files import write_image
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Import, ImportRefusal, Sample, SavedMapping, Source, SourceRecord
 from generation.models.work import Work
@@ -434,6 +436,23 @@ def test_an_upload_that_waits_is_kept_for_an_hour_after_its_last_use(admin: Clie
     for gone in (token, "forged"):
         with pytest.raises(errors.UnknownUpload):
             uploads.kept(gone)
+
+
+@pytest.mark.django_db
+def test_a_file_whose_writer_was_killed_is_removed(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+) -> None:
+    settings.MHB_IMAGES = tmp_path
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr("pathlib.Path.unlink", Mock())
+        with pytest.raises(KeyboardInterrupt):
+            write_image("ab" * 32, b"half")
+    [left] = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert uploads.remove_orphans() == 0, "it may still be written"
+    os.utime(left, (0, 0))
+    assert uploads.remove_orphans() == 1
+    assert not left.exists()
 
 
 @pytest.mark.django_db
