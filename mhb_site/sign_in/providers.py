@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from review.rules.permissions import UserRole
 
+PROTECTED = ("https://", "http://localhost:", "http://127.0.0.1:")  # nobody can answer in their place
+
 
 class Provider(BaseModel):
     """One provider. `settings` are allauth's own for its protocol."""
@@ -35,8 +37,13 @@ class Provider(BaseModel):
             raise ValueError("needs 'roles' (group: role) or 'role'")
         if self.protocol == "openid_connect" and not (self.client_id and self.settings.get("server_url")):
             raise ValueError("needs 'client_id' and settings.server_url")
+        if self.protocol == "openid_connect" and not str(self.settings["server_url"]).startswith(PROTECTED):
+            raise ValueError("settings.server_url must be an address with https: what it answers is trusted")
         if self.protocol == "saml" and not isinstance(self.settings.get("idp"), dict):
             raise ValueError("needs settings.idp")
+        advanced = self.settings.get("advanced")
+        if isinstance(advanced, Mapping) and not advanced.get("strict", True):
+            raise ValueError("settings.advanced.strict must stay on: without it, answers are not checked")
         return self
 
     @property
@@ -71,6 +78,12 @@ class Provider(BaseModel):
             if isinstance(value, (list, Mapping)):
                 return [group for group in value if isinstance(group, str)]
         return []
+
+
+def are_of_two_people(claims: Mapping[str, Any]) -> bool:
+    """Whether the ID token is of another person than what the provider told in addition."""
+    parts = [part for name in ("userinfo", "id_token") if isinstance(part := claims.get(name), Mapping)]
+    return len({part["sub"] for part in parts if "sub" in part}) > 1
 
 
 def is_unverified(claims: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
 
-from mhb_site.sign_in.providers import Provider, is_unverified
+from mhb_site.sign_in.providers import Provider, are_of_two_people, is_unverified
 from review.audit.trail import recording_events
 from review.errors import ProviderRefused
 from review.models import User
@@ -86,6 +86,8 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         account, said = sociallogin.account, sociallogin.user
         known = User.objects.filter(pk=account.user_id).first() if account.pk else None
         claims = sociallogin.claims
+        if are_of_two_people(claims):
+            raise ProviderRefused
         groups = provider.groups_in(claims)
         email = "" if is_unverified(claims) or said is None else said.email
         person = Provided(

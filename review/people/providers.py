@@ -65,10 +65,14 @@ def admit(
 
 
 def _account_to_link(person: Provided) -> User | None:
-    """The one account with this address, unless it has more rights than groups can give."""
+    """The one account with this address, unless it has more rights than groups can give.
+
+    Not one with which somebody signs in there already: a hospital gives an address to a new person.
+    """
     if not person.email:
         return None
-    found = list(User.objects.filter(email__iexact=person.email).order_by("pk")[:2])
+    free = User.objects.exclude(socialaccount__provider=person.provider)
+    found = list(free.filter(email__iexact=person.email).order_by("pk")[:2])
     if len(found) != 1 or found[0].simulated or found[0].is_staff or found[0].is_superuser:
         return None
     return found[0]

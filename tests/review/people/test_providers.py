@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from allauth.socialaccount.models import SocialAccount
 from knox.models import AuthToken
 
-from mhb_site.sign_in.providers import Provider, is_unverified, read_providers
+from mhb_site.sign_in.providers import Provider, are_of_two_people, is_unverified, read_providers
 from review.audit import verification
 from review.errors import ProviderRefused
 from review.models import PersonEvent, User
@@ -55,6 +56,16 @@ def test_linking_an_account_ends_its_password_and_tokens() -> None:
 
 
 @pytest.mark.django_db
+def test_an_address_that_passed_to_another_person_does_not_give_them_the_account() -> None:
+    nia = account("nia", email="nia@hospital.example")
+    SocialAccount.objects.create(user=nia, provider="another", uid="1")
+    assert sign_in(UserRole.PHYSICIAN, link=True) == nia
+    SocialAccount.objects.create(user=nia, provider="hospital", uid="1")  # as allauth does then
+    with pytest.raises(ProviderRefused):
+        sign_in(UserRole.PHYSICIAN, link=True)
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("field", ["is_staff", "is_superuser", "simulated"])
 def test_no_provider_takes_over_an_account_with_more_rights(field: str) -> None:
     account("keeper", UserRole.ADMIN, email="nia@hospital.example", **{field: True})
@@ -99,7 +110,9 @@ def provider_file(folder: Path, *entries: dict[str, object]) -> str:
         ({"role": "admin", "rol": "admin"}, "0.rol: Extra inputs"),
         ({"role": "admin", "client_secret": "$NO_SUCH_VARIABLE"}, "NO_SUCH_VARIABLE is not set"),
         ({"role": "admin", "settings": {}}, "settings.server_url"),
+        ({"role": "admin", "settings": {"server_url": "http://idp.example"}}, "with https"),
         ({"role": "admin", "protocol": "saml"}, "settings.idp"),
+        ({"role": "admin", "protocol": "saml", "settings": {"idp": {}, "advanced": {"strict": False}}}, "strict"),
     ],
 )
 def test_a_wrong_file_is_refused_without_its_values(tmp_path: Path, change: dict[str, object], said: str) -> None:
@@ -136,7 +149,9 @@ def test_secrets_come_from_variables_and_roles_from_the_first_group(
     ],
 )
 def test_groups_are_read_from_what_either_protocol_sends(claims: dict[str, object]) -> None:
-    provider = Provider.model_validate({**HOSPITAL, "role": "physician", "settings": {"server_url": "x"}})
+    provider = Provider.model_validate(
+        {**HOSPITAL, "role": "physician", "settings": {"server_url": "https://idp.example"}}
+    )
     assert provider.groups_in(claims) == ["staff"]
 
 
@@ -144,8 +159,16 @@ def test_groups_are_read_from_what_either_protocol_sends(claims: dict[str, objec
     "claims", [{"userinfo": {"groups": []}, "id_token": {"groups": ["staff"]}}, {"userinfo": {"groups": True}}, {}]
 )
 def test_who_has_left_the_last_group_has_none(claims: dict[str, object]) -> None:
-    provider = Provider.model_validate({**HOSPITAL, "role": "physician", "settings": {"server_url": "x"}})
+    provider = Provider.model_validate(
+        {**HOSPITAL, "role": "physician", "settings": {"server_url": "https://idp.example"}}
+    )
     assert provider.groups_in(claims) == []
+
+
+def test_what_is_told_of_another_person_than_the_token_names_is_refused() -> None:
+    assert are_of_two_people({"userinfo": {"sub": "1"}, "id_token": {"sub": "2"}})
+    assert not are_of_two_people({"userinfo": {"sub": "1"}, "id_token": {"sub": "1"}})
+    assert not are_of_two_people({"userinfo": {"sub": "1"}})
 
 
 @pytest.mark.parametrize(
