@@ -199,10 +199,10 @@ class StartedRun:
             )
             assert statuses == [("done", "", rows)]
         ledger = "SELECT count(*) FROM generation_call WHERE job_id = {run} AND hit_of_id IS NULL"
-        assert self.number(ledger + " AND error = ''") == CALLS
         assert self.number("SELECT calls FROM generation_job WHERE id = {run}") == self.number(ledger)
         n_requests = simulator_stats(self.world.models_url)["requests"] - self.requests_before
-        assert CALLS <= n_requests <= CALLS + lost_at_most
+        # A lane that lost its rows may still enter a reply that another lane has asked for again.
+        assert CALLS <= self.number(ledger + " AND error = ''") <= n_requests <= CALLS + lost_at_most
 
 
 @pytest.fixture(scope="module")
