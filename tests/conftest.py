@@ -10,7 +10,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -356,6 +356,25 @@ def run_concurrently(transactional_db: None, monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
+@contextmanager
+def impatient() -> Iterator[None]:
+    """Wait for a lock on this connection only 50 ms.
+
+    Undone at the end: a pool gives the connection, with its settings, to another test.
+    """
+    is_sqlite = connection.vendor == "sqlite"
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout = 50" if is_sqlite else "SET lock_timeout = '50ms'")
+    try:
+        yield
+    finally:
+        if is_sqlite:
+            connection.close()
+        else:
+            with connection.cursor() as cursor:
+                cursor.execute("RESET lock_timeout")
+
+
 @pytest.fixture
 def beside(run_concurrently: RunConcurrently) -> Beside:
     """Run a function on another connection, where a lock is waited for only 50 ms.
@@ -363,10 +382,8 @@ def beside(run_concurrently: RunConcurrently) -> Beside:
     Returns what it returned or raised: an OperationalError if somebody held a lock that it needs.
     """
 
-    def impatient(function: Callable[[], Any]) -> Any:
-        with connection.cursor() as cursor:
-            is_sqlite = connection.vendor == "sqlite"
-            cursor.execute("PRAGMA busy_timeout = 50" if is_sqlite else "SET lock_timeout = '50ms'")
-        return function()
+    def run_impatiently(function: Callable[[], Any]) -> Any:
+        with impatient():
+            return function()
 
-    return lambda function: run_concurrently([partial(impatient, function)])[0]
+    return lambda function: run_concurrently([partial(run_impatiently, function)])[0]

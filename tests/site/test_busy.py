@@ -16,6 +16,7 @@ from django.urls import reverse
 
 from mhb_site.web.errors import is_busy
 from review.models import Assignment, Draft, User
+from tests.conftest import impatient
 from tests.review.factories import claim, open_case
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -39,18 +40,17 @@ def client(ana: User) -> Client:
 def locked(held: Assignment, client: Client) -> Iterator[None]:
     """Hold a write lock on another connection; ours waits for it for 50 milliseconds."""
     sqlite = connection.vendor == "sqlite"
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA busy_timeout = 50" if sqlite else "SET lock_timeout = '50ms'")
-    other = connection.copy()
-    try:
-        with other.cursor() as cursor:
-            cursor.execute("BEGIN IMMEDIATE" if sqlite else "BEGIN")
-            if not sqlite:
-                cursor.execute("LOCK TABLE review_assignment, review_user, review_chainhead IN ACCESS EXCLUSIVE MODE")
-        yield
-    finally:
-        other.close()
-        connection.close()
+    with impatient():
+        other = connection.copy()
+        try:
+            with other.cursor() as cursor:
+                cursor.execute("BEGIN IMMEDIATE" if sqlite else "BEGIN")
+                if not sqlite:
+                    tables = "review_assignment, review_user, review_chainhead"
+                    cursor.execute(f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE")
+            yield
+        finally:
+            other.close()
 
 
 def fields(held: Assignment) -> dict[str, Any]:
