@@ -75,9 +75,8 @@ def test_the_list_of_runs_has_rates_and_compares_those_ticked(release: Release, 
     runs = [finished(release) for _ in range(3)]
     keys = [run.pk for run in runs]
     listed = admin_client.get(reverse("evaluation:runs")).content.decode()
-    assert listed.count("10.0%–60.0% ") == 3
+    assert listed.count("10.0%–60.0% ") == listed.count('name="rows"') == 3
     assert set(headlines(runs)) == set(keys)
-    assert admin_client.get(reverse("evaluation:runs"), {"text": "no such model"}).content.count(b'name="rows"') == 0
     ticked = admin_client.get(reverse("evaluation:runs"), {"rows": list(map(str, keys)), "compare": ["1"]})
     page = admin_client.get(ticked["Location"]).content.decode()
     for other in keys[:2]:
