@@ -46,7 +46,8 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     first, *others = (steps.endpoint(name) for name in steps.TARGETS)  # as doctors
     roles = {**steps.bind_roles(ROLES), "doctor": first}
     batch = steps.make_samples(BatchSettings(BENCHMARK, patients, roles, further_endpoints=others, limit=LIMIT))
-    steps.review_all_but(CASES_LEFT, BENCHMARK, max_reviews=MAX_REVIEWS, approved=APPROVED)
+    # Few are rejected: there are seven samples, and the release needs four.
+    steps.review_all_but(CASES_LEFT, BENCHMARK, max_reviews=MAX_REVIEWS, approved=APPROVED, dissent=0.05, reject=0)
     steps.apply_outcomes(batch)
     tell("MedMistake: asking three simulated models whether they repeat the mistakes")
     steps.evaluate(BENCHMARK, judge="sim-judge", composition=Composition(with_unreviewed=True))

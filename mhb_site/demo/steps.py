@@ -42,17 +42,22 @@ def simulated_physicians() -> list[User]:
     return list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
 
 
-def review_all_but(cases_left: int, benchmark: str, *, max_reviews: int, approved: int = 1) -> None:
+def review_all_but(
+    cases_left: int, benchmark: str, *, max_reviews: int, approved: int = 1, dissent: float = 0.15, reject: float = 0.1
+) -> None:
     """Review as simulated physicians until about `cases_left` cases await their first review.
 
     At least `approved` cases are approved, for the release, unless `max_reviews` are not enough.
+
+    Args:
+        dissent, reject: as `work_queue` has them.
     """
     physicians, cases = simulated_physicians(), Case.objects.filter(benchmark=benchmark)
     for number in range(max_reviews):
         done = cases.filter(state=State.APPROVED, reviews__isnull=False).distinct().count()
         if done >= approved and cases.filter(state=State.PRIMARY).count() <= cases_left:
             break
-        work_queue(SEED + number, 1, physicians)
+        work_queue(SEED + number, 1, physicians, dissent=dissent, reject=reject)
 
 
 def apply_outcomes(*batches: Batch) -> None:
