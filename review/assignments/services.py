@@ -50,7 +50,7 @@ def save_draft(
 ) -> Draft:
     """Store a draft and renew the lease.
 
-    Nothing is locked: the draft belongs to its author, no matter who holds the case.
+    It is stored without a lock: the draft belongs to its author, no matter who holds the case.
 
     Args:
         revision: the revision of the draft that the writer has seen (0: none).
