@@ -25,7 +25,9 @@ class EvaluationConfig(AppConfig):
 def _cache_report(run: "Run") -> None:
     """Compute the numbers of a run, so that its report finds them cached."""
     # Imported here, because only workers need these modules: other processes start faster without.
-    from evaluation.reports import formats, headlines, queries
+    from evaluation.judges import summary
+    from evaluation.reports import headlines, queries
 
-    formats.as_dict(queries.report(run))
-    headlines.cache_headline(run)
+    report = queries.report(run)
+    summary.as_dict(run, report.numbers.judged)
+    headlines.cache_headline(report)

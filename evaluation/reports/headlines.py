@@ -60,21 +60,17 @@ def headlines(runs: Iterable[Run]) -> dict[int, str]:
     ends = result_cache.known(keys.values())
     missing = [run for run, key in keys.items() if key not in ends and not waiting_key(run, Options())]
     for run in missing[:COUNTED_AT_ONCE]:
-        ends[keys[run]] = cache_headline(run)
+        ends[keys[run]] = cache_headline(report(run))
     return {run.pk: _in_words(run, *ends[key]) for run, key in keys.items() if key in ends}
 
 
-def cache_headline(run: Run) -> tuple[str, list[float]]:
+def cache_headline(of: Report) -> tuple[str, list[float]]:
     """The planned rate of a run and the lowest and highest value of it, cached."""
-
-    def count() -> tuple[str, list[float]]:
-        counted = report(run)
-        name, dataset = counted.planned_rate.name, _datasets(counted)[0]
-        values = [row.rates[name].value for row in counted.overall if row.dataset == dataset]
-        known = [value for value in values if value is not None]
-        return name, sorted({min(known), max(known)}) if known else []
-
-    return result_cache.cached(_headline_key(run), count)
+    name, dataset = of.planned_rate.name, _datasets(of)[0]
+    values = [row.rates[name].value for row in of.overall if row.dataset == dataset]
+    known = [value for value in values if value is not None]
+    ends = sorted({min(known), max(known)}) if known else []
+    return result_cache.cached(_headline_key(of.run), lambda: (name, ends))
 
 
 def _headline_key(run: Run) -> str:

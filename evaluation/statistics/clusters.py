@@ -7,7 +7,6 @@ enough.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ def cluster_totals(clusters: Sequence[Any] | NDArray[Any], *columns: ArrayLike) 
     return tuple(np.bincount(index, np.asarray(column, dtype=float), size).astype(float) for column in columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ratio:
     """The ratio estimate r = sum(y) / sum(m) over clusters.
 
@@ -38,11 +37,6 @@ class Ratio:
     total: float
     shares: Floats
     residuals: Floats
-
-    @cached_property
-    def log_odds_residuals(self) -> Floats:
-        """The residuals of log(r / (1 - r)). Requires a rate strictly between 0 and 1."""
-        return self.residuals / (self.value * (1 - self.value))
 
 
 def ratio(hits: ArrayLike, sizes: ArrayLike) -> Ratio | None:
@@ -86,8 +80,9 @@ def satterthwaite_df(shares: Floats) -> float:
     """
     if shares.max(initial=0.0) >= 1:
         return 0.0
-    adjusted = shares**2 / (1 - shares)
-    return 1 / (float((shares**2).sum()) + float(adjusted.sum()) ** 2 - float((adjusted**2).sum()))
+    squares = shares**2
+    adjusted = squares / (1 - shares)
+    return 1 / (float(squares.sum()) + float(adjusted.sum()) ** 2 - float((adjusted**2).sum()))
 
 
 def intracluster_correlation(hits: ArrayLike, sizes: ArrayLike) -> float | None:
@@ -116,6 +111,6 @@ def _checked_totals(hits: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Floats]:
     y, m = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
     if y.shape != m.shape or y.ndim != 1:
         raise ValueError(f"expected one total per cluster, not {y.shape} and {m.shape}")
-    if (y < 0).any() or (y > m).any():
+    if np.count_nonzero((y < 0) | (y > m)):
         raise ValueError("the hits of a cluster must lie between 0 and its size")
     return y, m

@@ -1,28 +1,19 @@
 """Two models on the same samples: the difference of their rates, and the exact McNemar test."""
 
 from dataclasses import dataclass
-from math import asin, exp, log, sqrt
+from math import asin, sqrt
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import Floats, Ratio, ratio, satterthwaite_df
+from evaluation.statistics.clusters import Floats, cr2_variance, ratio, satterthwaite_df
 from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
 from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
 
 # Weight of each of the two pseudo-clusters: chosen by simulation (docs/statistics.md).
 PSEUDO_WEIGHT = 1 / 12
 Number = TypeVar("Number", float, Floats)
-
-
-@dataclass(frozen=True, slots=True)
-class OddsRatio:
-    """The odds of the first rate divided by those of the second, with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +31,7 @@ class PairedDifference:
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    df: float | None = None
-    odds_ratio: OddsRatio | None = None
+    odds_ratio: float | None = None
     cohens_h: float | None = None
 
 
@@ -76,45 +66,41 @@ def paired_difference(
             both models answered, as a precision counts only some of the answers.
     """
     y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
-    shared = (m1 > 0) | (m2 > 0) if either else (m1 > 0) & (m2 > 0)
-    first, second = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
-    clusters = int(shared.sum())
+    if not either:
+        shared = (m1 > 0) & (m2 > 0)
+        y1, m1, y2, m2 = y1[shared], m1[shared], y2[shared], m2[shared]
+    first, second = ratio(y1, m1), ratio(y2, m2)
+    clusters = int(np.count_nonzero(m1 + m2))
     if first is None or second is None:
-        return PairedDifference(None, None, None, 0)
-    sizes = cluster_sizes((first.shares + second.shares) / 2)
-    return difference_of_ratios(first, second, sizes, clusters, minimum=minimum)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSizes:
-    """What depends on the sizes of the clusters alone: computed once for all pairs that share them.
-
-    Attributes:
-        shares: each cluster's share of the denominator, the mean of both models.
-        df: Satterthwaite's degrees of freedom.
-        typical: the share of a cluster of typical size, sum(m^2) / sum(m)^2.
-        padded: the denominator with the two pseudo-clusters added, in units of the one without.
-        complements: 1 - share of each cluster; None where one cluster has everything.
-        padded_complements: the same with the pseudo-clusters in the denominator.
-    """
-
-    shares: Floats
-    df: float
-    typical: float
-    padded: float
-    complements: Floats | None
-    padded_complements: Floats | None
-
-
-def cluster_sizes(shares: Floats) -> ClusterSizes:
-    """The `ClusterSizes` of clusters with these shares of the denominator."""
-    typical = float((shares**2).sum())
-    padded = 1 + 2 * PSEUDO_WEIGHT * typical
-    padded_shares = shares / padded
-    complements, padded_complements = (
-        None if values.max(initial=0.0) >= 1 else 1 - values for values in (shares, padded_shares)
+        return PairedDifference(first.value if first else None, second.value if second else None, None, clusters)
+    value = first.value - second.value
+    h = 2 * asin(sqrt(min(1.0, first.value))) - 2 * asin(sqrt(min(1.0, second.value)))
+    shares = (first.shares + second.shares) / 2
+    df = satterthwaite_df(shares) if clusters >= minimum else 0.0
+    if df < MINIMUM_DF:
+        return PairedDifference(first.value, second.value, value, clusters, cohens_h=h)
+    padded, pseudo_variance = padding(float((shares**2).sum()), value)
+    centre = value / padded
+    residuals = (first.residuals - second.residuals + (value - centre) * shares) / padded
+    error, t = sqrt(cr2_variance(residuals, shares / padded) + pseudo_variance), t_quantile(0.975, df)
+    return PairedDifference(
+        first.value,
+        second.value,
+        value,
+        clusters,
+        low=max(-1.0, centre - t * error),
+        high=min(1.0, centre + t * error),
+        p=t_p_value(centre / error, df),
+        odds_ratio=_odds_ratio(first.value, second.value),
+        cohens_h=h,
     )
-    return ClusterSizes(shares, satterthwaite_df(shares), typical, padded, complements, padded_complements)
+
+
+def _odds_ratio(first: float, second: float) -> float | None:
+    """The odds of the first rate divided by those of the second; None where a rate is 0 or 1."""
+    if not (0 < first < 1 and 0 < second < 1):
+        return None
+    return first / (1 - first) / (second / (1 - second))
 
 
 def padding(typical: float, difference: Number) -> tuple[float, Number]:
@@ -125,45 +111,6 @@ def padding(typical: float, difference: Number) -> tuple[float, Number]:
     padded = 1 + 2 * PSEUDO_WEIGHT * typical
     centre, share = difference / padded, typical / padded
     return padded, PSEUDO_WEIGHT * share**2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - share)
-
-
-def _variance(residuals: Floats, complements: Floats | None) -> float:
-    """`cr2_variance`, from 1 - share of each cluster; infinite for None."""
-    return float("inf") if complements is None else float((residuals**2 / complements).sum())
-
-
-def difference_of_ratios(
-    first: Ratio,
-    second: Ratio,
-    sizes: ClusterSizes,
-    clusters: int,
-    *,
-    minimum: int = MINIMUM,
-) -> PairedDifference:
-    """`paired_difference`, from the ratio estimates of both models on the same clusters."""
-    value = first.value - second.value
-    h = 2 * asin(sqrt(min(1.0, first.value))) - 2 * asin(sqrt(min(1.0, second.value)))
-    shares, df, typical, padded = sizes.shares, sizes.df, sizes.typical, sizes.padded
-    if clusters < minimum or df < MINIMUM_DF:
-        return PairedDifference(first.value, second.value, value, clusters, cohens_h=h)
-    _, pseudo_variance = padding(typical, value)
-    centre = value / padded
-    paired_residuals = first.residuals - second.residuals
-    variance = _variance((paired_residuals + (value - centre) * shares) / padded, sizes.padded_complements)
-    variance += pseudo_variance
-    error, t = sqrt(variance), t_quantile(0.975, df)
-    return PairedDifference(
-        first.value,
-        second.value,
-        value,
-        clusters,
-        low=max(-1.0, centre - t * error),
-        high=min(1.0, centre + t * error),
-        p=t_p_value(centre / error, df),
-        df=df,
-        odds_ratio=_odds_ratio(first, second, sizes, t),
-        cohens_h=h,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +140,13 @@ def difference_of_differences(first: Floats, second: Floats, *, minimum: int = M
         one, other = ratio(hits, sizes), ratio(other_hits, other_sizes)
         if one is None or other is None:
             raise ValueError("a rate has nothing to count")
-        of_set = cluster_sizes((one.shares + other.shares) / 2)
-        padded, variance = padding(of_set.typical, value := one.value - other.value)
+        share, value = (one.shares + other.shares) / 2, one.value - other.value
+        padded, variance = padding(float((share**2).sum()), value)
         values.append(value)
         centres.append(value / padded)
-        shares.append(of_set.shares)
-        residuals.append((one.residuals - other.residuals + (value - value / padded) * of_set.shares) / padded)
-        freedom.append(of_set.df)
+        shares.append(share)
+        residuals.append((one.residuals - other.residuals + (value - value / padded) * share) / padded)
+        freedom.append(satterthwaite_df(share))
         pseudo += variance
     counted = min(int((of_set > 0).sum()) for of_set in shares)
     df = min(freedom)
@@ -230,20 +177,6 @@ def independent_difference(
     )
 
 
-def _odds_ratio(first: Ratio, second: Ratio, sizes: ClusterSizes, t: float) -> OddsRatio | None:
-    """The odds ratio with its 95 % interval; None where a rate is 0 or 1.
-
-    The interval linearises the logarithm: sum of e1 / (r1 (1 - r1)) - e2 / (r2 (1 - r2)), the delta
-    method (Agresti 2013, Categorical Data Analysis, section 3.1) on the residuals of `ratio`, with
-    CR2.
-    """
-    if not (0 < first.value < 1 and 0 < second.value < 1):
-        return None
-    error = sqrt(_variance(first.log_odds_residuals - second.log_odds_residuals, sizes.complements))
-    value = log(first.value / (1 - first.value)) - log(second.value / (1 - second.value))
-    return OddsRatio(exp(value), exp(min(700.0, value - t * error)), exp(min(700.0, value + t * error)))
-
-
 @dataclass(frozen=True, slots=True)
 class McNemar:
     """The numbers of samples that only one of two models failed, with the exact p."""
@@ -266,8 +199,5 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     first_failed, second_failed = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     if first_failed.shape != second_failed.shape:
         raise ValueError("both models need an entry for every sample")
-    b, c = (
-        int(np.count_nonzero(discordant))
-        for discordant in (first_failed & ~second_failed, second_failed & ~first_failed)
-    )
+    b, c = int(np.count_nonzero(first_failed > second_failed)), int(np.count_nonzero(second_failed > first_failed))
     return McNemar(b, c, min(1.0, 2 * binomial_cdf(min(b, c), b + c, 0.5)))

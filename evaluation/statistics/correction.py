@@ -142,7 +142,6 @@ def corrected_difference(
         low=max(-1.0, centre - t * error),
         high=min(1.0, centre + t * error),
         p=t_p_value(centre / error, df),
-        df=df,
     )
 
 

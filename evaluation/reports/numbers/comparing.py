@@ -1,6 +1,6 @@
 """Pairwise comparisons of models on shared samples, by data set and cell of a breakdown."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import MeasuredRate, Totals
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.counting import RateRow, unit_groups, unit_totals, weighted_sums
+from evaluation.reports.numbers.counting import RateRow, UnitGroup, unit_groups, unit_totals, weighted_sums
 from evaluation.statistics.bootstrap import cluster_bootstrap
 from evaluation.statistics.comparisons import mcnemar, paired_difference
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm_by_family, ranks
@@ -64,42 +64,42 @@ def compare(
     *,
     pooled: bool,
     minimum: int,
-    role: Callable[[str, str], str] = lambda _rate, _dataset: EXPLORATORY,
+    role: Callable[[str, str], str],
 ) -> list[ModelComparison]:
     """Compare these pairs on every data set, with p adjusted by Holm.
 
     Planned comparisons are one family over all data sets, so that a plan errs in 5 % of studies;
     others are one on each data set. `role`: of a rate on a data set, as `Plan.role`.
     """
-    groups = _compare_groups(table, rate, pairs, pooled=pooled, minimum=minimum)
-    compared = [replace(each, role=role(each.rate, each.dataset)) for group in groups for each in group]
+    units, compared = unit_totals(table, rate), list[ModelComparison]()
+    for group in unit_groups(table, rate, pooled=pooled):
+        compared += _compare_group(table, rate, pairs, units, group, minimum, role=role(rate.name, group.name))
     families = ["" if each.role == PLANNED else each.dataset for each in compared]
     adjusted = holm_by_family(families, [each.p for each in compared])
     return [replace(each, p_adjusted=p) for each, p in zip(compared, adjusted, strict=True)]
 
 
-def _compare_groups(
+def _compare_group(
     table: VerdictTable,
     rate: Rate,
     pairs: Sequence[tuple[str, str]],
-    *,
-    pooled: bool,
+    units: Totals,
+    group: UnitGroup,
     minimum: int,
-    rows: Ints | None = None,
-) -> Iterator[list[ModelComparison]]:
-    """The comparisons on each data set, then on all pooled. `rows`: only these judgments."""
-    units = unit_totals(table, rate, rows)
-    for group in unit_groups(table, rate, rows, pooled=pooled):
-        of_model = {
-            name: _model_totals(units, table.endpoints.index(name), group.units) for pair in pairs for name in pair
-        }
-        yield [
-            compare_pair(
-                rate, of_model[first], of_model[second], group.clusters,
-                {"dataset": group.name, "first": first, "second": second}, minimum,
-            )
-            for first, second in pairs
-        ]  # fmt: skip
+    **labels: str,
+) -> list[ModelComparison]:
+    """Compare these pairs on one data set, or on all pooled."""
+    of_model = {
+        name: units.map(lambda values, at=at: values[at][group.units])  # type: ignore[misc]
+        for at, name in enumerate(table.endpoints)
+    }
+    labels["dataset"] = group.name
+    return [
+        compare_pair(
+            rate, of_model[first], of_model[second], group.clusters, {**labels, "first": first, "second": second}, minimum
+        )
+        for first, second in pairs
+    ]  # fmt: skip
 
 
 def compare_cells(
@@ -114,14 +114,16 @@ def compare_cells(
     """Compare these pairs for each value of a breakdown; none for more than `CELL_PAIRS` pairs.
 
     `values`: value -> its judgments. p is adjusted by Benjamini-Hochberg over all comparisons.
+    Where data sets are pooled, only the pooled ones are compared.
     """
     if len(pairs) > CELL_PAIRS:
         return []
-    comparisons = []
+    comparisons = list[ModelComparison]()
     for value, rows in values.items():
-        by_group = list(_compare_groups(table, rate, pairs, pooled=pooled, minimum=minimum, rows=rows))
-        for group in by_group[-1:] if pooled else by_group:
-            comparisons += [replace(comparison, value=value) for comparison in group if comparison.clusters]
+        units, groups = unit_totals(table, rate, rows), unit_groups(table, rate, rows, pooled=pooled)
+        for group in groups[-1:] if pooled else groups:
+            compared = _compare_group(table, rate, pairs, units, group, minimum, value=value)
+            comparisons += [comparison for comparison in compared if comparison.clusters]
     adjusted = iter(benjamini_hochberg([comparison.p for comparison in comparisons if comparison.p is not None]))
     return [
         comparison if comparison.p is None else replace(comparison, p_adjusted=next(adjusted))
@@ -156,13 +158,13 @@ def compare_pair(
     discordance = mcnemar(*failures) if are_independent and rate.is_proportion else None
     return ModelComparison(
         **fields,
-        rates=(_share(first), _share(second)),
+        rates=(difference.first, difference.second),
         difference=difference.difference,
         low=difference.low,
         high=difference.high,
         p=difference.p,
         p_adjusted=None,
-        odds_ratio=difference.odds_ratio.value if difference.odds_ratio else None,
+        odds_ratio=difference.odds_ratio,
         cohens_h=difference.cohens_h,
         only_first=discordance.only_first if discordance else None,
         only_second=discordance.only_second if discordance else None,
@@ -172,10 +174,6 @@ def compare_pair(
 
 def _share(totals: Totals) -> float | None:
     return float(totals.hits.sum()) / totals.total(totals.counted) if totals.counted.any() else None
-
-
-def _model_totals(units: Totals, endpoint: int, group_units: Ints | slice) -> Totals:
-    return units.map(lambda values: values[endpoint][group_units])
 
 
 def _compare_by_bootstrap(

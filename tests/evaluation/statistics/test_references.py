@@ -125,11 +125,8 @@ def test_with_many_clusters_the_difference_is_the_cluster_robust_one() -> None:
     assert ours.difference == pytest.approx(linear.params[1])
     assert (ours.low, ours.high) == pytest.approx(tuple(linear.conf_int()[1]), abs=3e-4)
     assert ours.p == pytest.approx(linear.pvalues[1], abs=0.01)
-    logistic = sm.GLM(outcome, design, family=sm.families.Binomial()).fit(cov_type="cluster", cov_kwds=groups)
-    odds = ours.odds_ratio
-    assert odds is not None
-    assert odds.value == pytest.approx(np.exp(logistic.params[1]))
-    assert (odds.low, odds.high) == pytest.approx(tuple(np.exp(logistic.conf_int()[1])), rel=2e-3)
+    logistic = sm.GLM(outcome, design, family=sm.families.Binomial()).fit()
+    assert ours.odds_ratio == pytest.approx(np.exp(logistic.params[1]))
 
 
 def test_the_effect_size_is_that_of_statsmodels() -> None:

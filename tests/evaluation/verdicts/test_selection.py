@@ -10,6 +10,7 @@ import pytest
 
 from evaluation.reports.numbers import comparing
 from evaluation.reports.numbers.counting import Counting
+from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.rates import Rate
 from evaluation.verdicts.selection import Ints, cluster_numbers, counted_verdict, counts_against
 from evaluation.verdicts.table import (
@@ -172,7 +173,7 @@ def test_differences_are_of_the_samples_that_both_models_answered(rate: Rate, se
             verdict = "unparsed-factual" if dice.random() < 0.1 else verdict
             rows.append(Judged(model, sample, sample, "qa", "trap", sample, "must", "answered", verdict, ""))
     table = table_of(rows, [DataSetKey("qa", "qa", "")], {})
-    [comparison] = comparing.compare(table, rate, [("good", "bad")], pooled=False, minimum=10)
+    [comparison] = comparing.compare(table, rate, [("good", "bad")], pooled=False, minimum=10, role=Plan("f1", ()).role)
     answered = {
         model: {r.sample: r.verdict for r in rows if r.model == model and len(r.verdict) == 2}
         for model in ("good", "bad")
