@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +20,6 @@ from generation.llm.types import ModelSettings, Reply
 
 if TYPE_CHECKING:
     import httpx2
-    from openai import AsyncOpenAI
 
 log = logging.getLogger(__name__)
 
@@ -77,17 +76,13 @@ class BatchClient:
 
     def __init__(self, gateway: Gateway, settings: ModelSettings) -> None:
         self._settings = settings
-        self._client, self._key = gateway.client(settings)
-        self._http = gateway.http(settings)
+        self._client = gateway.client(settings)
         self._max_line = gateway.max_reply
 
     async def upload(self, name: str, lines: bytes) -> str:
         """Upload a file of requests (JSON Lines); returns its id at the endpoint."""
-        file = (f"{name}.jsonl", lines, "application/jsonl")
-        file_object = await self._call(
-            lambda client: client.files.create(file=file, purpose="batch", timeout=TRANSFER_SECONDS), TRANSFER_SECONDS
-        )
-        return _id_of(file_object)
+        file = {"file": (f"{name}.jsonl", lines, "application/jsonl")}
+        return _id_of(await self._ask("POST", "/files", TRANSFER_SECONDS, data={"purpose": "batch"}, files=file))
 
     async def rehearse(self, line: Mapping[str, Any], seconds: float) -> None:
         """Upload a file of one request, look for batches and delete the file: nothing is billed."""
@@ -99,50 +94,52 @@ class BatchClient:
                     await self.look_up("mhb-test", datetime.now(UTC))
                 finally:
                     with suppress(LLMError):
-                        await self._call(lambda client: client.files.delete(file, timeout=seconds))
+                        await self._ask("DELETE", f"/files/{quote(file, safe='')}", seconds)
         except TimeoutError:
             raise TimedOut(f"No answer within {seconds:g} s.") from None
 
     async def create(self, file: str, mark: str) -> ProviderState:
         """Submit an uploaded file. `mark`: our own name, by which `look_up` finds it."""
-        return await self._fetch_state(
-            lambda client: client.batches.create(
-                input_file_id=file,
-                endpoint=PATH,
-                completion_window=WINDOW,
-                metadata={MARK_KEY: mark},
-                timeout=self._settings.timeout,
-            )
-        )
+        batch = {
+            "input_file_id": file,
+            "endpoint": PATH,
+            "completion_window": WINDOW,
+            "metadata": {MARK_KEY: mark},
+        }
+        return _parse_state(await self._ask("POST", "/batches", content=json.dumps(batch).encode()), self._client.key)
 
     async def look_up(self, mark: str, since: datetime, file: str = "") -> ProviderState | None:
         """Find the batch with this mark or uploaded file among those created since then.
 
         Files are compared too, as some endpoints drop the metadata that holds the mark.
         """
-
-        async def look(client: "AsyncOpenAI") -> ProviderState | None:
-            number = 0
-            async for batch in client.batches.list(limit=100, timeout=self._settings.timeout):  # newest first
+        number, after = 0, dict[str, str]()
+        while True:
+            page = await self._ask("GET", "/batches", params={"limit": 100, **after})
+            listed = page.get("data")
+            if not isinstance(listed, list) or not all(isinstance(batch, dict) for batch in listed):
+                raise ServerError("This is not a reply of the batch protocol: it lists no batches.")
+            for batch in listed:  # newest first
                 number += 1
                 if number > MAX_LISTED:  # an error, as None would have the batch submitted again
                     raise ServerError(f"It lists more than {MAX_LISTED} batches.")
-                marked = isinstance(batch.metadata, dict) and batch.metadata.get(MARK_KEY) == mark
-                if marked or (file and getattr(batch, "input_file_id", None) == file):
-                    return _parse_state(batch, self._key)
-                created = _parse_time(batch.created_at)
+                metadata = batch.get("metadata")
+                marked = isinstance(metadata, dict) and metadata.get(MARK_KEY) == mark
+                if marked or (file and batch.get("input_file_id") == file):
+                    return _parse_state(batch, self._client.key)
+                created = _parse_time(batch.get("created_at"))
                 if created is None or created.timestamp() < since.timestamp() - CLOCK_TOLERANCE:
                     return None
-            return None
-
-        return await self._call(look, TRANSFER_SECONDS)
+            if not listed or page.get("has_more") is False:
+                return None
+            after = {"after": _id_of(listed[-1])}
 
     async def state(self, batch: str) -> ProviderState:
-        return await self._fetch_state(lambda client: client.batches.retrieve(batch, timeout=self._settings.timeout))
+        return _parse_state(await self._ask("GET", f"/batches/{quote(batch, safe='')}"), self._client.key)
 
     async def cancel(self, batch: str) -> ProviderState:
         """Request cancellation; lines answered by then are still among the results."""
-        return await self._fetch_state(lambda client: client.batches.cancel(batch, timeout=self._settings.timeout))
+        return _parse_state(await self._ask("POST", f"/batches/{quote(batch, safe='')}/cancel"), self._client.key)
 
     async def results(self, file: str, max_lines: int = MAX_LINES) -> AsyncGenerator[LineResult | None]:
         """Stream the results of a file of any size; None for a line that cannot be read.
@@ -150,7 +147,7 @@ class BatchClient:
         A line may be as long as a completion. After `max_lines` lines or `MAX_RESULTS` bytes,
         reading ends with one more None.
         """
-        response = await self._call(lambda _client: self._open(file))
+        response = await self._call(self._open(file), self._settings.timeout)
         pieces, lines = response.aiter_bytes(), _Lines(self._max_line)
         left = TRANSFER_SECONDS  # seconds of reading, without the time that the caller needs between results
         number = 0
@@ -158,7 +155,7 @@ class BatchClient:
             while True:
                 started = time.monotonic()
                 try:
-                    piece = await self._call(lambda _client: anext(pieces, b""), left)
+                    piece = await self._call(anext(pieces, b""), left)
                 except BrokenReply:  # the file is too long
                     yield None
                     return
@@ -175,26 +172,19 @@ class BatchClient:
 
     async def _open(self, file: str) -> "httpx2.Response":
         """Open a file at the endpoint for reading."""
-        from generation.llm.http.transport import LIMIT, decode_text
+        from generation.llm.http.transport import decode_text
 
         if not file.strip("."):
             raise ServerError("This is not a reply of the batch protocol: the file has no name.")
-        http = self._http
-        get = http.transport.build_request(
-            "GET",
-            f"{http.url}/files/{quote(file, safe='')}/content",
-            headers=http.headers,
-            timeout=TRANSFER_SECONDS,
-            extensions={LIMIT: MAX_RESULTS},
-        )
-        response = await http.transport.send(get, stream=True)
+        place = f"/files/{quote(file, safe='')}/content"
+        response = await self._client.open("GET", place, limit=MAX_RESULTS, timeout=TRANSFER_SECONDS)
         if response.is_success:
             return response
         try:
             piece = await anext(response.aiter_bytes(), b"")
         finally:
             await response.aclose()
-        raise file_error(response, decode_text(piece, response.charset_encoding, MAX_RESULTS), self._key)
+        raise file_error(response, decode_text(piece, response.charset_encoding, MAX_RESULTS), self._client.key)
 
     def _parse_line(self, line: str) -> LineResult | None:
         """Parse a line of results.
@@ -218,7 +208,7 @@ class BatchClient:
         said = [value for value in error.values() if value] if isinstance(error, dict) else []
         if said or (error and isinstance(error, str)):
             was_sent = not any(value in UNSENT_CODES for value in said if isinstance(value, str))
-            return LineResult(name, read_error(error, self._key) if was_sent else None)
+            return LineResult(name, read_error(error, self._client.key) if was_sent else None)
         match response:
             case {"status_code": int(status), "body": body}:
                 if type(status) is not int or not 100 <= status <= 599:
@@ -230,30 +220,38 @@ class BatchClient:
         if status != 200:
             error = body.get("error") if isinstance(body, dict) else None
             code = error.get("code") if isinstance(error, dict) else None
-            return status_error(status, error or body, code, self._key)
+            return status_error(status, error or body, code, self._client.key)
         try:
-            return read_completion(body, status, self._key, self._settings)
+            return read_completion(body, status, self._client.key, self._settings)
         except ValueError:
             return billed(ServerError("Not a chat completion.", http_status=status), json.dumps(body))
 
-    async def _fetch_state(self, work: "Callable[[AsyncOpenAI], Awaitable[Any]]") -> ProviderState:
-        async def read(client: "AsyncOpenAI") -> ProviderState:
-            return _parse_state(await work(client), self._key)
-
-        return await self._call(read)
-
-    async def _call(self, work: "Callable[[AsyncOpenAI], Awaitable[T]]", seconds: float | None = None) -> T:
-        """Run a request and read its response. Every failure is raised as an LLMError."""
+    async def _ask(self, method: str, place: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
+        """The JSON object that answers a request."""
         seconds = seconds or self._settings.timeout
+
+        async def answer() -> dict[str, Any]:
+            response, text = await self._client.fetch(method, place, timeout=seconds, **request)
+            if not response.is_success:
+                raise file_error(response, text, self._client.key)
+            body = json.loads(text)
+            if not isinstance(body, dict):
+                raise ServerError("This is not a reply of the batch protocol: it is no JSON object.")
+            return body
+
+        return await self._call(answer(), seconds)
+
+    async def _call(self, work: Awaitable[T], seconds: float) -> T:
+        """Wait for a response. Every failure is raised as an LLMError."""
         error: LLMError
         try:
             async with asyncio.timeout(seconds):
-                return await work(self._client)
+                return await work
         except LLMError:
             raise
         except client_failures() as failure:
-            error = named_error(failure, self._key, seconds)
-        except Exception as failure:  # a foreign body, as the client accepts any
+            error = named_error(failure, self._client.key, seconds)
+        except Exception as failure:  # a foreign body
             error = ServerError(f"This is not a reply of the batch protocol ({type(failure).__name__}).")
         raise error
 
@@ -305,26 +303,29 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _parse_state(batch: Any, api_key: str) -> ProviderState:
-    """Parse a batch without trust: the client accepts any body, and texts may quote the key."""
-    errors = getattr(getattr(batch, "errors", None), "data", None)
-    messages = [getattr(error, "message", None) for error in errors[:5]] if isinstance(errors, list) else []
-    ends = [_parse_time(getattr(batch, f"{end}_at", None)) for end in ("completed", "expired", "cancelled", "failed")]
-    files = [getattr(batch, f"{kind}_file_id", None) for kind in ("output", "error")]
+def _parse_state(batch: Mapping[str, Any], api_key: str) -> ProviderState:
+    """Parse a batch without trust: its texts may quote the key."""
+    errors = batch.get("errors")
+    listed = errors.get("data") if isinstance(errors, dict) else None
+    messages = (
+        [error.get("message") for error in listed[:5] if isinstance(error, dict)] if isinstance(listed, list) else []
+    )
+    ends = [_parse_time(batch.get(f"{end}_at")) for end in ("completed", "expired", "cancelled", "failed")]
+    files = [batch.get(f"{kind}_file_id") for kind in ("output", "error")]
     return ProviderState(
         id=_id_of(batch),
-        status=clean(_text(getattr(batch, "status", None)), api_key)[:40].lower(),
-        created_at=_parse_time(getattr(batch, "created_at", None)),
+        status=clean(_text(batch.get("status")), api_key)[:40].lower(),
+        created_at=_parse_time(batch.get("created_at")),
         ended_at=next((at for at in ends if at is not None), None),
-        expires_at=_parse_time(getattr(batch, "expires_at", None)),
+        expires_at=_parse_time(batch.get("expires_at")),
         files=tuple(file for file in dict.fromkeys(filter(None, map(_text, files))) if _is_id(file)),
         detail=clean("; ".join(filter(None, map(_text, messages))), api_key),
     )
 
 
-def _id_of(value: object) -> str:
+def _id_of(value: Mapping[str, Any]) -> str:
     """The id of an object of the protocol."""
-    identifier = getattr(value, "id", None)
+    identifier = value.get("id")
     if not _is_id(identifier):
         raise ServerError("This is not a reply of the batch protocol: it has no id.")
     return str(identifier)

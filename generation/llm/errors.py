@@ -11,15 +11,22 @@ class LLMError(Exception):
     """The model could not be called."""
 
     permanent = False
-    reply: Reply | None = None  # what came back all the same
     about_model = False  # an error about what the model wrote, not about what was asked
 
     def __init_subclass__(cls, *, permanent: bool | None = None) -> None:
         if permanent is not None:
             cls.permanent = permanent
 
-    def __init__(self, detail: str = "", *, http_status: int | None = None, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        http_status: int | None = None,
+        retry_after: float | None = None,
+        reply: Reply | None = None,
+    ) -> None:
         self.detail = detail = detail[:MAX_DETAIL]
+        self.reply = reply  # what came back all the same, and is billed
         self.http_status = http_status
         self.retry_after = retry_after  # seconds, as requested by the endpoint
         super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}".strip())

@@ -3,12 +3,12 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic import BaseModel
 
@@ -30,7 +30,6 @@ from generation.llm.errors import (
     UnknownEnding,
 )
 from generation.llm.http.access import DEFAULT_ACCESS, Access, check_address
-from generation.llm.http.clients import Client, make_client
 from generation.llm.http.failures import (
     NO_KEY,
     clean,
@@ -48,12 +47,12 @@ from generation.llm.reply_reading import (
     Check,
     billed,
     body_of,
+    check_not_empty,
     check_reply,
     classified,
     read_completion,
     read_embeddings,
     read_shape,
-    reply_validator,
 )
 from generation.llm.request_body import (
     FORMAT_NAMES,
@@ -76,7 +75,7 @@ from generation.llm.request_body import (
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Texts, Usage
 
 if TYPE_CHECKING:  # takes a second to import
-    from openai import AsyncOpenAI
+    from generation.llm.http.transport import Client
 
 BACKOFF_BASE = 1.0  # seconds
 BACKOFF_CAP = 60.0
@@ -96,9 +95,7 @@ def answered(reply: Reply) -> Reply:
     """The reply, if its ending counts as one. Raises UnknownEnding or ContentFiltered."""
     if reply.ending in (Ending.UNKNOWN, Ending.FILTERED):
         kind = UnknownEnding if reply.ending == Ending.UNKNOWN else ContentFiltered
-        error = kind(f"The endpoint says: {reply.finish_reason or NO_ENDING}.")
-        error.reply = reply
-        raise error
+        raise kind(f"The endpoint says: {reply.finish_reason or NO_ENDING}.", reply=reply)
     return reply
 
 
@@ -184,7 +181,12 @@ class Gateway:
                 address) before any attempt; Postponed if admission control or the ledger put the
                 call off, CutShort if attempts had failed by then.
         """
-        return check_reply(await self._ask(settings, request, ledger, reply_validator(check)), check)
+
+        def read(reply: Reply) -> None:
+            check_not_empty(reply)
+            check_reply(reply, check)
+
+        return check_reply(await self._ask(settings, request, ledger, read), check)
 
     async def embed(
         self, settings: ModelSettings, texts: Sequence[str], *, ledger: Ledger | None = None
@@ -212,7 +214,7 @@ class Gateway:
     ) -> Reply:
         """The reply to a request, paid for once: a second call waits and finds it in the ledger."""
         try:
-            api_key = self._authorize(settings)
+            client = self.client(settings)
         except STOPPING_ERRORS as error:
             self.admission(settings).mark_down(error.kind, error.detail)
             raise
@@ -221,7 +223,7 @@ class Gateway:
             raise ValueError("a call needs a ledger")
         name = identity(settings, request)
         if ledger.find is no_paid_replies:
-            return answered(await self._pay(settings, request, api_key, name, ledger))
+            return answered(await self._pay(settings, request, client, name, ledger))
         while name in self._in_progress:
             await asyncio.wait([self._in_progress[name]])
         finished = self._in_progress[name] = asyncio.get_running_loop().create_future()
@@ -241,13 +243,13 @@ class Gateway:
                 hit = Attempt(settings, request, body, 0, datetime.now(UTC), 0.0, identity=name, hit_of=paid.line)
                 await ledger.write(replace(hit, reply=found))
                 return answered(found)
-            return answered(await self._pay(settings, request, api_key, name, ledger))
+            return answered(await self._pay(settings, request, client, name, ledger))
         finally:
             del self._in_progress[name]
             finished.set_result(None)
 
     async def _pay(
-        self, settings: ModelSettings, request: Request | Texts, api_key: str, name: str, ledger: Ledger
+        self, settings: ModelSettings, request: Request | Texts, client: "Client", name: str, ledger: Ledger
     ) -> Reply:
         admission = self.admission(settings)
         endpoint = settings.url, settings.model
@@ -269,7 +271,7 @@ class Gateway:
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
             answered_before = admission.answered
             try:
-                outcome, counts = await self._attempt(admission, draft, api_key, ledger)
+                outcome, counts = await self._attempt(admission, draft, client, ledger)
                 if isinstance(outcome, Reply):
                     if remember:  # without that format it succeeds, so the format was at fault
                         self._formats[endpoint] = max(output_format, self._formats.get(endpoint, output_format))
@@ -356,7 +358,7 @@ class Gateway:
         raise ValueError("tries must be at least 1")
 
     async def _attempt(
-        self, admission: AdmissionControl, draft: Attempt, api_key: str, ledger: Ledger
+        self, admission: AdmissionControl, draft: Attempt, client: "Client", ledger: Ledger
     ) -> tuple[Reply | LLMError, bool]:
         """Make one HTTP attempt and write its line: the outcome, and whether a failure counts.
 
@@ -372,14 +374,14 @@ class Gateway:
         clock = time.monotonic()
         attempt = replace(draft, started_at=datetime.now(UTC))
         try:
-            outcome, status = await self._send(draft, api_key)
+            outcome, status = await self._send(draft, client)
         except asyncio.CancelledError:
             admission.withdraw(ticket)
             # The endpoint may well finish the answer and bill it.
             await ledger.write(replace(attempt, seconds=time.monotonic() - clock, error="Cancelled"))
             raise
         except Exception as failure:  # a bug of ours, but the call was made and is counted
-            outcome, status = unexpected_error(failure, api_key), None
+            outcome, status = unexpected_error(failure, client.key), None
         attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status)
         if isinstance(outcome, Reply):
             attempt = replace(attempt, reply=outcome)
@@ -395,97 +397,70 @@ class Gateway:
             await ledger.write(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
         return outcome, counts
 
-    async def _send(self, draft: Attempt, api_key: str) -> tuple[Reply | LLMError, int | None]:
+    async def _send(self, draft: Attempt, client: "Client") -> tuple[Reply | LLMError, int | None]:
         """Send one POST; returns its outcome, and the HTTP status if there was a response."""
         import httpx2
 
-        from generation.llm.http.transport import LIMIT, ReplyTooLong, decode_text
+        from generation.llm.http.transport import ReplyTooLong
 
-        settings, request = draft.settings, draft.request
+        settings, request, body = draft.settings, draft.request, draft.sent
         vector_count = len(request.texts) if isinstance(request, Texts) else 0
-        client = self._client(settings, api_key)
-        url = client.url + ("/embeddings" if vector_count else "/chat/completions")
-        try:
-            body = await self._body(draft.sent)
-        except LookupError as missing:
-            return BadRequest(f"The image {missing} is not stored here."), None
-        limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT, settings.timeout / 2))
+        if refers_to_stored_images(body):
+            try:
+                body = await asyncio.to_thread(with_image_data, body, self._open_image)
+            except LookupError as missing:
+                return BadRequest(f"The image {missing} is not stored here."), None
+        timeout = httpx2.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT, settings.timeout / 2))
         limit = reply_limit(settings, request, self.max_reply)
         failures = client_failures()
         try:
             # The client's own timeout is between two bytes; this one covers the whole response.
             async with asyncio.timeout(settings.timeout):
-                # Not `chat.completions.create`: its models accept any body as a completion, and it
-                # needs longer to build a request than to send it (python -m bench.engine).
-                post = client.transport.build_request(
-                    "POST", url, content=body, headers=client.headers, timeout=limits, extensions={LIMIT: limit}
+                response, text = await client.fetch(
+                    "POST",
+                    "/embeddings" if vector_count else "/chat/completions",
+                    content=json.dumps(body).encode(),
+                    timeout=timeout,
+                    limit=limit,
                 )
-                response = await client.transport.send(post, stream=True)
-                try:
-                    data = b"".join([chunk async for chunk in response.aiter_bytes()])
-                    text = decode_text(data, response.charset_encoding, limit)
-                except ReplyTooLong as failure:
-                    too_long = BrokenReply(str(failure), http_status=response.status_code)
-                    if response.is_success and not vector_count:  # billed, though nobody read what for
-                        too_long.reply = Reply("", usage=Usage(tokens_out=limit_of(draft.sent) or MOST_TOKENS))
-                    return too_long, response.status_code
-                finally:
-                    await response.aclose()
+        except ReplyTooLong as failure:
+            too_long = BrokenReply(str(failure), http_status=failure.response.status_code)
+            if failure.response.is_success and not vector_count:  # billed, though nobody read what for
+                too_long.reply = Reply("", usage=Usage(tokens_out=limit_of(draft.sent) or MOST_TOKENS))
+            return too_long, too_long.http_status
         except failures as failure:
-            error = named_error(failure, api_key, settings.timeout)
+            error = named_error(failure, client.key, settings.timeout)
             return error, error.http_status
         status = response.status_code
         if not response.is_success:
-            return completion_error(response, text, api_key), status
+            return completion_error(response, text, client.key), status
         try:
             answer = body_of(text)
-            read = (
-                read_embeddings(answer, vector_count, status)
-                if vector_count
-                else read_completion(answer, status, api_key, settings)
-            )
-            return read, status
+            if vector_count:
+                return read_embeddings(answer, vector_count, status), status
+            return read_completion(answer, status, client.key, settings), status
         except (StreamsOnly, BrokenReply) as error:
             unread: LLMError = error
         except (ValueError, RecursionError):
             what = "No embeddings" if vector_count else "Not a chat completion"
-            unread = ServerError(f"{what}: {clean(text, api_key)}", http_status=status)
+            unread = ServerError(f"{what}: {clean(text, client.key)}", http_status=status)
         return billed(unread, text), status
 
-    async def _body(self, sent: Mapping[str, Any]) -> bytes:
-        """The bytes to send, with stored images as data URLs.
-
-        Raises LookupError if one is missing.
-        """
-        body = (
-            await asyncio.to_thread(with_image_data, sent, self._open_image) if refers_to_stored_images(sent) else sent
-        )
-        return json.dumps(body).encode()
-
-    def http(self, settings: ModelSettings) -> Client:
-        """The client for requests without the SDK. Raises as `client` does."""
-        check_address(settings.url)
-        return self._client(settings, self._authorize(settings))
-
-    def client(self, settings: ModelSettings) -> tuple["AsyncOpenAI", str]:
-        """The SDK client for an endpoint, and its key, which must be kept out of all messages.
+    def client(self, settings: ModelSettings) -> "Client":
+        """The client for an endpoint, with its key, which must be kept out of all messages.
 
         Raises KeyMissing, NotAllowed, BadRequest: as `ask` does before any attempt.
         """
-        api_key = self._authorize(settings)
-        return self._client(settings, api_key).sdk, api_key
+        from generation.llm.http.transport import Client, Transport
 
-    def _authorize(self, settings: ModelSettings) -> str:
-        """Check that an endpoint is allowed; returns its key."""
         check_address(settings.url)
         self._access.check_url(settings.url)
-        return self._access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
-
-    def _client(self, settings: ModelSettings, api_key: str) -> Client:
-        client = self._clients.get((settings.url, api_key))
+        key = self._access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
+        client = self._clients.get((settings.url, key))
         if client is None:
-            client = self._clients[settings.url, api_key] = make_client(settings.url, api_key, self._access)
-            self._stack.push_async_callback(client.sdk.close)
+            client = Client(Transport(self._access), settings.url.rstrip("/"), key)
+            self._clients[settings.url, key] = client
+            self._stack.push_async_callback(client.transport.aclose)
         return client
 
     def _delay(self, failures: int, cap: float = BACKOFF_CAP) -> float:

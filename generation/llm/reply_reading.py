@@ -72,28 +72,27 @@ def read_completion(
     try:
         reply = classified(_without_key(_parse_reply(body), api_key), settings)
     except ValueError as failure:
-        usage = _usage(body)
+        unread = Reply("", usage=_usage(body))
         if blocked := _blocked_prompt(body):
-            return _error_with(ContentFiltered(clean(blocked, api_key), http_status=status), Reply("", usage=usage))
+            return ContentFiltered(clean(blocked, api_key), http_status=status, reply=unread)
+        is_billed = unread.usage.tokens_in or unread.usage.tokens_out
         if error := _error_in(body):
-            refused = read_error(error, api_key)
-            return _error_with(refused, Reply("", usage=usage)) if usage.tokens_in or usage.tokens_out else refused
-        if not (usage.tokens_in or usage.tokens_out):
+            return read_error(error, api_key, unread if is_billed else None)
+        if not is_billed:
             raise
-        unread = BrokenReply(f"This completion cannot be read: {failure}.", http_status=status)
-        return _error_with(unread, Reply("", usage=usage))
+        return BrokenReply(f"This completion cannot be read: {failure}.", http_status=status, reply=unread)
     choice = body["choices"][0]
     if error := _error_in(choice) or _error_in(body):
-        return _error_with(read_error(error, api_key), reply)
+        return read_error(error, api_key, reply)
     named = f"The endpoint says: {reply.finish_reason or NO_ENDING}."
     match reply.ending:
         case Ending.FILTERED:
-            return _error_with(ContentFiltered(named, http_status=status), reply)
+            return ContentFiltered(named, http_status=status, reply=reply)
         case Ending.FAILED:
-            return _error_with(ServerError(named, http_status=status), reply)
+            return ServerError(named, http_status=status, reply=reply)
         case Ending.TOOL_CALL:
-            called = BrokenReply("The model called a tool instead of answering with text.", http_status=status)
-            return _error_with(called, reply)
+            called = "The model called a tool instead of answering with text."
+            return BrokenReply(called, http_status=status, reply=reply)
     return reply
 
 
@@ -107,11 +106,6 @@ def classified(reply: Reply, settings: ModelSettings | None) -> Reply:
         reasoning="\n\n".join(part for part in (reply.reasoning, reasoning) if part),
         ending=ending_of(reply.finish_reason, settings.endings if settings else None),
     )
-
-
-def _error_with(error: LLMError, reply: Reply) -> LLMError:
-    error.reply = reply  # its tokens are billed
-    return error
 
 
 def _error_in(value: Any) -> Any:
@@ -132,13 +126,15 @@ def _error_in(value: Any) -> Any:
     return value if error and not isinstance(error, str) else error  # `true`: what is wrong stands beside it
 
 
-def read_error(error: Any, api_key: str) -> LLMError:
+def read_error(error: Any, api_key: str, reply: Reply | None = None) -> LLMError:
     """The named error for an error object that came with no status, or with status 200."""
     code = error.get("code") if isinstance(error, dict) else None
     number = (
         int(code) if isinstance(code, (int, str)) and str(code).isdecimal() and len(str(code)) == STATUS_DIGITS else 0
     )
-    return status_error(number if number in range(400, 600) else 0, error, code, api_key)
+    named = status_error(number if number in range(400, 600) else 0, error, code, api_key)
+    named.reply = reply
+    return named
 
 
 def _blocked_prompt(body: Any) -> str:
@@ -178,9 +174,7 @@ def read_embeddings(body: Any, count: int, status: int) -> Reply | LLMError:
     except TypeError:  # an index that is not a number
         raise ValueError("no index") from None
     except BrokenReply as error:
-        broken = BrokenReply(error.detail, http_status=status)
-        broken.reply = reply  # its tokens are billed
-        return broken
+        return BrokenReply(error.detail, http_status=status, reply=reply)
 
 
 def _without_key(reply: Reply, api_key: str) -> Reply:
@@ -365,9 +359,7 @@ def check_whole(reply: Reply) -> Reply:
     Raises BrokenReply, with the reply.
     """
     if reply.ending == Ending.CUT_OFF:
-        error = BrokenReply("The reply was cut off at the token limit.")
-        error.reply = reply
-        raise error
+        raise BrokenReply("The reply was cut off at the token limit.", reply=reply)
     return reply
 
 
@@ -383,13 +375,3 @@ def check_reply(reply: Reply, check: Check | None) -> Reply:
         error.reply = reply
         raise
     return reply
-
-
-def reply_validator(check: Check | None) -> Callable[[Reply], None]:
-    """A function that raises BrokenReply for a reply that is empty or refused by `check`."""
-
-    def read(reply: Reply) -> None:
-        check_not_empty(reply)
-        check_reply(reply, check)
-
-    return read

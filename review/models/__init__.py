@@ -17,32 +17,3 @@ from review.models.discussion import Guideline, Notice, Remark
 from review.models.notifications import Delivery, Occasion, Webhook
 from review.models.people import People, User
 from review.models.review_forms import ReviewForm
-
-__all__ = [
-    "ActiveInterval",
-    "Assignment",
-    "Audit",
-    "CalibrationItem",
-    "Case",
-    "ChainHead",
-    "Chained",
-    "Declined",
-    "Delivery",
-    "Draft",
-    "Event",
-    "FirstLook",
-    "Guideline",
-    "Notice",
-    "Occasion",
-    "People",
-    "PersonEvent",
-    "Remark",
-    "Retraction",
-    "Review",
-    "ReviewForm",
-    "Rewording",
-    "RewordingOutcome",
-    "User",
-    "Webhook",
-    "account_created",
-]

@@ -53,9 +53,8 @@ def client_failures() -> tuple[type[Exception], ...]:
     """The exceptions that the client and its transport raise."""
     import aiohttp
     import httpx2
-    from openai import APIConnectionError, APIStatusError
 
-    return TimeoutError, APIStatusError, APIConnectionError, httpx2.HTTPError, aiohttp.ClientError, OSError
+    return TimeoutError, httpx2.HTTPError, aiohttp.ClientError, OSError
 
 
 def named_error(failure: Exception, api_key: str, timeout: float) -> LLMError:
@@ -64,14 +63,8 @@ def named_error(failure: Exception, api_key: str, timeout: float) -> LLMError:
     Raise it outside the `except` block: the failure in its context would expose the request.
     """
     import httpx2
-    from openai import APIConnectionError, APIStatusError
 
-    if isinstance(failure, APIStatusError):
-        if failure.response.is_redirect:
-            return BadRequest(_redirect_detail(failure.response, api_key), http_status=failure.status_code)
-        asked = _wait(failure.response.headers, failure.body)
-        return status_error(failure.status_code, failure.body, failure.code, api_key, asked)
-    if isinstance(failure, (APIConnectionError, httpx2.HTTPError)):
+    if isinstance(failure, httpx2.HTTPError):
         return _connection_error(failure, api_key)
     if isinstance(failure, TimeoutError):
         return TimedOut(f"No answer within {timeout:g} s.")
@@ -100,7 +93,6 @@ def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = text
-    # As in the SDK: the value of `error`, if there is one.
     error = body.get("error", body) if isinstance(body, dict) else body
     code = body.get("code") if isinstance(body, dict) else None
     return status_error(response.status_code, error, code, api_key, _wait(response.headers, error))
@@ -129,7 +121,7 @@ def status_error(
     kind = error_class(
         status,
         [*map(str, codes), *_codes(body)],
-        _first_text(body, "param"),
+        next((layer["param"] for layer in _layers(body) if isinstance(layer.get("param"), str) and layer["param"]), ""),
         _message(body) or text[:MAX_DETAIL],
         waits=retry_after is not None,
     )
@@ -173,11 +165,6 @@ def _codes(body: object) -> list[str]:
     layers = _layers(body)
     codes = [str(layer[name]) for layer in layers for name in _CODE_FIELDS if isinstance(layer.get(name), (str, int))]
     return codes + ["json_validate_failed"] * any("failed_generation" in layer for layer in layers)
-
-
-def _first_text(body: object, *names: str) -> str:
-    values = (layer.get(name) for layer in _layers(body) for name in names)
-    return next((value for value in values if isinstance(value, str) and value), "")
 
 
 def message_in(detail: str) -> str:

@@ -136,21 +136,12 @@ async def context_length(gateway: "Gateway", settings: ModelSettings) -> int | N
 
 
 async def _get(gateway: "Gateway", settings: ModelSettings, url: str) -> Any:
-    from generation.llm.http.transport import LIMIT, decode_text
-
     failures: tuple[type[Exception], ...] = (LLMError, ValueError, RecursionError, *client_failures())
     try:
-        http = gateway.http(settings)
+        client = gateway.client(settings)
         async with asyncio.timeout(SECONDS):
-            request = http.transport.build_request(
-                "GET", url, headers=http.headers, timeout=SECONDS, extensions={LIMIT: MAX_LISTING}
-            )
-            response = await http.transport.send(request, stream=True)
-            try:
-                data = b"".join([chunk async for chunk in response.aiter_bytes()])
-            finally:
-                await response.aclose()
-        return json.loads(decode_text(data, response.charset_encoding, MAX_LISTING)) if response.is_success else None
+            response, text = await client.fetch("GET", url, limit=MAX_LISTING, timeout=SECONDS)
+        return json.loads(text) if response.is_success else None
     except failures:
         return None
 

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -18,18 +18,15 @@ CompleteRequest = Callable[[Any], tuple[str, web.Response]]
 
 @dataclass
 class _Batch:
-    id: str
-    input_file: str
-    metadata: dict[str, str]
     created_at: float
-    ready_at: float
     lines: list[dict[str, Any]]
-    status: str = "in_progress"
-    output_file: str | None = None
-    error_file: str | None = None
-    errors: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=lambda: {"completed": 0, "failed": 0})
-    ended_at: float | None = None
+    shown: dict[str, Any]  # by the protocol
+
+    def end(self, status: str, **shown: Any) -> None:
+        self.shown |= {"status": status, f"{status}_at": int(time.time()), **shown}
+
+    def fail(self, reason: str) -> None:
+        self.end("failed", errors={"object": "list", "data": [{"code": "invalid", "message": reason}]})
 
 
 class BatchStore:
@@ -42,8 +39,8 @@ class BatchStore:
     way has completed half of its lines.
     """
 
-    def __init__(self, complete: CompleteRequest) -> None:
-        self.delay = 0.0
+    def __init__(self, complete: CompleteRequest, delay: float) -> None:
+        self._delay = delay
         self._complete = complete
         self._files: dict[str, bytes] = {}
         self._batches: dict[str, _Batch] = {}
@@ -99,48 +96,57 @@ class BatchStore:
         data = self._files.get(body.get("input_file_id"))
         if data is None or body.get("endpoint") != "/v1/chat/completions" or body.get("completion_window") != "24h":
             raise web.HTTPBadRequest(reason="No such file, endpoint or window.")
-        now = time.time()
-        name = f"batch_sim_{len(self._batches) + 1}"
-        batch = _Batch(name, body["input_file_id"], body.get("metadata") or {}, now, now + self.delay, [])
-        self._batches[name] = batch
+        lines, reason = [], ""
         try:
-            batch.lines = [json.loads(line) for line in data.splitlines()]
-            names = {line["custom_id"] for line in batch.lines}
-            if not names or len(names) < len(batch.lines):
-                raise ValueError("Each line needs a custom_id of its own.")
+            lines = [json.loads(line) for line in data.splitlines()]
+            if not lines or len({line["custom_id"] for line in lines}) < len(lines):
+                reason = "Each line needs a custom_id of its own."
         except (ValueError, KeyError, TypeError) as error:
-            self._fail(batch, str(error))
-        return web.json_response(self._as_json(batch))
+            reason = str(error)
+        now = time.time()
+        shown = {
+            "id": f"batch_sim_{len(self._batches) + 1}",
+            "object": "batch",
+            "endpoint": "/v1/chat/completions",
+            "errors": None,
+            "input_file_id": body["input_file_id"],
+            "completion_window": "24h",
+            "status": "in_progress",
+            "output_file_id": None,
+            "error_file_id": None,
+            "created_at": int(now),
+            "expires_at": int(now) + WINDOW,
+            "request_counts": {"total": len(lines), "completed": 0, "failed": 0},
+            "metadata": body.get("metadata") or {},
+        }
+        batch = self._batches[shown["id"]] = _Batch(now, lines, shown)
+        if reason:
+            batch.fail(reason)
+        return self._shown(batch)
 
     async def list_batches(self, request: web.Request) -> web.Response:
         """GET /v1/batches: newest first."""
-        batches = list(reversed(self._batches.values()))
+        names = list(reversed(self._batches))
         after = request.query.get("after")
-        if after in self._batches:
-            batches = batches[[batch.id for batch in batches].index(after) + 1 :]
-        page = batches[: min(PAGE, int(request.query.get("limit", PAGE)))]
-        return web.json_response(
-            {
-                "object": "list",
-                "data": [self._as_json(batch) for batch in page],
-                "first_id": page[0].id if page else None,
-                "last_id": page[-1].id if page else None,
-                "has_more": len(batches) > len(page),
-            }
-        )
+        if after in names:
+            names = names[names.index(after) + 1 :]
+        page = [
+            self._advanced(self._batches[name]).shown
+            for name in names[: min(PAGE, int(request.query.get("limit", PAGE)))]
+        ]
+        return web.json_response({"object": "list", "data": page, "has_more": len(names) > len(page)})
 
     async def retrieve(self, request: web.Request) -> web.Response:
         """GET /v1/batches/{id}."""
-        return web.json_response(self._as_json(self._batch(request)))
+        return self._shown(self._batch(request))
 
     async def cancel(self, request: web.Request) -> web.Response:
         """POST /v1/batches/{id}/cancel."""
-        batch = self._batch(request)
-        self._advance(batch)
-        if batch.status == "in_progress":
-            share = (time.time() - batch.created_at) / self.delay if self.delay else 1.0
+        batch = self._advanced(self._batch(request))
+        if batch.shown["status"] == "in_progress":
+            share = (time.time() - batch.created_at) / self._delay if self._delay else 1.0
             self._run(batch, done=int(share * len(batch.lines)), status="cancelled")
-        return web.json_response(self._as_json(batch))
+        return self._shown(batch)
 
     def _batch(self, request: web.Request) -> _Batch:
         batch = self._batches.get(request.match_info["id"])
@@ -148,71 +154,49 @@ class BatchStore:
             raise web.HTTPNotFound(reason="No such batch.")
         return batch
 
+    def _shown(self, batch: _Batch) -> web.Response:
+        return web.json_response(self._advanced(batch).shown)
+
     def _store(self, kind: str, data: bytes) -> str:
         name = f"file-{kind}-sim-{len(self._files) + 1}"
         self._files[name] = data
         return name
 
-    def _fail(self, batch: _Batch, reason: str) -> None:
-        batch.status, batch.ended_at = "failed", time.time()
-        batch.errors.append(reason)
-
-    def _advance(self, batch: _Batch) -> None:
-        if batch.status == "in_progress" and time.time() >= batch.ready_at:
+    def _advanced(self, batch: _Batch) -> _Batch:
+        """The batch, answered if it is time."""
+        if batch.shown["status"] == "in_progress" and time.time() >= batch.created_at + self._delay:
             self._run(batch, done=len(batch.lines), status="completed")
+        return batch
 
     def _run(self, batch: _Batch, *, done: int, status: str) -> None:
-        output_lines: list[str] = []
-        error_lines: list[str] = []
+        lines: dict[str, list[str]] = {"out": [], "errors": []}
         for place, line in enumerate(batch.lines):
-            code = "batch_cancelled"
+            kind, code = "errors", "batch_cancelled"
+            response, error = None, None
             if place < done:
                 self._asked += 1
-                outcome, response = self._complete(line.get("body"))
+                outcome, answer = self._complete(line.get("body"))
                 if outcome == "404":
-                    self._fail(batch, response.text or "")
+                    batch.fail(answer.text or "")
                     return
-                if outcome not in (FaultKind.TIMEOUT, FaultKind.CUT):
-                    answer = {
-                        "status_code": response.status,
-                        "request_id": "sim",
-                        "body": json.loads(response.text or ""),
-                    }
-                    result = {
-                        "id": f"{batch.id}_{place}",
-                        "custom_id": line["custom_id"],
-                        "response": answer,
-                        "error": None,
-                    }
-                    (output_lines if response.status == 200 else error_lines).append(json.dumps(result))
-                    continue
-                code, status = "batch_expired", "expired" if status == "completed" else status
-            error = {"code": code, "message": "This line was not put to a model."}
-            result = {"id": f"{batch.id}_{place}", "custom_id": line["custom_id"], "response": None, "error": error}
-            error_lines.append(json.dumps(result))
-        batch.status, batch.ended_at = status, time.time()
-        batch.counts = {"completed": len(output_lines), "failed": len(error_lines)}
-        batch.output_file = self._store("out", "\n".join(output_lines).encode()) if output_lines else None
-        batch.error_file = self._store("errors", "\n".join(error_lines).encode()) if error_lines else None
-        self._billed += len(output_lines)
-
-    def _as_json(self, batch: _Batch) -> dict[str, Any]:
-        self._advance(batch)
-        ended = int(batch.ended_at) if batch.ended_at else None
-        errors = {"object": "list", "data": [{"code": "invalid", "message": reason} for reason in batch.errors]}
-        return {
-            "id": batch.id,
-            "object": "batch",
-            "endpoint": "/v1/chat/completions",
-            "errors": errors if batch.errors else None,
-            "input_file_id": batch.input_file,
-            "completion_window": "24h",
-            "status": batch.status,
-            "output_file_id": batch.output_file,
-            "error_file_id": batch.error_file,
-            "created_at": int(batch.created_at),
-            "expires_at": int(batch.created_at) + WINDOW,
-            f"{batch.status}_at": ended,
-            "request_counts": {"total": len(batch.lines), **batch.counts},
-            "metadata": batch.metadata,
-        }
+                if outcome in (FaultKind.TIMEOUT, FaultKind.CUT):
+                    code, status = "batch_expired", "expired" if status == "completed" else status
+                else:
+                    body = json.loads(answer.text or "")
+                    response = {"status_code": answer.status, "request_id": "sim", "body": body}
+                    kind = "out" if answer.status == 200 else "errors"
+            if response is None:
+                error = {"code": code, "message": "This line was not put to a model."}
+            result = {
+                "id": f"{batch.shown['id']}_{place}",
+                "custom_id": line["custom_id"],
+                "response": response,
+                "error": error,
+            }
+            lines[kind].append(json.dumps(result))
+        output, errors = (
+            self._store(kind, "\n".join(written).encode()) if written else None for kind, written in lines.items()
+        )
+        counts = {"total": len(batch.lines), "completed": len(lines["out"]), "failed": len(lines["errors"])}
+        batch.end(status, output_file_id=output, error_file_id=errors, request_counts=counts)
+        self._billed += len(lines["out"])

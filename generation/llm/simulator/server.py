@@ -6,25 +6,25 @@ import hashlib
 import json
 import logging
 import signal
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from aiohttp import web
+from anyio.from_thread import start_blocking_portal
 from pydantic import ValidationError
 
 from generation.llm.probe import ANSWER, FIRST_LINE
 from generation.llm.simulator.batches import BatchStore
 from generation.llm.simulator.embedding import embed_text
 from generation.llm.simulator.faults import Fault, FaultKind, draw_fault, parse_fault, parse_model
-from generation.llm.simulator.script import DEFAULT_ANSWER, Script
+from generation.llm.simulator.script import DEFAULT_ANSWER, Script, Scripts
 from generation.llm.simulator.wire_format import (
-    AcceptedRequest,
     CompletionRequest,
     EmbeddingRequest,
-    RequestT,
     completion_body,
     count_tokens,
     error_body,
@@ -63,28 +63,28 @@ class CannotListen(Exception):
     """The simulated models cannot listen on this address."""
 
 
+Work = Callable[[Any], tuple[str, web.Response]]  # on the body of a request: outcome and response
+
+
+@dataclass
 class _Simulator:
-    def __init__(
-        self,
-        scripts: Sequence[Script],
-        *,
-        seed: int,
-        faults: Sequence[Fault],
-        latency: float,
-        retry_after: float,
-        hang: float,
-    ) -> None:
-        self._scripts = tuple(scripts)
-        self._seed = seed
-        self._faults = tuple(faults)
-        self._latency = latency
-        self._retry_after = retry_after
-        self._hang = hang
-        self._seen: Counter[str] = Counter()
-        self._by_model: Counter[str] = Counter()
-        self._by_status: Counter[str] = Counter()
-        self._in_flight = self._peak = self._images = self._embedded = 0
-        self.batches = BatchStore(self.completion)
+    scripts: Sequence[Script]
+    seed: int
+    faults: Sequence[Fault]
+    latency: float
+    retry_after: float
+    hang: float
+    batch_delay: float
+    seen: Counter[str] = field(default_factory=Counter)
+    by_model: Counter[str] = field(default_factory=Counter)
+    by_status: Counter[str] = field(default_factory=Counter)
+    in_flight: int = 0
+    peak: int = 0
+    images: int = 0
+    embedded: int = 0
+
+    def __post_init__(self) -> None:
+        self.batches = BatchStore(self.completion, self.batch_delay)
 
     async def models(self, _: web.Request) -> web.Response:
         """GET /v1/models."""
@@ -98,107 +98,51 @@ class _Simulator:
         """
         return web.json_response(
             {
-                "requests": sum(self._by_model.values()),
-                "by_model": dict(self._by_model),
-                "by_status": dict(self._by_status),
-                "peak_in_flight": self._peak,
-                "images": self._images,
-                "embedded": self._embedded,
+                "requests": sum(self.by_model.values()),
+                "by_model": dict(self.by_model),
+                "by_status": dict(self.by_status),
+                "peak_in_flight": self.peak,
+                "images": self.images,
+                "embedded": self.embedded,
                 **self.batches.stats(),
             }
         )
 
-    async def completions(self, request: web.Request) -> web.StreamResponse:
-        """POST /v1/chat/completions."""
-        return await self._serve(request, self.completion)
-
-    async def embeddings(self, request: web.Request) -> web.StreamResponse:
-        """POST /v1/embeddings."""
-        return await self._serve(request, self.embedding)
-
-    async def _serve(self, request: web.Request, work: Callable[[Any], tuple[str, web.Response]]) -> web.StreamResponse:
-        self._in_flight += 1
-        self._peak = max(self._peak, self._in_flight)
+    async def serve(self, work: Work, request: web.Request) -> web.StreamResponse:
+        """POST /v1/chat/completions or /v1/embeddings."""
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
         try:
-            outcome, response = await self._answer(request, work)
-            self._by_status[outcome] += 1
+            try:
+                body = json.loads(await request.read())
+            except (ValueError, RecursionError):
+                body = None
+            self.by_model[str(body.get("model")).partition("+")[0] if isinstance(body, dict) else "?"] += 1
+            outcome, response = work(body)
+            if self.latency and outcome not in ("400", "404"):
+                await asyncio.sleep(self.latency)
+            self.by_status[outcome] += 1
             if outcome == FaultKind.TIMEOUT:
-                await asyncio.sleep(self._hang)
+                await asyncio.sleep(self.hang)
             elif outcome == FaultKind.CUT:
                 return await send_half(request, response)
             return response
         finally:
-            self._in_flight -= 1
-
-    async def _answer(
-        self, request: web.Request, work: Callable[[Any], tuple[str, web.Response]]
-    ) -> tuple[str, web.Response]:
-        """The outcome under which a request is counted, and the response."""
-        raw = await request.read()
-        try:
-            body = json.loads(raw)
-        except (ValueError, RecursionError):
-            body = None
-        self._by_model[str(body.get("model")).partition("+")[0] if isinstance(body, dict) else "?"] += 1
-        outcome, response = work(body)
-        if self._latency and outcome not in ("400", "404"):
-            await asyncio.sleep(self._latency)
-        return outcome, response
+            self.in_flight -= 1
 
     def completion(self, body: Any) -> tuple[str, web.Response]:
         """Answer a single request or a line of a batch; returns its outcome and the response."""
-        accepted = self._accept(body, CompletionRequest)
-        if not isinstance(accepted, AcceptedRequest):
-            return accepted
-        question, model, fault = accepted.request, accepted.model, accepted.fault
-        self._images += sum(len(message.images) for message in question.messages)
-        match fault:
-            case FaultKind.REFUSAL:
-                text = REFUSAL_REPLY
-            case FaultKind.WRONG_SCHEMA:
-                text = WRONG_SHAPE_REPLY
-            case _:
-                text = self._script_reply(model, question)
-                if fault is FaultKind.BROKEN_JSON:
-                    text = text[: len(text) // 2]
-        completion = completion_body(question, text, f"chatcmpl-sim-{self._seed}-{accepted.name}")
-        return fault if fault is FaultKind.CUT else "200", web.json_response(completion)
+        return self._answer(body, CompletionRequest, self._complete)
 
     def embedding(self, body: Any) -> tuple[str, web.Response]:
         """Embed texts; returns the outcome and the response.
 
         The fault ``wrong-schema`` drops the last vector, ``broken-json`` cuts it in half.
         """
-        accepted = self._accept(body, EmbeddingRequest)
-        if not isinstance(accepted, AcceptedRequest):
-            return accepted
-        texts = accepted.request.texts
-        self._embedded += len(texts)
-        vectors = [embed_text(text) for text in texts]
-        match accepted.fault:
-            case FaultKind.WRONG_SCHEMA:
-                vectors.pop()
-            case FaultKind.BROKEN_JSON:
-                vectors[-1] = vectors[-1][: len(vectors[-1]) // 2]
-            case _:
-                pass
-        tokens = sum(map(count_tokens, texts))
-        answer = {
-            "object": "list",
-            "model": accepted.request.model,
-            "system_fingerprint": SIMULATOR_FINGERPRINT,
-            "data": [
-                {"object": "embedding", "index": place, "embedding": vector} for place, vector in enumerate(vectors)
-            ],
-            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-        }
-        return accepted.fault if accepted.fault is FaultKind.CUT else "200", web.json_response(answer)
+        return self._answer(body, EmbeddingRequest, self._embed)
 
-    def _accept(self, body: Any, kind: type[RequestT]) -> "AcceptedRequest[RequestT] | tuple[str, web.Response]":
-        """Validate a request and draw its fault.
-
-        Returns outcome and response if no model answers the request.
-        """
+    def _answer(self, body: Any, kind: Any, answer: Callable[..., dict[str, Any]]) -> tuple[str, web.Response]:
+        """Validate a request of a kind, draw its fault, and answer it if neither forbids that."""
         if not isinstance(body, dict):
             return "400", error_body(400, "The body must be a JSON object.")
         try:
@@ -209,42 +153,61 @@ class _Simulator:
             return "400", error_body(400, f"{param}: {problem['msg']}", param=param)
         try:
             model, model_faults = parse_model(accepted.model)
+            if model not in MODELS:
+                raise ValueError(f"The model '{model}' does not exist; known are {', '.join(MODELS)}.")
         except ValueError as error:
             return "404", error_body(404, str(error), param="model", code="model_not_found")
-        if model not in MODELS:
-            return "404", error_body(
-                404,
-                f"The model '{model}' does not exist; known are {', '.join(MODELS)}.",
-                param="model",
-                code="model_not_found",
-            )
         body_hash = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        seen = self._seen[body_hash]
-        self._seen[body_hash] += 1
-        fault = draw_fault(tuple(model_faults) + self._faults, seed=self._seed, body_hash=body_hash, seen=seen)
+        seen = self.seen[body_hash]
+        self.seen[body_hash] += 1
+        fault = draw_fault((*model_faults, *self.faults), seed=self.seed, body_hash=body_hash, seen=seen)
         match fault:
             case FaultKind.RATE_LIMITED:
-                return "429", error_body(
-                    429,
-                    "Simulated: too many requests.",
-                    code="rate_limit_exceeded",
-                    headers={"Retry-After": f"{self._retry_after:g}"},
-                )
+                wait = {"Retry-After": f"{self.retry_after:g}"}
+                message = "Simulated: too many requests."
+                return "429", error_body(429, message, code="rate_limit_exceeded", headers=wait)
             case FaultKind.SERVER_ERROR:
                 return "500", error_body(500, "Simulated: the server failed.")
             case FaultKind.TIMEOUT:
                 return fault, error_body(504, "Simulated: the model did not answer in time.")
-        return AcceptedRequest(accepted, model, fault, f"{body_hash[:16]}-{seen}")
+        response = web.json_response(answer(accepted, model, fault, f"{body_hash[:16]}-{seen}"))
+        return fault if fault is FaultKind.CUT else "200", response
 
-    def _script_reply(self, model: str, question: CompletionRequest) -> str:
-        messages = [message.message for message in question.messages]
-        if messages[0].text == FIRST_LINE:
-            return ANSWER
-        for script in self._scripts:
-            text = script.reply(model, messages, self._seed)
-            if text is not None:
-                return text
-        return DEFAULT_ANSWER
+    def _complete(self, asked: CompletionRequest, model: str, fault: FaultKind | None, name: str) -> dict[str, Any]:
+        messages = [message.message for message in asked.messages]
+        self.images += sum(len(message.images) for message in messages)
+        match fault:
+            case FaultKind.REFUSAL:
+                text: str | None = REFUSAL_REPLY
+            case FaultKind.WRONG_SCHEMA:
+                text = WRONG_SHAPE_REPLY
+            case _ if messages[0].text == FIRST_LINE:
+                text = ANSWER
+            case _:
+                text = Scripts(self.scripts).reply(model, messages, self.seed)
+        text = DEFAULT_ANSWER if text is None else text
+        if fault is FaultKind.BROKEN_JSON:
+            text = text[: len(text) // 2]
+        tokens_in = sum(count_tokens(message.text) for message in messages)
+        return completion_body(asked, text, tokens_in, f"chatcmpl-sim-{self.seed}-{name}")
+
+    def _embed(self, asked: EmbeddingRequest, _model: str, fault: FaultKind | None, _name: str) -> dict[str, Any]:
+        self.embedded += len(asked.texts)
+        vectors = [embed_text(text) for text in asked.texts]
+        if fault is FaultKind.WRONG_SCHEMA:
+            vectors.pop()
+        elif fault is FaultKind.BROKEN_JSON:
+            vectors[-1] = vectors[-1][: len(vectors[-1]) // 2]
+        tokens = sum(map(count_tokens, asked.texts))
+        return {
+            "object": "list",
+            "model": asked.model,
+            "system_fingerprint": SIMULATOR_FINGERPRINT,
+            "data": [
+                {"object": "embedding", "index": place, "embedding": vector} for place, vector in enumerate(vectors)
+            ],
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
 
 
 def make_app(
@@ -273,18 +236,12 @@ def make_app(
         ValueError: a fault is unknown.
     """
     simulator = _Simulator(
-        scripts,
-        seed=seed,
-        faults=[parse_fault(fault) for fault in faults],
-        latency=latency,
-        retry_after=retry_after,
-        hang=hang,
+        tuple(scripts), seed, [parse_fault(fault) for fault in faults], latency, retry_after, hang, batch_delay
     )
     app = web.Application(client_max_size=MAX_BODY, middlewares=[_protocol_errors])
-    app.router.add_post("/v1/chat/completions", simulator.completions)
-    app.router.add_post("/v1/embeddings", simulator.embeddings)
+    app.router.add_post("/v1/chat/completions", partial(simulator.serve, simulator.completion))
+    app.router.add_post("/v1/embeddings", partial(simulator.serve, simulator.embedding))
     app.router.add_get("/v1/models", simulator.models)
-    simulator.batches.delay = batch_delay
     simulator.batches.add_routes(app)
     app.router.add_get("/stats", simulator.stats)
     return app
@@ -315,34 +272,8 @@ def run_in_background(app: web.Application) -> Iterator[str]:
 
     Yields the base URL (``http://127.0.0.1:PORT/v1``).
     """
-    ready = threading.Event()
-    loop: asyncio.AbstractEventLoop
-    stop: asyncio.Event
-    url = ""
-
-    async def main() -> None:
-        nonlocal loop, stop, url
-        loop, stop = asyncio.get_running_loop(), asyncio.Event()
-        async with _listening(app, "127.0.0.1", 0) as url:
-            ready.set()
-            await stop.wait()
-
-    def run() -> None:
-        try:
-            asyncio.run(main())
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=run, name="simulated-models", daemon=True)
-    thread.start()
-    ready.wait()
-    if not url:
-        raise CannotListen("The simulated models did not start; the log says why.")
-    try:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_listening(app, "127.0.0.1", 0)) as url:
         yield url
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
 
 
 @asynccontextmanager

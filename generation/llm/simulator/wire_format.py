@@ -1,13 +1,11 @@
 """Requests and responses of the simulated models, as in the chat completions protocol."""
 
 import time
-from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
 from pydantic import BaseModel, Field, field_validator
 
-from generation.llm.simulator.faults import FaultKind
 from generation.llm.types import SIMULATOR_FINGERPRINT, ImagePart, Message, TextPart, decode_data_url
 
 CHARS_PER_TOKEN = 4
@@ -38,20 +36,14 @@ class _Message(BaseModel):
     content: str | list[Annotated[_Text | _Image, Field(discriminator="type")]]
 
     @property
-    def text(self) -> str:
-        if isinstance(self.content, str):
-            return self.content
-        return "\n".join(part.text for part in self.content if isinstance(part, _Text))
-
-    @property
-    def images(self) -> tuple[ImagePart, ...]:
-        parts = () if isinstance(self.content, str) else self.content
-        return tuple(ImagePart(part.image_url.url) for part in parts if isinstance(part, _Image))
-
-    @property
     def message(self) -> Message:
         """The message as scripts read it: its text, then its images."""
-        return Message(self.role, (TextPart(self.text), *self.images) if self.images else self.text)
+        if isinstance(self.content, str):
+            return Message(self.role, self.content)
+        texts = [part.text for part in self.content if isinstance(part, _Text)]
+        images = [ImagePart(part.image_url.url) for part in self.content if isinstance(part, _Image)]
+        text = "\n".join(texts)
+        return Message(self.role, (TextPart(text), *images) if images else text)
 
 
 class CompletionRequest(BaseModel):
@@ -82,22 +74,6 @@ class EmbeddingRequest(BaseModel):
         return [self.input] if isinstance(self.input, str) else self.input
 
 
-RequestT = TypeVar("RequestT", CompletionRequest, EmbeddingRequest)
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedRequest(Generic[RequestT]):
-    """A valid request to an existing model.
-
-    `name`: derived from the request and from how often it was received before.
-    """
-
-    request: RequestT
-    model: str
-    fault: FaultKind | None
-    name: str
-
-
 def error_body(
     status: int,
     message: str,
@@ -111,12 +87,11 @@ def error_body(
     return web.json_response(body, status=status, headers=headers)
 
 
-def completion_body(question: CompletionRequest, text: str, name: str) -> dict[str, Any]:
+def completion_body(question: CompletionRequest, text: str, tokens_in: int, name: str) -> dict[str, Any]:
     finish_reason = "stop"
     limit = question.max_completion_tokens or question.max_tokens
     if limit is not None and count_tokens(text) > limit:
         text, finish_reason = text[: limit * CHARS_PER_TOKEN], "length"
-    tokens_in = sum(count_tokens(message.text) for message in question.messages)
     return {
         "id": name,
         "object": "chat.completion",
