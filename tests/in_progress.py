@@ -102,7 +102,7 @@ class InProgress:
             case "paused":
                 life_cycle.pause(pk, because="KeyMissing", detail="Variable: OWN_KEY.")
             case "spent":
-                life_cycle.set_budget(pk, money=Decimal("0.4"), calls=4)
+                life_cycle.change_limits(pk, budget_money=Decimal("0.4"), budget_calls=4)
                 life_cycle.pause(pk, because="BudgetSpent")
             case "failed":
                 rows.update(

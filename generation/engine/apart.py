@@ -12,11 +12,11 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
+from generation.engine.group_commit import Failure, Grouped
 from generation.llm.errors import TooSlow
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,6 @@ WAIT_SECONDS = 120  # for one call, however little it computes
 CHECK_PARENT = 5  # seconds after which an idle process looks whether its parent still exists
 
 Request = tuple[Callable[..., Any], tuple[Any, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    error: Exception
 
 
 class Apart:
@@ -44,35 +39,18 @@ class Apart:
 
     def __init__(self, context: Any) -> None:
         self._context = context
-        self._waiting: list[tuple[Request, asyncio.Future[Any]]] = []
-        self._working: asyncio.Task[None] | None = None
+        self._grouped = Grouped(self._outcomes)
         self._pipe: Connection | None = None
         self._pid = 0
 
     async def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append(((function, arguments), future))
-        if self._working is None:
-            self._working = asyncio.ensure_future(self._work())
-        return await future
+        return await self._grouped((function, arguments))
 
-    async def _work(self) -> None:
-        """Send what waits to the process, all of it at once, until nothing waits."""
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            outcomes: list[Any]
-            try:
-                outcomes = await asyncio.to_thread(self._run, [request for request, _future in batch])
-            except Exception as error:  # an argument that cannot be sent, or no memory for a process
-                outcomes = [_Failure(error) for _ in batch]
-            for (_request, future), outcome in zip(batch, outcomes, strict=True):
-                if future.done():  # its caller was cancelled
-                    continue
-                if isinstance(outcome, _Failure):
-                    future.set_exception(outcome.error)
-                else:
-                    future.set_result(outcome)
-        self._working = None
+    async def _outcomes(self, requests: list[Request]) -> list[Any]:
+        try:
+            return await asyncio.to_thread(self._run, requests)
+        except Exception as error:  # an argument that cannot be sent, or no memory for a process
+            return [Failure(error) for _ in requests]
 
     def _run(self, requests: list[Request]) -> list[Any]:
         outcomes: list[Any] = []
@@ -89,7 +67,7 @@ class Apart:
             except (EOFError, ConnectionError):
                 self.close()
                 log.error("reading a text took too long: %s", requests[len(outcomes)][0].__qualname__)
-                outcomes.append(_Failure(TooSlow(f"Limit: {SECONDS} seconds.")))
+                outcomes.append(Failure(TooSlow(f"Limit: {SECONDS} seconds.")))
         return outcomes
 
     def _start(self) -> Connection:
@@ -132,7 +110,7 @@ def _serve(pipe: Connection, context: Any) -> None:
                 try:
                     outcome = function(context, *arguments)
                 except Exception as error:
-                    outcome = _Failure(error)
+                    outcome = Failure(error)
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 signal.alarm(0)
                 pipe.send(outcome)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -37,6 +37,46 @@ def with_database_retries(work: Callable[..., T], *arguments: Any) -> T:
             time.sleep(RETRY_DATABASE)
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An outcome that is raised where the call was made."""
+
+    error: Exception
+
+
+class Grouped:
+    """Collects requests while earlier ones run, and for `seconds` more, and runs them together.
+
+    `run` returns what became of requests, in order: a Failure for each that failed.
+    """
+
+    def __init__(self, run: Callable[[list[Any]], Awaitable[list[Any]]], seconds: float = 0.0) -> None:
+        self._run, self._seconds = run, seconds
+        self._waiting: list[tuple[Any, asyncio.Future[Any]]] = []
+        self._working: asyncio.Task[None] | None = None
+
+    async def __call__(self, request: Any) -> Any:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, future))
+        if self._working is None:
+            self._working = asyncio.ensure_future(self._work())
+        return await future
+
+    async def _work(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(self._seconds)
+            batch, self._waiting = self._waiting, []
+            outcomes = await self._run([request for request, _future in batch])
+            for (_request, future), outcome in zip(batch, outcomes, strict=True):
+                if future.done():  # its caller was cancelled
+                    continue
+                if isinstance(outcome, Failure):
+                    future.set_exception(outcome.error)
+                else:
+                    future.set_result(outcome)
+        self._working = None
+
+
 class GroupCommit:
     """Collects writes while a transaction is under way, and for `GATHER` more, into the next one.
 
@@ -46,43 +86,19 @@ class GroupCommit:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Callable[[list[Any]], list[Any]], Any, asyncio.Future[Any]]] = []
-        self._committing: asyncio.Task[None] | None = None
+        self._grouped = Grouped(sync_to_async(_outcomes_of), GATHER)
 
     async def __call__(self, work: Callable[[list[Any]], list[Any]], item: Any) -> Any:
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append((work, item, future))
-        if self._committing is None:
-            self._committing = asyncio.ensure_future(self._commit())
-        return await future
-
-    async def _commit(self) -> None:
-        while self._waiting:
-            await asyncio.sleep(GATHER)
-            batch, self._waiting = self._waiting, []
-            outcomes = await sync_to_async(_outcomes_of)([(work, item) for work, item, _future in batch])
-            for (_work, _item, future), outcome in zip(batch, outcomes, strict=True):
-                if future.done():  # its caller was cancelled
-                    continue
-                if isinstance(outcome, _Failure):
-                    future.set_exception(outcome.error)
-                else:
-                    future.set_result(outcome)
-        self._committing = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    error: Exception
+        return await self._grouped((work, item))
 
 
 def _outcomes_of(requests: Sequence[tuple[Callable[[list[Any]], list[Any]], Any]]) -> list[Any]:
-    """Run the requests; returns their results in order, a _Failure for each that failed."""
+    """Run the requests; returns their results in order, a Failure for each that failed."""
     try:
         return with_database_retries(_in_one_transaction, requests)
     except Exception as error:  # run them one by one to find the faulty one
         if len(requests) == 1 or isinstance(error, (OperationalError, InterfaceError)):
-            return [_Failure(error) for _ in requests]
+            return [Failure(error) for _ in requests]
     return [outcome for request in requests for outcome in _outcomes_of([request])]
 
 

@@ -43,19 +43,14 @@ class LaneReport:
 class LaneOrders:
     """The answer to a report.
 
-    `hold`: how many slots of the endpoint the lane may use. `lanes`: how many lanes want the
-    endpoint.
+    `state`: the endpoint as all lanes know it now. `hold`: how many slots of it the lane may use.
+    `lanes`: how many lanes want it.
     """
 
-    endpoint: Endpoint
+    state: EndpointState
     hold: int
     lanes: int
     blocked_for: float
-    error: str
-    detail: str
-    openings: int
-    down: bool
-    supported: float
 
 
 @dataclass(slots=True)
@@ -102,22 +97,22 @@ class LaneEndpoint:
 
     def follow(self, order: LaneOrders, report: LaneReport) -> None:
         """Follow the answer to a report."""
-        admission = self.admission
+        admission, state = self.admission, order.state
         if not self._is_known:  # start from what other lanes found out
-            self._is_known, admission.supported = True, order.supported
-        rates = [None if rate is None else rate / order.lanes for rate in (order.endpoint.rpm, order.endpoint.tpm)]
+            self._is_known, admission.supported = True, state.supported
+        rates = [None if rate is None else rate / order.lanes for rate in (state.endpoint.rpm, state.endpoint.tpm)]
         admission.set_share(order.hold, rpm=rates[0], tpm=rates[1])
         # Otherwise something happened meanwhile, and the order is outdated.
         unchanged = admission.openings == report.openings
-        if order.down:
-            admission.mark_down(order.error, order.detail)
+        if state.down_since:
+            admission.mark_down(state.error, state.detail)
         elif self._known_down:  # a person resumed it, or it is due for a probe
             admission.reset()
-        self._known_down = order.down
+        self._known_down = state.down_since is not None
         if order.blocked_for:
-            admission.block(order.blocked_for, order.error)
+            admission.block(order.blocked_for, state.error)
         if unchanged:
-            admission.openings = order.openings
+            admission.openings = state.openings
 
 
 def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datetime) -> dict[int, LaneOrders] | None:
@@ -145,14 +140,8 @@ def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datet
 
 def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list[Lane], now: datetime) -> LaneOrders:
     """Merge a lane's report into the shared state of an endpoint; returns the lane's orders."""
-    before = (
-        state.blocked_until,
-        state.error,
-        state.detail,
-        state.openings,
-        state.down_since,
-        round(state.supported, 1),
-    )
+    columns = ("blocked_until", "error", "detail", "openings", "down_since")
+    before = [getattr(state, name) for name in columns], round(state.supported, 1)
     until = now + timedelta(seconds=report.blocked_for)
     # A block that the lane got from here comes back slightly later by the clock; that is not news.
     if report.blocked_for and (state.blocked_until is None or until > state.blocked_until + timedelta(seconds=PULSE)):
@@ -166,9 +155,7 @@ def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list
         state.down_since, state.error, state.detail = now, report.error, report.detail
     if report.answered and state.down_since is None and (state.blocked_until is None or state.blocked_until <= now):
         state.blocked_until, state.error, state.detail = None, "", ""
-    if before != (
-        state.blocked_until, state.error, state.detail, state.openings, state.down_since, round(state.supported, 1)
-    ):  # fmt: skip
+    if before != ([getattr(state, name) for name in columns], round(state.supported, 1)):
         state.save()
 
     name, endpoint = str(state.endpoint_id), state.endpoint
@@ -176,17 +163,11 @@ def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list
     shares = shares_by_rank(endpoint.concurrency, wishes, [other.job.rank for other in lanes])
     fair_share = shares[[other.pk for other in lanes].index(lane.pk)]
     held = sum(other.holds.get(name, (0, 0))[1] for other in lanes if other.pk != lane.pk)
-    blocked = (state.blocked_until - now).total_seconds() if state.blocked_until else 0.0
     return LaneOrders(
-        endpoint=endpoint,
+        state,
         hold=max(0, min(fair_share, endpoint.concurrency - held)),
         lanes=max(1, sum(share > 0 for share in shares)),
-        blocked_for=max(0.0, blocked),
-        error=state.error,
-        detail=state.detail,
-        openings=state.openings,
-        down=state.down_since is not None,
-        supported=state.supported,
+        blocked_for=max(0.0, (state.blocked_until - now).total_seconds()) if state.blocked_until else 0.0,
     )
 
 

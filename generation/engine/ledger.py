@@ -58,18 +58,19 @@ def without_content(attempt: Attempt, error: LLMError) -> Attempt:
     return replace(attempt, request=request, sent={}, reply=reply, error=error.kind, detail=error.detail)
 
 
-def write(job: Job, lines: Sequence[LedgerLine], *, lane: int | None = None, again: bool = False) -> list[Call]:
+def write(job: Job | None, lines: Sequence[LedgerLine], *, lane: int | None = None, again: bool = False) -> list[Call]:
     """Write attempts and hits, and add them to the totals of the job and of the endpoints' days.
 
-    Runs in the caller's transaction. `again`: this was tried before and the connection was lost
-    before the commit was confirmed; lines that exist already are then neither written nor counted
-    again. Without `again`, the unique attempt id rejects them.
+    Runs in the caller's transaction. `job`: None for attempts that belong to no job. `again`: this
+    was tried before and the connection was lost before the commit was confirmed; lines that exist
+    already are then neither written nor counted again. Without `again`, the unique attempt id
+    rejects them.
 
     The calls that `lane` had reserved for these attempts are no longer in flight. An endpoint that
     answers as a simulator is marked as simulated, whatever its name.
     """
     store_images(line.attempt.sent for line in lines)
-    calls = [_call(job.pk, line) for line in lines]
+    calls = [_call(job, line) for line in lines]
     new = _insert(calls, again)
     if new:
         _count(job, [(line, call) for line, call in zip(lines, calls, strict=True) if call.attempt_id in new], lane)
@@ -118,16 +119,20 @@ def _row(call: Call) -> dict[str, Any]:
     }
 
 
-def _count(job: Job, written: Sequence[tuple[LedgerLine, Call]], lane: int | None) -> None:
-    lines, calls = [line for line, _ in written], [call for _, call in written]
+def _count(job: Job | None, written: Sequence[tuple[LedgerLine, Call]], lane: int | None = None) -> None:
+    calls = [call for _, call in written]
     attempts = [call for call in calls if call.hit_of_id is None]
     # The job first, then what it shares with others, in a fixed order: two writers cannot deadlock.
-    Job.objects.filter(pk=job.pk).update(**_increments(calls))
-    _count_errors(job.pk, attempts)
+    if job is not None:
+        Job.objects.filter(pk=job.pk).update(**_increments(calls))
+        _count_errors(job.pk, attempts)
     _count_days(calls)
     if lane is not None and attempts:
         Lane.objects.filter(pk=lane).update(in_flight=F("in_flight") - len(attempts))
-    _note_simulated(lines, calls)
+    for line, call in written:
+        if call.simulated and not line.endpoint.simulated:
+            Endpoint.objects.filter(pk=line.endpoint.pk).update(simulated=True)
+            line.endpoint.simulated = True
 
 
 TOKEN_COLUMNS = ("tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning")
@@ -147,33 +152,9 @@ def _increments(calls: Sequence[Call]) -> dict[str, Any]:
     return {name: F(name) + value for name, value in increments.items() if value}
 
 
-def write_without_job(lines: Sequence[LedgerLine]) -> list[Call]:
-    """Write attempts that belong to no job, and add them to the usage of their endpoints.
-
-    Runs in the caller's transaction.
-    """
-    store_images(line.attempt.sent for line in lines)
-    calls = [_call(None, line) for line in lines]
-    if calls:
-        _insert(calls, again=False)
-        _count_days(calls)
-        _note_simulated(lines, calls)
-    return calls
-
-
 def count_without_job(lines: Sequence[LedgerLine]) -> None:
-    """Add attempts that belong to no job to the usage of their endpoints."""
-    calls = [_call(0, line) for line in lines]
-    _count_days(calls)
-    _note_simulated(lines, calls)
-
-
-def _note_simulated(lines: Sequence[LedgerLine], calls: Sequence[Call]) -> None:
-    for line, call in zip(lines, calls, strict=True):
-        endpoint = line.endpoint
-        if call.simulated and not endpoint.simulated:
-            Endpoint.objects.filter(pk=endpoint.pk).update(simulated=True)
-            endpoint.simulated = True
+    """Add attempts that are in no ledger to the usage of their endpoints."""
+    _count(None, [(line, _call(None, line)) for line in lines])
 
 
 def _count_errors(job: int, attempts: Sequence[Call]) -> None:
@@ -195,11 +176,11 @@ def _count_days(calls: Sequence[Call]) -> None:
             known.update(**increments)
 
 
-def _call(job: int | None, line: LedgerLine) -> Call:
+def _call(job: Job | None, line: LedgerLine) -> Call:
     attempt, reply = line.attempt, line.attempt.reply
     usage = usage_of(attempt)
     return Call(
-        job_id=job,
+        job_id=job.pk if job else None,
         subject=line.subject,
         endpoint=line.endpoint,
         model=(reply.model if reply and reply.model else attempt.settings.model),
@@ -296,7 +277,12 @@ def without_images(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_images(sent: Mapping[str, Any]) -> dict[str, Any]:
     """A stored request body as it is sent. Raises files.NoImage."""
-    return with_image_data(sent, _image_bytes) if image_parts(sent) else dict(sent)
+
+    def image_bytes(digest: str) -> tuple[str, bytes]:
+        image = SentImage.objects.filter(digest=digest).first()
+        return (image.media_type, bytes(image.data)) if image else open_image(digest)
+
+    return with_image_data(sent, image_bytes)
 
 
 def stored_image_bytes(sent: Mapping[str, Any]) -> int:
@@ -305,11 +291,6 @@ def stored_image_bytes(sent: Mapping[str, Any]) -> int:
     counts = Counter(url.removeprefix(DIGEST_PREFIX) for url in urls if url.startswith(DIGEST_PREFIX))
     sizes = StoredImage.objects.filter(sha256__in=counts).values_list("sha256", "size") if counts else ()
     return sum(counts[sha256] * size for sha256, size in sizes)
-
-
-def _image_bytes(digest: str) -> tuple[str, bytes]:
-    image = SentImage.objects.filter(digest=digest).first()
-    return (image.media_type, bytes(image.data)) if image else open_image(digest)
 
 
 def paid_replies(job: Job, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[PaidReply]]:

@@ -19,7 +19,6 @@ from generation.engine import ledger
 from generation.engine.group_commit import with_database_retries
 from generation.engine.provider_batch_results import BatchGone, collect, line_counts, note_progress
 from generation.engine.task_queue import check_tries, finish, lease, renew, take
-from generation.errors import JobOver
 from generation.images.files import NoImage
 from generation.jobs import life_cycle
 from generation.jobs.life_cycle import OVER
@@ -112,7 +111,7 @@ def _step(job: Job, batch: ProviderBatch) -> None:
         refused = isinstance(error, BadRequest) and (batch.state == State.PREPARED or not batch.endpoint.batches)
         with transaction.atomic():
             if error.permanent:  # first, so that the rows enter another batch only if a person resumes the job
-                _pause(job, error)
+                life_cycle.pause_unless_over(job.pk, error.kind, str(error))
             if refused or isinstance(error, (BatchLost, GivenUp)):
                 _drop(job, batch, outcome)
             else:
@@ -122,11 +121,6 @@ def _step(job: Job, batch: ProviderBatch) -> None:
     except Exception as failure:  # a bug of ours must not hold up the job's rows or its other batches
         log.exception("provider batch %s: a step failed", batch.pk)
         _postpone(batch, tries=batch.tries, error=UnexpectedError.__name__, detail=type(failure).__name__)
-
-
-def _pause(job: Job, error: LLMError) -> None:
-    with contextlib.suppress(JobOver):
-        life_cycle.pause(job.pk, because=error.kind, detail=str(error))
 
 
 def _drop(job: Job, batch: ProviderBatch, outcome: dict[str, Any]) -> None:
@@ -291,4 +285,4 @@ def _close(job: Job, batch: ProviderBatch, remote: ProviderState, unread: int) -
     )
     life_cycle.rest(job.pk, None)
     if refused:
-        _pause(job, BatchRefused(remote.detail))
+        life_cycle.pause_unless_over(job.pk, BatchRefused.__name__, str(BatchRefused(remote.detail)))

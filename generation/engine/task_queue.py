@@ -36,12 +36,12 @@ class Claim:
     `again`: the take was tried before and may have been committed without our knowing.
     """
 
-    token: uuid.UUID = field(default_factory=uuid.uuid4)
+    token: uuid.UUID | None = field(default_factory=uuid.uuid4)
     again: bool = False
 
 
-def take(queued: QuerySet[W], count: int, claim: Claim | None = None) -> list[W]:
-    """Take up to `count` rows of `queued`, in its order, in one transaction.
+def take(queued: QuerySet[W], count: int | None = None, claim: Claim | None = None) -> list[W]:
+    """Take up to `count` rows of `queued` (None: all), in its order, in one transaction.
 
     Two takers never get the same row. Rows taken under the same claim before are among the result.
     """
@@ -53,13 +53,14 @@ def take(queued: QuerySet[W], count: int, claim: Claim | None = None) -> list[W]
         # Not a subquery of the UPDATE: PostgreSQL may run it again for each row and so take more
         # than `count`.
         free = queued.filter(status=Work.Status.QUEUED).select_for_update(skip_locked=True, of=("self",))
-        pks = list(free.values_list("pk", flat=True)[: max(0, count - len(before))])
+        most = None if count is None else max(0, count - len(before))
+        pks = list(free.values_list("pk", flat=True)[:most])
         if not pks:
             return before
         queued.model._default_manager.filter(status=Work.Status.QUEUED, pk__in=pks).update(
             status=Work.Status.RUNNING, token=claim.token, lease_until=timezone.now() + lease(), tries=F("tries") + 1
         )
-    return list(claimed)
+    return [*before, *claimed.filter(pk__in=pks)]
 
 
 def join(row: Work, others: QuerySet[W]) -> list[W]:
@@ -67,17 +68,7 @@ def join(row: Work, others: QuerySet[W]) -> list[W]:
 
     Returns the rows that were still free.
     """
-    with transaction.atomic():
-        pks = list(
-            others.filter(status=Work.Status.QUEUED)
-            .select_for_update(skip_locked=True, of=("self",))
-            .values_list("pk", flat=True)
-        )
-        rows = others.model._default_manager
-        rows.filter(status=Work.Status.QUEUED, pk__in=pks).update(
-            status=Work.Status.RUNNING, token=row.token, lease_until=timezone.now() + lease(), tries=F("tries") + 1
-        )
-        return list(rows.filter(status=Work.Status.RUNNING, token=row.token, pk__in=pks).order_by("pk"))
+    return take(others, claim=Claim(row.token))
 
 
 def check_tries(row: Work, most: int = MAX_TRIES) -> None:
@@ -119,25 +110,21 @@ def finish_all(ends: Sequence[tuple[W, Work.Status, Mapping[str, Any]]]) -> list
     locked = held.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", "token")
     tokens = dict(locked)
     still_held = [row.token is not None and tokens.get(row.pk) == row.token for row, _, _ in ends]
-    alike: dict[tuple[str, ...], list[list[Any]]] = defaultdict(list)
+    alike: dict[tuple[Any, ...], list[list[Any]]] = defaultdict(list)  # by the fields that change
     for (row, status, fields), is_held in zip(ends, still_held, strict=True):
         if is_held:
-            alike[tuple(fields)].append([*_prepared(kind, {**fields, "status": status}), row.pk])
+            changed: dict[Any, Any] = {kind._meta.get_field(name): value for name, value in fields.items()}
+            changed[kind._meta.get_field("status")] = status
+            values = [field.get_db_prep_save(value, connection) for field, value in changed.items()]
+            alike[tuple(changed)].append([*values, row.pk])
     with connection.cursor() as cursor:
-        for names, values in alike.items():
-            columns = [str(kind._meta.get_field(name).column) for name in (*names, "status")]  # type: ignore[union-attr]
-            changes = ", ".join(f"{column} = %s" for column in columns)
+        for columns, rows in alike.items():
+            changes = ", ".join(f"{column.column} = %s" for column in columns)
             cursor.executemany(
                 f"UPDATE {kind._meta.db_table} SET {changes}, token = NULL, lease_until = NULL WHERE id = %s",  # noqa: S608
-                values,
+                rows,
             )
     return still_held
-
-
-def _prepared(kind: type[Work], fields: Mapping[str, Any]) -> list[Any]:
-    """The values of the fields, prepared for the database."""
-    prepared = [(kind._meta.get_field(name), value) for name, value in fields.items()]
-    return [field.get_db_prep_save(value, connection) for field, value in prepared]  # type: ignore[union-attr]
 
 
 def requeue(row: Work, *, tried: bool = False) -> bool:

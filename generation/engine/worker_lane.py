@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -24,7 +24,6 @@ from generation.engine.lane_coordination import LaneEndpoint, exchange
 from generation.engine.lane_ledger import LaneLedger
 from generation.engine.task_queue import MIN_ROWS, PULSE, Claim, lease, renew, requeue
 from generation.engine.worker_beats import process_name
-from generation.errors import JobOver
 from generation.images.files import open_image
 from generation.jobs import life_cycle, queries
 from generation.llm.admission_control import MAX_OPENINGS
@@ -239,7 +238,8 @@ class RunningLane:
         except REQUEUE_ERRORS as error:
             await self.run(partial(requeue, row, tried=isinstance(error, CutShort)))
             if isinstance(error, BudgetSpent):
-                await sync_to_async(_pause)(self.job, error.kind, str(error))
+                pause = sync_to_async(with_database_retries)
+                await pause(life_cycle.pause_unless_over, self.job.pk, error.kind, str(error))
             if not isinstance(
                 error, (EndpointDown, PausedTooLong, *STOPPING_ERRORS)
             ):  # those concern one endpoint alone
@@ -337,17 +337,14 @@ def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     EndpointState.objects.bulk_create(
         (EndpointState(endpoint=endpoint) for endpoint in endpoints), ignore_conflicts=True
     )
-    # A new job tries endpoints that are down.
-    probe_again(endpoints, down_before=now - RETRY_DOWN_AFTER if fresh.calls else now)
+    # A new job tries endpoints that are down, an old one those that have long been; a failure marks
+    # them down again.
+    down_before = now - RETRY_DOWN_AFTER if fresh.calls else now
+    EndpointState.objects.filter(endpoint__in=endpoints, down_since__lte=down_before).update(
+        blocked_until=None, error="", detail="", openings=MAX_OPENINGS, down_since=None
+    )
     life_cycle.mark(job.pk, now)
     return Lane.objects.create(job_id=job.pk, worker=worker, until=now + lease(), started_at=now)
-
-
-def _pause(job: Job, because: str, detail: str) -> None:
-    try:
-        with_database_retries(partial(life_cycle.pause, job.pk, because=because, detail=detail))
-    except JobOver:  # cancelled meanwhile
-        return
 
 
 def _rest_or_pause(job: Job, away: Mapping[str, timedelta | None]) -> None:
@@ -367,11 +364,5 @@ def _rest_or_pause(job: Job, away: Mapping[str, timedelta | None]) -> None:
     causes = {state.error for state in states}
     details = [f"{state.endpoint.name}: {in_words(state.error, state.detail)}" for state in states]
     because = next((kind.__name__ for kind in (KeyMissing, NotAllowed) if causes == {kind.__name__}), "")
-    _pause(job, because or EndpointDown.__name__, str(EndpointDown("; ".join(details or away))))
-
-
-def probe_again(endpoints: Iterable[Endpoint], *, down_before: datetime) -> None:
-    """Probe endpoints once that were given up before then; a failure marks them down again."""
-    EndpointState.objects.filter(endpoint__in=list(endpoints), down_since__lte=down_before).update(
-        blocked_until=None, error="", detail="", openings=MAX_OPENINGS, down_since=None
-    )
+    because, detail = because or EndpointDown.__name__, str(EndpointDown("; ".join(details or away)))
+    with_database_retries(life_cycle.pause_unless_over, job.pk, because, detail)

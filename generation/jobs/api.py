@@ -91,7 +91,7 @@ class JobControls(GenericViewSet[Any]):
 
         409 if it is over.
         """
-        services.change_limits(self.kind.get(pk).pk, **requested_limits(request))
+        life_cycle.change_limits(self.kind.get(pk).pk, **requested_limits(request))
         return self._answer(pk, 202)
 
     @action(detail=True, methods=["post"])

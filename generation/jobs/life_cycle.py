@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
 from generation import errors
 from generation.llm.errors import BudgetSpent
@@ -33,38 +33,41 @@ NEARLY = Decimal("0.9")  # share of a budget at which its launcher is notified
 MAX_CALLS = 2**31 - 1  # the maximum of the column `budget_calls`
 
 
+_CHECK_BATCH = gettext_lazy(
+    "Check with the provider whether this provider batch was answered and charged. If you "
+    "resume, its requests are sent again."
+)
+_ADVICE = {
+    "KeyMissing": gettext_lazy("Set this environment variable for the workers, restart them, then resume."),
+    "NotAllowed": gettext_lazy(
+        "Change the endpoint, or ask the operator to allow its key or address (MHB_ENDPOINT_...); then resume."
+    ),
+    FIRST_RECORD: gettext_lazy(
+        "Look at the result of the first record. Then resume for the rest, change the budget, or cancel."
+    ),
+    "ModelCheck": gettext_lazy(
+        "Nothing was asked yet. Change the endpoint's settings, or leave the model out; then resume, and it is tried "
+        "again."
+    ),
+    "EndpointDown": gettext_lazy(
+        "Check the endpoint: its account, key, address and model name. Resume once it responds again."
+    ),
+    "BatchLost": _CHECK_BATCH,
+    "GivenUp": _CHECK_BATCH,
+}
+
+
 def advice(job: Job) -> str:
     """Advice on what to do about a paused job, in one sentence; "" if it is not paused."""
     if job.status != Job.Status.PAUSED:
         return ""
     if job.budget_spent:
         return gettext("Raise the budget to continue.")
-    if job.paused_because == "KeyMissing":
-        return gettext("Set this environment variable for the workers, restart them, then resume.")
-    if job.paused_because == "NotAllowed":
-        return gettext(
-            "Change the endpoint, or ask the operator to allow its key or address (MHB_ENDPOINT_...); then resume."
-        )
-    if job.paused_because == FIRST_RECORD:
-        return gettext(
-            "Look at the result of the first record. Then resume for the rest, change the budget, or cancel."
-        )
-    if job.paused_because == "ModelCheck":
-        return gettext(
-            "Nothing was asked yet. Change the endpoint's settings, or leave the model out; then resume, and it is tried "
-            "again."
-        )
-    if job.paused_because == "EndpointDown":
-        return gettext("Check the endpoint: its account, key, address and model name. Resume once it responds again.")
-    if job.paused_because in ("BatchLost", "GivenUp"):
-        return gettext(
-            "Check with the provider whether this provider batch was answered and charged. If you "
-            "resume, its requests are sent again."
-        )
-    return gettext("Resume to continue where it stopped.")
+    return str(_ADVICE.get(job.paused_because) or gettext("Resume to continue where it stopped."))
 
 
 J = TypeVar("J", bound=Job)
+NO_PAUSE: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
 OVER = (Job.Status.FINISHED, Job.Status.CANCELLED)
 
 
@@ -114,6 +117,12 @@ def pause(pk: int, *, because: str = "", detail: str = "") -> Job:
     return _update(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
 
 
+def pause_unless_over(pk: int, because: str, detail: str) -> None:
+    """Pause a job for an error, unless it has ended meanwhile."""
+    with suppress(errors.JobOver):
+        pause(pk, because=because, detail=detail)
+
+
 def tell(job: Job, occasion: Occasion, *, once: str = "", **facts: Any) -> None:
     """Tell who launched a job, and the webhooks, what became of it."""
     launcher: User | None = job.created_by
@@ -156,8 +165,8 @@ def launch_once(
 
 
 def _recorded(job: J, actor: Any) -> J:
-    budget = {"money": job.budget_money, "calls": job.budget_calls}
-    acts.record_act(acts.Kind.LAUNCHED, "launched", f"{job.kind} {job.pk}", actor, changes=acts.changes({}, budget))
+    changes = acts.changes({}, _budget(job))
+    acts.record_act(acts.Kind.LAUNCHED, "launched", f"{job.kind} {job.pk}", actor, changes=changes)
     return job
 
 
@@ -184,8 +193,7 @@ def pause_after_first(job: Job, *, is_open: bool, others: bool) -> None:
     if is_open:
         rest(job.pk, timezone.now() + FIRST_WAIT)
     elif others:
-        with suppress(errors.JobOver):
-            pause(job.pk, because=FIRST_RECORD, detail="The first record has ended. The others wait.")
+        pause_unless_over(job.pk, FIRST_RECORD, "The first record has ended. The others wait.")
 
 
 @transaction.atomic
@@ -214,46 +222,44 @@ def resume(pk: int) -> Job:
     if job.paused_because == FIRST_RECORD:  # a person has seen it
         _update(job, first_only=False)
     passed = {pk: entry for pk, entry in job.model_checks.items() if not any(each["blocks"] for each in entry["tried"])}
-    cleared: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None, "model_checks": passed}
     record(job, "resumed")
-    return _update(job, status=Job.Status.RUNNING, **cleared)
+    return _update(job, status=Job.Status.RUNNING, model_checks=passed, **NO_PAUSE)
 
 
 @recording_events()
-def set_budget(pk: int, *, money: Decimal | None, calls: int | None) -> Job:
-    """Change the budget of a job (None: no limit), effective from the next call.
+def change_limits(pk: int, **limits: Any) -> Job:
+    """Change some of a job's limits, by the names in `JobLimits`, from the next call or pulse on.
 
     A job that was paused for its budget resumes if the new one has room. Raises JobOver for a
-    cancelled job, BudgetTooSmall for a negative budget.
+    cancelled job, and for another pace of one that has ended; BudgetTooSmall for a negative budget.
     """
     job = lock_job(pk)
-    if job.status == Job.Status.CANCELLED:
-        raise errors.JobOver
-    if (money is not None and money < 0) or (calls is not None and calls < 0):
-        raise errors.BudgetTooSmall
-    before = {"money": job.budget_money, "calls": job.budget_calls}
-    record(job, "budget", changes=acts.changes(before, {"money": money, "calls": calls}))
-    _update(job, budget_money=money, budget_calls=calls, rests_until=None)
-    if job.status == Job.Status.PAUSED and job.paused_because == BUDGET_SPENT and not job.budget_spent:
-        _update(job, status=Job.Status.RUNNING, paused_because="", paused_detail="")
-    return job
+    budget, pace = _budget(job), _pace(job)
+    for name, value in limits.items():
+        setattr(job, name, value)
+    if _pace(job) != pace:
+        if job.status in OVER:
+            raise errors.JobOver
+        record(job, "pace", changes=acts.changes(pace, _pace(job)))
+    if limits.keys() & {"budget_money", "budget_calls"}:
+        if job.status == Job.Status.CANCELLED:
+            raise errors.JobOver
+        if any(most is not None and most < 0 for most in (job.budget_money, job.budget_calls)):
+            raise errors.BudgetTooSmall
+        record(job, "budget", changes=acts.changes(budget, _budget(job)))
+        limits["rests_until"] = None
+        if job.status == Job.Status.PAUSED and job.paused_because == BUDGET_SPENT and not job.budget_spent:
+            limits |= {"status": Job.Status.RUNNING, "paused_because": "", "paused_detail": ""}
+    wake_workers(pk)
+    return _update(job, **limits)
 
 
-@recording_events()
-def set_pace(pk: int, *, priority: str, most_lanes: int | None) -> Job:
-    """Change a job's priority and number of lanes, effective from the lanes' next pulse.
+def _budget(job: Job) -> dict[str, Any]:
+    return {"money": job.budget_money, "calls": job.budget_calls}
 
-    Raises JobOver for a job that has ended.
-    """
-    job = lock_job(pk)
-    pace = {"priority": priority, "most_lanes": most_lanes}
-    before = {"priority": job.priority, "most_lanes": job.most_lanes}
-    if pace == before:
-        return job
-    if job.status in OVER:
-        raise errors.JobOver
-    record(job, "pace", changes=acts.changes(before, pace))
-    return _update(job, **pace)
+
+def _pace(job: Job) -> dict[str, Any]:
+    return {"priority": job.priority, "most_lanes": job.most_lanes}
 
 
 def rest(pk: int, until: Any) -> None:
@@ -276,16 +282,11 @@ def mark(pk: int, now: datetime) -> None:
     earlier = {"since_at": F("then_at"), "since_calls": F("then_calls"), "since_hits": F("then_hits")}
     if not jobs.filter(is_active).exists():
         jobs.update(**latest, since_at=now, since_calls=F("calls"), since_hits=F("hits"))
-    else:
-        if jobs.filter(is_active, then_at__lte=now - MARK_INTERVAL).update(**latest, **earlier):
-            _tell_of_budget(jobs.get())
-
-
-def _tell_of_budget(job: Job) -> None:
-    """Tell once, for each budget, that it is nearly spent."""
-    budgets = ((job.cost, job.budget_money), (Decimal(job.calls), job.budget_calls))
-    if any(budget and spent >= NEARLY * budget for spent, budget in budgets):
-        tell(job, Occasion.BUDGET, once=f"budget {job.pk} {job.budget_money} {job.budget_calls}")
+    elif jobs.filter(is_active, then_at__lte=now - MARK_INTERVAL).update(**latest, **earlier):
+        job = jobs.get()
+        budgets = ((job.cost, job.budget_money), (Decimal(job.calls), job.budget_calls))
+        if any(budget and spent >= NEARLY * budget for spent, budget in budgets):  # told once for each budget
+            tell(job, Occasion.BUDGET, once=f"budget {job.pk} {job.budget_money} {job.budget_calls}")
 
 
 def settle(job: Job, *, is_open: bool) -> None:
@@ -298,14 +299,9 @@ def settle(job: Job, *, is_open: bool) -> None:
     if is_open:
         _update(job, status=Job.Status.RUNNING, finished_at=None)
     else:
-        cleared: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
-        _update(job, status=Job.Status.FINISHED, finished_at=job.finished_at or timezone.now(), **cleared)
+        _update(job, status=Job.Status.FINISHED, finished_at=job.finished_at or timezone.now(), **NO_PAUSE)
 
 
-def cancel(job: Job) -> bool:
-    """Cancel a job locked by the caller; returns False if it was cancelled already."""
-    if job.status == Job.Status.CANCELLED:
-        return False
-    cleared: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
-    _update(job, status=Job.Status.CANCELLED, finished_at=timezone.now(), **cleared)
-    return True
+def cancel(job: Job) -> None:
+    """Cancel a job locked by the caller."""
+    _update(job, status=Job.Status.CANCELLED, finished_at=timezone.now(), **NO_PAUSE)

@@ -1,14 +1,12 @@
 """Controls of jobs of any kind that touch their rows. For the others, see `life_cycle`."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from django.db import transaction
 
 from generation import errors
 from generation.jobs import life_cycle, queries
 from generation.jobs.kinds import kind_of
-from generation.jobs.settings import JobLimits, declared
 from generation.models import Endpoint, EndpointState, Job
 from generation.models.work import Work
 from review.audit.trail import recording_events
@@ -48,22 +46,6 @@ def resume(pk: int) -> Job:
     return job
 
 
-@transaction.atomic
-def change_limits(pk: int, **limits: Any) -> Job:
-    """Change some of a job's limits, by the names in `JobLimits`; the others stay.
-
-    If it paused for its budget, it continues. Raises JobOver, BudgetTooSmall.
-    """
-    job = Job.objects.get(pk=pk)
-    wanted = {each.name: limits.get(each.name, getattr(job, each.name)) for each in declared(JobLimits)}
-    if limits.keys() & {"priority", "most_lanes"}:
-        job = life_cycle.set_pace(pk, priority=wanted["priority"], most_lanes=wanted["most_lanes"])
-    if limits.keys() & {"budget_money", "budget_calls"}:
-        job = life_cycle.set_budget(pk, money=wanted["budget_money"], calls=wanted["budget_calls"])
-    life_cycle.wake_workers(pk)
-    return job
-
-
 def reset_endpoints(endpoints: Iterable[Endpoint]) -> None:
     """Clear the pauses and failures of endpoints."""
     EndpointState.objects.filter(endpoint__in=list(endpoints)).update(
@@ -77,7 +59,8 @@ def cancel(pk: int) -> Job:
     job = life_cycle.lock_job(pk)
     if job.status == Job.Status.FINISHED:
         raise errors.JobOver
-    if life_cycle.cancel(job):
+    if job.status != Job.Status.CANCELLED:
+        life_cycle.cancel(job)
         life_cycle.record(job, "cancelled")
         kind_of(job).discard_waiting(pk)
     return job

@@ -9,8 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 from django_htmx.http import trigger_client_event
 
 from generation.errors import GenerationError
@@ -156,25 +157,15 @@ def cancel(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     return redirect_saying(request, _("Cancelled. Results so far are kept."), kind.address("", pk))
 
 
-@_for_kind("control", "POST")
-def pause(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
-    """Pause a job: no new calls start."""
-    life_cycle.pause(kind.get(pk).pk)
-    return redirect_saying(request, _("Paused. Calls in progress will finish."), kind.address("", pk))
+def _controlled(act: Callable[[int], object], answer: Promise) -> View:
+    """A view that does something to a job and says so."""
 
+    @_for_kind("control", "POST")
+    def control(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
+        act(kind.get(pk).pk)
+        return redirect_saying(request, str(answer), kind.address("", pk))
 
-@_for_kind("control", "POST")
-def resume(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
-    """Resume a job."""
-    services.resume(kind.get(pk).pk)
-    return redirect_saying(request, _("Resumed."), kind.address("", pk))
-
-
-@_for_kind("control", "POST")
-def adapt(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
-    """Set a job's endpoints to what they were found to accept, and resume it."""
-    checking.adapt(kind.get(pk).pk)
-    return redirect_saying(request, _("The endpoints are changed. Resumed."), kind.address("", pk))
+    return control
 
 
 @_for_kind("control", "POST")
@@ -184,7 +175,7 @@ def budget(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, form.error_text)
         return redirect(kind.address("", pk))
-    services.change_limits(job.pk, **{name: value for name, value in form.cleaned_data.items() if value != ""})
+    life_cycle.change_limits(job.pk, **{name: value for name, value in form.cleaned_data.items() if value != ""})
     return redirect_saying(request, _("Limits changed."), kind.address("", pk))
 
 
@@ -200,9 +191,9 @@ _PAGES: dict[str, View] = {
     "progress": progress,
     "failures": failures,
     "cancel": cancel,
-    "pause": pause,
-    "resume": resume,
-    "adapt": adapt,
+    "pause": _controlled(life_cycle.pause, gettext_lazy("Paused. Calls in progress will finish.")),
+    "resume": _controlled(services.resume, gettext_lazy("Resumed.")),
+    "adapt": _controlled(checking.adapt, gettext_lazy("The endpoints are changed. Resumed.")),
     "budget": budget,
     "retry": retry,
 }

@@ -135,4 +135,4 @@ def send_once(
 @transaction.atomic
 def record(endpoint: Endpoint, attempts: Sequence[Attempt], subject: str) -> list[Call]:
     """Write attempts that belong to no job to the ledger and to the usage of their endpoint."""
-    return ledger.write_without_job([ledger.LedgerLine(attempt, endpoint, subject) for attempt in attempts])
+    return ledger.write(None, [ledger.LedgerLine(attempt, endpoint, subject) for attempt in attempts])

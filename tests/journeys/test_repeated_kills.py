@@ -43,7 +43,10 @@ made = [
 ]
 print(launch_run(RunSettings(release, made[:1], made[1], budget_calls={budget})).pk)
 """
-REMOVE_BUDGET = "from generation.jobs.life_cycle import set_budget\nset_budget({run}, money=None, calls=None)\n"
+REMOVE_BUDGET = """
+from generation.jobs.life_cycle import change_limits
+change_limits({run}, budget_money=None, budget_calls=None)
+"""
 
 
 class FixedVerdict:

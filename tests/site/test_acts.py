@@ -53,7 +53,7 @@ def test_what_happens_to_a_job_is_recorded_in_order(adela: User, batch: Batch) -
     with acts.acting_for(lambda: adela):
         life_cycle.pause(batch.pk)
         life_cycle.pause(batch.pk)  # changes nothing
-        life_cycle.set_budget(batch.pk, money=None, calls=50)
+        life_cycle.change_limits(batch.pk, budget_money=None, budget_calls=50)
         life_cycle.resume(batch.pk)
         services.cancel(batch.pk)
     events = PersonEvent.objects.filter(kind=PersonEvent.Kind.JOB, actor=adela).order_by("sequence")

@@ -1,7 +1,6 @@
 """Fills provider batches with the requests of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,6 @@ from evaluation.runs.rows import chains, queues
 from generation.engine import provider_batch_filling, provider_batches
 from generation.engine.provider_batch_filling import BatchRequest
 from generation.engine.task_queue import finish, take
-from generation.errors import JobOver
 from generation.jobs import life_cycle
 from generation.llm.errors import BudgetSpent
 from generation.llm.request_body import with_schema
@@ -45,9 +43,7 @@ def fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) -
             if provider_batches.is_open(run):  # replies may cost less than was reserved for them
                 provider_batches.rest_until_due(run)
             else:
-                with suppress(JobOver):
-                    spent = BudgetSpent()
-                    life_cycle.pause(run.pk, because=spent.kind, detail=str(spent))
+                life_cycle.pause_unless_over(run.pk, BudgetSpent.__name__, str(BudgetSpent()))
             return
 
 

@@ -72,7 +72,7 @@ class Command(StepCommand):
             if not given and action == "budget":
                 raise CommandError("Give --budget, --budget-calls, or both; 'none' means no limit.")
             limits = {name: None if value == NO_LIMIT else value for name, value in given.items()}
-            services.change_limits(kind.get(pk).pk, **limits)
+            life_cycle.change_limits(kind.get(pk).pk, **limits)
         else:
             result = ACTIONS[action](kind.get(pk).pk)
         job = kind.get(pk)

@@ -194,7 +194,7 @@ def test_a_kill_between_two_links_loses_nothing(release: Release, url: str, cloc
     taken = take(open_rows.exclude(variant="summary"), 2)
     clock.advance(days=1)
     assert requeue_expired(Response) == len(taken)
-    life_cycle.set_budget(run.pk, money=None, calls=None)
+    life_cycle.change_limits(run.pk, budget_money=None, budget_calls=None)
     jobs_services.resume(run.pk)
     work.work_on_run(run.pk)
     run.refresh_from_db()

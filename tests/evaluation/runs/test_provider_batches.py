@@ -531,8 +531,13 @@ def test_a_kill_at_any_step_loses_nothing_and_pays_nothing_twice(
 def test_a_batch_is_recognised_by_its_file_when_the_endpoint_drops_our_metadata(
     release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    as_json = BatchStore._as_json
-    monkeypatch.setattr(BatchStore, "_as_json", lambda store, batch: {**as_json(store, batch), "metadata": None})
+    original = BatchStore._advanced
+
+    def forgetful(store: BatchStore, batch: Any) -> Any:
+        batch.shown["metadata"] = None
+        return original(store, batch)
+
+    monkeypatch.setattr(BatchStore, "_advanced", forgetful)
     with simulated_models() as url:
         run = launch_in_batches(release, url)
         kill_at(run, monkeypatch, clock, BatchClient, "create", after=True)
@@ -567,7 +572,7 @@ def test_a_run_never_submits_more_lines_than_its_budget_of_calls(release: Releas
     run = work_until_idle(launch_in_batches(release, url, budget_calls=6))
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BudgetSpent")
     assert run.calls == 6 == simulator_stats(url)["batch_billed"]
-    life_cycle.set_budget(run.pk, money=None, calls=None)
+    life_cycle.change_limits(run.pk, budget_money=None, budget_calls=None)
     assert work_until_idle(run).status == Run.Status.FINISHED
 
 

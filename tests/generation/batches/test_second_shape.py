@@ -243,7 +243,7 @@ def test_embeddings_count_against_the_budget(models: str) -> None:
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because, batch.calls) == (Batch.Status.PAUSED, "BudgetSpent", 2)
     assert not Call.objects.filter(prompt="embeddings").exists()
-    life_cycle.set_budget(batch.pk, money=None, calls=3)
+    life_cycle.change_limits(batch.pk, budget_money=None, budget_calls=3)
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 3)

@@ -134,7 +134,7 @@ def test_a_lane_without_a_share_keeps_the_learned_limit(endpoint_and_job: tuple[
     endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
     pulse(first, endpoint_row, job, supported=0.25)
-    assert pulse(second, endpoint_row, job, supported=None).supported == 0.25
+    assert pulse(second, endpoint_row, job, supported=None).state.supported == 0.25
 
 
 # --------------------------------------------------------------------------------- pauses, breakers
@@ -147,7 +147,7 @@ def test_a_pause_that_one_lane_reports_reaches_all_lanes(
     first, second = create_lane(job), create_lane(job)
     pulse(first, endpoint_row, job, blocked_for=30.0, error="RateLimited", openings=2, opened=True)
     reply = pulse(second, endpoint_row, job)
-    assert (reply.blocked_for, reply.error, reply.openings) == (30.0, "RateLimited", 2)
+    assert (reply.blocked_for, reply.state.error, reply.state.openings) == (30.0, "RateLimited", 2)
     clock.advance(seconds=10)
     assert pulse(second, endpoint_row, job, blocked_for=20.0, error="RateLimited").blocked_for == 20.0
     pulse(first, endpoint_row, job, blocked_for=5.0)
@@ -155,17 +155,17 @@ def test_a_pause_that_one_lane_reports_reaches_all_lanes(
     clock.advance(seconds=21)
     pulse(first, endpoint_row, job, answered=True)
     reply = pulse(second, endpoint_row, job)
-    assert (reply.blocked_for, reply.error, reply.openings) == (0.0, "", 0)
+    assert (reply.blocked_for, reply.state.error, reply.state.openings) == (0.0, "", 0)
 
 
 def test_a_lane_that_only_heard_of_a_pause_does_not_restore_it(endpoint_and_job: tuple[Endpoint, Batch]) -> None:
     endpoint_row, job = endpoint_and_job
     first, idle = create_lane(job), create_lane(job)
     pulse(first, endpoint_row, job, openings=1, opened=True)
-    assert pulse(idle, endpoint_row, job).openings == 1
-    assert pulse(first, endpoint_row, job, answered=True).openings == 0
-    assert pulse(idle, endpoint_row, job, wanted=0, openings=1).openings == 0
-    assert pulse(first, endpoint_row, job).openings == 0
+    assert pulse(idle, endpoint_row, job).state.openings == 1
+    assert pulse(first, endpoint_row, job, answered=True).state.openings == 0
+    assert pulse(idle, endpoint_row, job, wanted=0, openings=1).state.openings == 0
+    assert pulse(first, endpoint_row, job).state.openings == 0
 
 
 def test_lanes_pulse_at_least_once_a_second() -> None:
@@ -178,9 +178,9 @@ def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(
     endpoint_row, job = endpoint_and_job
     first, second = create_lane(job), create_lane(job)
     pulse(first, endpoint_row, job, down=True, error="ServerError", detail="on fire")
-    assert pulse(second, endpoint_row, job).down
+    assert pulse(second, endpoint_row, job).state.down_since
     jobs_services.reset_endpoints([endpoint_row])
-    assert not pulse(second, endpoint_row, job).down
+    assert not pulse(second, endpoint_row, job).state.down_since
 
 
 def test_an_endpoint_that_is_down_is_asked_again_by_a_new_job_and_after_an_hour(source: Source, clock: Clock) -> None:
@@ -430,7 +430,7 @@ def test_a_process_has_one_lane_of_a_job(source: Source, models: str, settings: 
 def test_a_job_may_have_its_own_number_of_lanes(source: Source, models: str, settings: Any) -> None:
     settings.MHB_LANES = 1
     batch = launch_batch(source, endpoint(models))
-    life_cycle.set_pace(batch.pk, priority="normal", most_lanes=3)
+    life_cycle.change_limits(batch.pk, priority="normal", most_lanes=3)
     assert sweep(BATCHES) == [batch.pk] * 3
 
 
@@ -439,7 +439,7 @@ def test_jobs_of_higher_priority_come_first(
 ) -> None:
     row, first = endpoint_and_job
     urgent = launch_batch(source, endpoint(models, "sim-careful"))
-    life_cycle.set_pace(first.pk, priority="low", most_lanes=None)
+    life_cycle.change_limits(first.pk, priority="low", most_lanes=None)
     assert sweep(BATCHES) == [urgent.pk, first.pk]
     low, high = create_lane(first), create_lane(urgent)
     pulse(low, row, first, wanted=8, in_flight=8)
@@ -681,7 +681,7 @@ def test_a_reply_that_the_ledger_cannot_store_is_counted_and_ends_its_row(
     batch = launch_batch(source, endpoint(models), limit=3)
     original, failing = ledger._call, list[str]()
 
-    def call(job: int, line: ledger.LedgerLine) -> Call:
+    def call(job: Any, line: ledger.LedgerLine) -> Call:
         failing[:] = failing or [line.subject]
         if line.subject in failing and line.attempt.reply and line.attempt.reply.text:
             raise ValueError("a database cannot store this")

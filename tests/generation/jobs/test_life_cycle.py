@@ -89,10 +89,10 @@ def test_a_call_budget_is_never_exceeded_and_can_be_raised(source: Source) -> No
         assert sweep(BATCHES) == []
         with pytest.raises(errors.BudgetTooSmall):
             jobs_services.resume(batch.pk)
-        life_cycle.set_budget(batch.pk, money=None, calls=5)
+        life_cycle.change_limits(batch.pk, budget_money=None, budget_calls=5)
         assert work_until_idle(batch).status == Batch.Status.PAUSED
         assert simulator_stats(url)["requests"] == 5
-        life_cycle.set_budget(batch.pk, money=None, calls=None)
+        life_cycle.change_limits(batch.pk, budget_money=None, budget_calls=None)
         assert set(sweep(BATCHES)) == {batch.pk}
         assert work_until_idle(batch).status == Batch.Status.FINISHED
     assert status_counts(batch) == {Status.DONE: 6}
@@ -140,12 +140,12 @@ def test_the_budget_that_a_dead_lane_reserved_is_released(
 
 def test_the_pace_of_a_job_is_changed_while_it_runs(source: Source, models: str) -> None:
     batch = launch_batch(source, endpoint(models))
-    changed = life_cycle.set_pace(batch.pk, priority="high", most_lanes=2)
+    changed = life_cycle.change_limits(batch.pk, priority="high", most_lanes=2)
     assert (changed.priority, changed.most_lanes) == ("high", 2)
     work_until_idle(batch)
-    life_cycle.set_pace(batch.pk, priority="high", most_lanes=2)  # nothing to change
+    life_cycle.change_limits(batch.pk, priority="high", most_lanes=2)  # nothing to change
     with pytest.raises(errors.JobOver):
-        life_cycle.set_pace(batch.pk, priority="low", most_lanes=2)
+        life_cycle.change_limits(batch.pk, priority="low", most_lanes=2)
 
 
 def test_the_budget_holds_across_lanes(tmp_path: Path, run_concurrently: RunConcurrently, settings: Any) -> None:
@@ -234,17 +234,17 @@ def test_a_paused_batch_without_open_drafts_finishes(source: Source, models: str
     assert Batch.objects.get().status == Batch.Status.FINISHED
 
 
-@pytest.mark.parametrize("budget", [{"money": Decimal(-1), "calls": None}, {"money": None, "calls": -1}])
+@pytest.mark.parametrize("budget", [{"budget_money": Decimal(-1)}, {"budget_calls": -1}])
 def test_a_negative_budget_is_refused(source: Source, models: str, budget: dict[str, Any]) -> None:
     batch = launch_batch(source, endpoint(models))
     with pytest.raises(errors.BudgetTooSmall):
-        life_cycle.set_budget(batch.pk, **budget)
+        life_cycle.change_limits(batch.pk, **budget)
 
 
 def test_a_new_budget_does_not_resume_a_batch_that_a_person_paused(source: Source, models: str) -> None:
     batch = launch_batch(source, endpoint(models))
     life_cycle.pause(batch.pk)
-    assert life_cycle.set_budget(batch.pk, money=None, calls=100).status == Batch.Status.PAUSED
+    assert life_cycle.change_limits(batch.pk, budget_money=None, budget_calls=100).status == Batch.Status.PAUSED
 
 
 # ------------------------------------------------------------------------------------ paid for once
