@@ -1,20 +1,24 @@
 """The editor of a review form: parsing its posts, its buttons, and its fields."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
 
+from django.conf import settings
 from django.http import QueryDict
+from django.utils.translation import get_language
 
-from review.forms import lists
 from review.forms.check import MAX_CHOICES, MAX_QUESTIONS, STAGES
 from review.forms.design import SETTINGS, Design, FormFault
-from review.forms.wording import PostedTexts, TranslatedText, in_own_language, posted_numbers, translated_text
 from review.labels import translate
 from review.rules.citations import KINDS
-from review.rules.questions import Choice, Question
-from review.rules.state_machine import Policy
+from review.rules.questions import Choice, Level, Question, Reason
 from review.rules.text import whole_number
 
+OTHER_LANGUAGES = tuple(code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE)
 INVALID_NUMBER = -1
 EFFECTS: Mapping[str, tuple[str, ...]] = {
     "": (),
@@ -26,250 +30,292 @@ EFFECTS: Mapping[str, tuple[str, ...]] = {
 
 def design_from_post(data: QueryDict) -> Design:
     """The posted design, valid or not, after applying the pressed button (`do`)."""
-    posted = PostedTexts(data)
-    text, translated = posted.text, posted.translated
-    questions = []
-    for number in posted_numbers(data, "q.", ".key"):
-        name = f"q.{number}"
-        key = text(f"{name}.key")
-        choices = []
-        for choice_number in posted_numbers(data, f"{name}.c.", ".value"):
-            choice_name = f"{name}.c.{choice_number}"
-            value = text(f"{choice_name}.value")
-            effects = EFFECTS.get(text(f"{choice_name}.effect"), ())
-            choices.append(
-                Choice(
-                    value,
-                    translated(f"{choice_name}.label", f"{key}.choice.{value}"),
-                    blocks="blocks" in effects,
-                    inadequate="inadequate" in effects,
-                    ends="ends" in effects,
-                    evidence=f"{choice_name}.evidence" in data,
-                    evidence_kinds=tuple(kind for kind in data.getlist(f"{choice_name}.kinds") if kind in KINDS),
-                )
-            )
-        stages = tuple(stage.value for stage in STAGES if stage in data.getlist(f"{name}.stages"))
-        questions.append(
-            Question(
-                key,
-                translated(f"{name}.label", f"{key}.label"),
-                translated(f"{name}.help", f"{key}.help"),
-                tuple(choices),
-                first_look=f"{name}.first_look" in data,
-                asks=translated(f"{name}.asks", f"{key}.asks"),
-                kind=text(f"{name}.kind"),
-                required=f"{name}.required" in data,
-                compared=f"{name}.compared" in data,
-                when=text(f"{name}.when"),
-                stages=() if len(stages) == len(STAGES) else stages,
-                per=text(f"{name}.per"),
-                shows=tuple(data.getlist(f"{name}.shows")),
-            )
+    wordings: dict[str, dict[str, str]] = {code: {} for code in OTHER_LANGUAGES}
+
+    def text(name: str) -> str:
+        return data.get(name, "").replace("\r\n", "\n").replace("\0", "").strip()
+
+    def translated(name: str, key: str) -> str:
+        """The English text of a field; its texts in other languages are collected under `key`."""
+        for code in OTHER_LANGUAGES:
+            if other := text(f"{name}.{code}"):
+                wordings[code][key] = other
+        return text(name)
+
+    def whole(name: str) -> int | None:
+        number = whole_number(text(name), 4)
+        return INVALID_NUMBER if text(name) and number is None else number
+
+    def choice(name: str, question: str) -> Choice:
+        value, effects = text(f"{name}.value"), EFFECTS.get(text(f"{name}.effect"), ())
+        return Choice(
+            value,
+            translated(f"{name}.label", f"{question}.choice.{value}"),
+            blocks="blocks" in effects,
+            inadequate="inadequate" in effects,
+            ends="ends" in effects,
+            evidence=f"{name}.evidence" in data,
+            evidence_kinds=tuple(kind for kind in data.getlist(f"{name}.kinds") if kind in KINDS),
         )
-    policy = {name: text(f"policy.{name}") == "on" for name in SETTINGS if text(f"policy.{name}") in ("on", "off")}
-    share, hours = (_whole_number(text(name)) for name in ("share", "objection_hours"))
-    design = Design(tuple(questions), policy, share, hours, posted.wordings, **lists.lists_from_post(posted))
-    return lists.apply_button(_apply_button(design, text("do")), text("do"))
+
+    def question(name: str) -> Question:
+        key = text(f"{name}.key")
+        stages = tuple(stage.value for stage in STAGES if stage in data.getlist(f"{name}.stages"))
+        return Question(
+            key,
+            translated(f"{name}.label", f"{key}.label"),
+            translated(f"{name}.help", f"{key}.help"),
+            tuple(choice(row, key) for row in _posted_rows(data, f"{name}.c", "value")),
+            first_look=f"{name}.first_look" in data,
+            asks=translated(f"{name}.asks", f"{key}.asks"),
+            kind=text(f"{name}.kind"),
+            required=f"{name}.required" in data,
+            compared=f"{name}.compared" in data,
+            when=text(f"{name}.when"),
+            stages=() if len(stages) == len(STAGES) else stages,
+            per=text(f"{name}.per"),
+            shows=tuple(data.getlist(f"{name}.shows")),
+        )
+
+    def reason(name: str, part: str) -> Reason:
+        code = text(f"{name}.code")
+        return Reason(code, translated(f"{name}.label", f"{part}:{code}.label"), f"{name}.mendable" in data)
+
+    def level(name: str) -> Level:
+        code = text(f"{name}.code")
+        return Level(code, *(translated(f"{name}.{part}", f"levels:{code}.{part}") for part in ("label", "about")))
+
+    design = Design(
+        questions=tuple(question(row) for row in _posted_rows(data, "q", "key")),
+        policy={name: text(f"policy.{name}") == "on" for name in SETTINGS if text(f"policy.{name}") in ("on", "off")},
+        share=whole("share"),
+        objection_hours=whole("objection_hours"),
+        wordings=wordings,
+        reasons=tuple(reason(row, "reasons") for row in _posted_rows(data, "reasons", "code")),
+        dissents=tuple(reason(row, "dissents") for row in _posted_rows(data, "dissents", "code")),
+        levels=tuple(level(row) for row in _posted_rows(data, "levels", "code")),
+        severity_asks=translated("severity_asks", "severity_asks"),
+    )
+    return apply_button(design, text("do"))
 
 
-def _whole_number(text: str) -> int | None:
-    """A whole number of at most four digits; None for an empty field."""
-    number = whole_number(text, 4)
-    return INVALID_NUMBER if text and number is None else number
+def _posted_rows(data: QueryDict, part: str, field: str) -> list[str]:
+    """The names of the posted rows of a list, such as `q.3`: those that have this field."""
+    found = (re.fullmatch(rf"{re.escape(part)}\.(\d{{1,3}})\.{field}", name) for name in data)
+    return [f"{part}.{number}" for number in sorted({int(match[1]) for match in found if match})]
 
 
-def _apply_button(design: Design, do: str) -> Design:
+_BUTTON = re.compile(
+    r"(add|add-text|add-choice|remove|remove-choice|up|down)\.(questions|reasons|dissents)((?:\.\d{1,3}){0,2})"
+)
+
+
+def _pressed(do: str) -> tuple[str, str, list[int]]:
+    """(action, list, indexes of row and choice) of a button; empty for any other text."""
+    match = _BUTTON.fullmatch(do)
+    return (match[1], match[2], [int(number) - 1 for number in match[3].split(".")[1:]]) if match else ("", "", [])
+
+
+def apply_button(design: Design, do: str) -> Design:
     """The design after a button was pressed.
 
-    Buttons add or remove a question or choice, or move a question.
+    Buttons add, remove or move a question or reason, or add or remove a choice of a question:
+    `add.reasons`, `add-text.questions`, `up.questions.2`, `remove-choice.questions.2.1`.
     """
-    action, *numbers = do.split(".")
-    indexes = [(whole_number(number, 3) or 0) - 1 for number in numbers]
-    rows = list(design.questions)
-    if action in ("add-choices", "add-text") and not indexes and len(rows) < MAX_QUESTIONS:
-        rows.append(_new_question(rows, "text" if action == "add-text" else "choice"))
-    elif indexes and 0 <= indexes[0] < len(rows):
-        _change_row(rows, action, indexes)
-    return replace(design, questions=tuple(rows))
+    action, part, indexes = _pressed(do)
+    if not part:
+        return design
+    rows: list[Any] = list(getattr(design, part) or ())
+    index = indexes[0] if indexes else -1
+    other = index + {"up": -1, "down": 1}.get(action, 0)
+    if action in ("add", "add-text") and len(rows) < (MAX_QUESTIONS if part == "questions" else MAX_CHOICES):
+        rows.append(_new_row(rows, part, action))
+    elif not 0 <= index < len(rows):
+        return design
+    elif action == "remove":
+        del rows[index]
+    elif action.endswith("-choice") and part == "questions":
+        rows[index] = _with_choices(rows[index], action, indexes[1:])
+    elif 0 <= other < len(rows):
+        rows[index], rows[other] = rows[other], rows[index]
+    changed: dict[str, Any] = {part: tuple(rows)}
+    return replace(design, **changed)
 
 
-def opened_row(design: Design, do: str) -> int:
-    """The number of the question that a button has changed; 0 if none."""
-    action, *numbers = do.split(".")
-    if action in ("add-choices", "add-text"):
-        return len(design.questions)
-    number = whole_number(numbers[0], 3) or 0 if numbers else 0
-    return {"up": number - 1, "down": number + 1, "add-choice": number, "remove-choice": number}.get(action, 0)
+def _new_row(rows: Sequence[Any], part: str, action: str) -> Question | Reason:
+    if part != "questions":
+        return Reason(_free_name("reason-", [reason.code for reason in rows]), "", reducible=False)
+    key = _free_name("question-", [question.key for question in rows])
+    if action == "add-text":
+        return Question(key, "", "", (), kind="text")
+    return Question(key, "", "", (Choice("yes", "Yes"), Choice("no", "No")), kind="choice")
 
 
-def _change_row(rows: list[Question], action: str, indexes: Sequence[int]) -> None:
-    index = indexes[0]
-    choices = list(rows[index].choices)
-    if action in lists.MOVES:
-        lists.move(rows, action, index)
-    elif action == "add-choice" and len(choices) < MAX_CHOICES:
-        value = lists.free_name("", [choice.value for choice in choices])
-        rows[index] = replace(rows[index], choices=(*choices, Choice(value, "")))
-    elif action == "remove-choice" and len(indexes) == 2 and 0 <= indexes[1] < len(choices):
-        del choices[indexes[1]]
-        rows[index] = replace(rows[index], choices=tuple(choices))
+def _with_choices(question: Question, action: str, indexes: Sequence[int]) -> Question:
+    choices = list(question.choices)
+    if action == "add-choice" and len(choices) < MAX_CHOICES:
+        choices.append(Choice(_free_name("", [choice.value for choice in choices]), ""))
+    elif action == "remove-choice" and indexes and 0 <= indexes[0] < len(choices):
+        del choices[indexes[0]]
+    return replace(question, choices=tuple(choices))
 
 
-def _new_question(rows: Sequence[Question], kind: str) -> Question:
-    choices = (Choice("yes", "Yes"), Choice("no", "No")) if kind == "choice" else ()
-    return Question(lists.free_name("question-", [row.key for row in rows]), "", "", choices, kind=kind)
+def _free_name(prefix: str, used: Collection[str]) -> str:
+    return next(name for number in count(1) if (name := f"{prefix}{number}") not in used)
+
+
+def opened(design: Design, do: str) -> tuple[str, int]:
+    """The list that a button has changed, and the number of the row to show unfolded; 0: none."""
+    action, part, indexes = _pressed(do)
+    if action in ("add", "add-text"):
+        return part, len(getattr(design, part) or ())
+    number = indexes[0] + 1 if indexes else 0
+    return part, {"up": number - 1, "down": number + 1, "remove": 0}.get(action, number)
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceFields:
-    """The fields of one choice."""
+class TranslatedText:
+    """A text field in all languages: `others` are (language, field name, text)."""
 
-    number: int
     name: str
-    id: str
-    choice: Choice
-    label: TranslatedText
-    effect: str
-    errors: tuple[str, ...]
+    text: str
+    others: tuple[tuple[str, str, str], ...]
+
+    @property
+    def id(self) -> str:
+        return self.name.replace(".", "-")
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionFields:
-    """The fields of one question.
+class EditedRow:
+    """The fields of a question, a choice, a reason or a level, which is `value`.
 
-    conditions: the options for `when`, as (value, label).
-    locked: why the question cannot be removed; empty: it can.
+    title: its wording in the reader's language.
+    texts: the fields of its texts: label, asks, help, about.
+    choices: of a question.
+    conditions: the options for `when` of a question, as (value, label).
+    locked: why a question cannot be removed; empty: it can.
+    effect: of a choice, one of EFFECTS.
     """
 
     number: int
     name: str
-    id: str
-    question: Question
-    texts: tuple[tuple[str, TranslatedText], ...]
-    choices: tuple[ChoiceFields, ...]
-    conditions: tuple[tuple[str, str], ...]
-    locked: str
-    errors: tuple[str, ...]
-    first: bool
-    last: bool
-    title: str = ""  # its name in the reader's language
+    value: Question | Choice | Reason | Level
+    title: str
+    texts: Mapping[str, TranslatedText]
+    errors: Sequence[str]
+    choices: Sequence["EditedRow"] = ()
+    conditions: Sequence[tuple[str, str]] = ()
+    locked: str = ""
+    effect: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.name.replace(".", "-")
 
     @property
     def faulty(self) -> bool:
         return bool(self.errors) or any(choice.errors for choice in self.choices)
 
 
-@dataclass(frozen=True, slots=True)
-class SettingField:
-    """One setting of the policy.
+class Editor:
+    """The fields of a design, each fault at its row.
 
-    value: 'on', 'off', or empty for the benchmark's default.
-    default: the value in the benchmark's sample case.
+    locked: keys of questions that cannot be removed, and why.
+    errors: the sentences of all faults by row, list or setting.
     """
 
-    name: str
-    value: str
-    default: bool
-    error: str
+    def __init__(self, design: Design, locked: Mapping[str, str], faults: Sequence[FormFault] = ()) -> None:
+        self.design = design
+        self.errors: Mapping[str, list[str]] = _errors_by_row(faults)
+        self.questions = [
+            self._question(number, question, translate(locked.get(question.key, "")))
+            for number, question in enumerate(design.questions, 1)
+        ]
+        self.reasons, self.dissents, self.levels = map(self._items, ("reasons", "dissents", "levels"))
+        self.severity_asks = self._text("severity_asks", "severity_asks", design.severity_asks)
+
+    @property
+    def faulty_lists(self) -> frozenset[str]:
+        """The lists with a fault, which the page shows unfolded."""
+        names = {name.partition(".")[0] for name in self.errors}
+        return frozenset("levels" if name == "severity_asks" else name for name in names)
+
+    def _text(self, name: str, key: str, text: str) -> TranslatedText:
+        wordings = self.design.wordings
+        others = ((code, f"{name}.{code}", wordings.get(code, {}).get(key, "")) for code in OTHER_LANGUAGES)
+        return TranslatedText(name, text, tuple(others))
+
+    def _row(self, number: int, name: str, value: Any, keys: Mapping[str, str], **more: Any) -> EditedRow:
+        """`keys`: of its texts in `Form.wordings`, by part."""
+        texts = {part: self._text(f"{name}.{part}", key, getattr(value, part)) for part, key in keys.items()}
+        title = _in_own_language(self.design, keys["label"], value.label)
+        return EditedRow(number, name, value, title, texts, self.errors.get(name, ()), **more)
+
+    def _question(self, number: int, question: Question, locked: str) -> EditedRow:
+        name, key = f"q.{number}", question.key
+        choices = [
+            self._row(
+                position,
+                f"{name}.c.{position}",
+                choice,
+                {"label": f"{key}.choice.{choice.value}"},
+                effect=next((effect for effect in ("inadequate", "ends", "blocks") if getattr(choice, effect)), ""),
+            )
+            for position, choice in enumerate(question.choices, 1)
+        ]
+        keys = {part: f"{key}.{part}" for part in ("label", "asks", "help")}
+        conditions = self._conditions(number, question.when)
+        row = self._row(number, name, question, keys, choices=choices, conditions=conditions, locked=locked)
+        return replace(row, title=row.title or key)
+
+    def _conditions(self, number: int, chosen: str) -> list[tuple[str, str]]:
+        """The conditions that a question can have: all choices of earlier questions.
+
+        Includes the current condition (`chosen`) even if its choice no longer exists.
+        """
+        conditions = {}
+        for question in self.design.questions[: number - 1]:
+            for choice in question.choices:
+                answer = _in_own_language(self.design, f"{question.key}.choice.{choice.value}", choice.label)
+                label = f"{title(self.design, question)}: {answer or choice.value}"
+                conditions[f"{question.key}={choice.value}"] = label
+        if chosen:
+            conditions.setdefault(chosen, chosen)
+        return list(conditions.items())
+
+    def _items(self, part: str) -> list[EditedRow]:
+        """The rows of a list of reasons or levels."""
+        texts = ("label", "about") if part == "levels" else ("label",)
+        rows: Sequence[Reason | Level] = getattr(self.design, part) or ()
+        return [
+            self._row(number, f"{part}.{number}", row, {text: f"{part}:{_code(row)}.{text}" for text in texts})
+            for number, row in enumerate(rows, 1)
+        ]
 
 
-def question_fields(
-    design: Design, locked: Mapping[str, str], faults: Sequence[FormFault] = ()
-) -> tuple[QuestionFields, ...]:
-    """The fields of all questions, each fault at its row."""
-    errors: dict[str, list[str]] = {}
+def _code(row: Reason | Level) -> str:
+    return row.code if isinstance(row, Reason) else row.value
+
+
+_ROW = re.compile(r"question\.\d+(\.choice\.\d+)?|(reasons|dissents|levels)\.\d+|policy\.\w+|\w+")
+
+
+def _errors_by_row(faults: Sequence[FormFault]) -> dict[str, list[str]]:
+    """The sentences of faults by the name of the row, list or setting at which they are shown."""
+    errors: dict[str, list[str]] = defaultdict(list)
     for fault in faults:
-        errors.setdefault(fault.field, []).append(fault.sentence)
-    rows = []
-    for number, question in enumerate(design.questions, 1):
-        name, id_, prefix = f"q.{number}", f"q-{number}", f"question.{number}"
-        choices = tuple(
-            _choice_fields(
-                design,
-                question,
-                choice_number,
-                f"{name}.c.{choice_number}",
-                errors,
-                f"{prefix}.choice.{choice_number}",
-            )
-            for choice_number in range(1, len(question.choices) + 1)
-        )
-        row_errors = [text for field, texts in errors.items() if _is_of_row(field, prefix) for text in texts]
-        texts = tuple(
-            (
-                part,
-                translated_text(design.wordings, f"{name}.{part}", f"{question.key}.{part}", getattr(question, part)),
-            )
-            for part in ("label", "asks", "help")
-        )
-        conditions = _conditions(design, design.questions[: number - 1], question.when)
-        lock_reason = translate(locked.get(question.key, ""))
-        rows.append(
-            QuestionFields(
-                number,
-                name,
-                id_,
-                question,
-                texts,
-                choices,
-                conditions,
-                lock_reason,
-                tuple(row_errors),
-                number == 1,
-                number == len(design.questions),
-                title(design, question),
-            )
-        )
-    return tuple(rows)
+        row = _ROW.match(fault.field)
+        name = row[0] if row else fault.field
+        errors[name.replace("question.", "q.").replace(".choice.", ".c.")].append(fault.sentence)
+    return dict(errors)
 
 
 def title(design: Design, question: Question) -> str:
     """The name of a question in the reader's language; its key if it has no label."""
-    return in_own_language(design.wordings, f"{question.key}.label", question.label) or question.key
+    return _in_own_language(design, f"{question.key}.label", question.label) or question.key
 
 
-def _is_of_row(field: str, row: str) -> bool:
-    return field.startswith(f"{row}.") and not field.startswith(f"{row}.choice.")
-
-
-def _choice_fields(
-    design: Design, question: Question, number: int, name: str, faults: Mapping[str, list[str]], field_prefix: str
-) -> ChoiceFields:
-    choice = question.choices[number - 1]
-    effect = next((name for name in ("inadequate", "ends", "blocks") if getattr(choice, name)), "")
-    label = translated_text(design.wordings, f"{name}.label", f"{question.key}.choice.{choice.value}", choice.label)
-    errors = tuple(text for field, texts in faults.items() if field.startswith(f"{field_prefix}.") for text in texts)
-    return ChoiceFields(number, name, name.replace(".", "-"), choice, label, effect, errors)
-
-
-def _choice_title(design: Design, question: Question, choice: Choice) -> str:
-    key = f"{question.key}.choice.{choice.value}"
-    return in_own_language(design.wordings, key, choice.label) or choice.value
-
-
-def _conditions(design: Design, earlier: Sequence[Question], chosen: str) -> tuple[tuple[str, str], ...]:
-    """The conditions that a question can have: all choices of earlier questions.
-
-    Includes the current condition (`chosen`) even if its choice no longer exists.
-    """
-    conditions = {
-        f"{question.key}={choice.value}": f"{title(design, question)}: {_choice_title(design, question, choice)}"
-        for question in earlier
-        for choice in question.choices
-    }
-    return tuple({**conditions, **({chosen: conditions.get(chosen, chosen)} if chosen else {})}.items())
-
-
-def setting_fields(design: Design, policy: Policy, faults: Sequence[FormFault] = ()) -> tuple[SettingField, ...]:
-    """The settings of the policy; `policy` is that of the benchmark's folder."""
-    errors = {fault.field: fault.sentence for fault in faults}
-    values = {True: "on", False: "off"}
-    return tuple(
-        SettingField(
-            name,
-            values[design.policy[name]] if name in design.policy else "",
-            bool(getattr(policy, name)),
-            errors.get(f"policy.{name}", ""),
-        )
-        for name in SETTINGS
-    )
+def _in_own_language(design: Design, key: str, text: str) -> str:
+    """A text of a form in the reader's language: as an admin has worded it, or translated."""
+    return design.wordings.get(get_language() or "", {}).get(key) or translate(text)

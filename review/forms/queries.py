@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import translation
 
+from review import errors
 from review.calibration import practice
 from review.common import benchmarks
 from review.forms.design import INHERITABLE_PARTS, Design, apply_design, case_questions, describe, design_from_json
@@ -26,6 +27,14 @@ def sample_case(benchmark: str) -> CaseSpec | None:
     """The practice case of a benchmark, with the form of its folder."""
     case = practice.practice(benchmark)
     return case.spec if case else None
+
+
+def edited_sample(benchmark: str) -> CaseSpec:
+    """`sample_case` of a benchmark whose form can be edited. Raises UnknownForm for any other."""
+    sample = sample_case(benchmark)
+    if sample is None:
+        raise errors.UnknownForm
+    return sample
 
 
 def locked(benchmark: str) -> Mapping[str, str]:

@@ -20,9 +20,7 @@ def faults(benchmark: str, design: Design) -> list[FormFault]:
 
     Raises UnknownForm.
     """
-    sample = queries.sample_case(benchmark)
-    if sample is None:
-        raise errors.UnknownForm
+    sample = queries.edited_sample(benchmark)
     return check.faults(design, queries.default_design(benchmark), queries.locked(benchmark), sample)
 
 
@@ -49,8 +47,7 @@ def publish(
         author has not seen the version in force; nothing was published.
     """
     require(actor, Can.OVERSEE)
-    if queries.sample_case(benchmark) is None:
-        raise errors.UnknownForm
+    queries.edited_sample(benchmark)
     if design is not None and (design_faults := faults(benchmark, design)):
         raise errors.FormFaulty(design_faults)
     # One lock for all forms and guidelines: before the first version there is no row to lock.

@@ -13,9 +13,9 @@ from review import errors
 from review.answers.answer_form import fill_form
 from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.discussion import guidelines
-from review.forms import editor, lists, queries, services
+from review.forms import editor, queries, services
 from review.forms.check import STAGES
-from review.forms.design import Design, FormFault, apply_design
+from review.forms.design import SETTINGS, Design, FormFault, apply_design
 from review.labels import CITATION_KINDS, POLICY_SETTINGS
 from review.models import Guideline, ReviewForm
 from review.rules.permissions import Can
@@ -84,23 +84,28 @@ def _editor(
     refused: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    sample = queries.sample_case(benchmark)
-    if sample is None:
-        raise Http404
+    sample = queries.edited_sample(benchmark)
+    fields = editor.Editor(design, queries.locked(benchmark), faults)
+    opened_list, opened_row = editor.opened(design, request.POST.get("do", ""))
     context = {
         "benchmark": benchmark,
         "current": current,
         "base": current.version if current else 0,
-        "rows": editor.question_fields(design, queries.locked(benchmark), faults),
+        "editor": fields,
         "settings": [
-            (setting, *POLICY_SETTINGS[setting.name])
-            for setting in editor.setting_fields(design, sample.policy, faults)
+            {
+                "name": name,
+                "value": design.policy.get(name),
+                "default": getattr(sample.policy, name),
+                "errors": fields.errors.get(f"policy.{name}"),
+                "label": POLICY_SETTINGS[name][0],
+                "about": POLICY_SETTINGS[name][1],
+            }
+            for name in SETTINGS
         ],
         "share": "" if design.share is None else request.POST.get("share", design.share),
-        "share_error": next((fault.sentence for fault in faults if fault.field == "share"), ""),
         "hours": "" if design.objection_hours is None else request.POST.get("objection_hours", design.objection_hours),
         "hours_default": sample.policy.objection_hours,
-        "hours_error": next((fault.sentence for fault in faults if fault.field == "objection_hours"), ""),
         "note": request.POST.get("note", ""),
         "faults": [(*_fault_location(design, fault), fault.sentence) for fault in faults],
         "refused": refused,
@@ -118,9 +123,8 @@ def _editor(
             for stage in guidelines.STAGES
             for row, text in [_guideline(benchmark, stage)]
         ],
-        "lists": lists.list_fields(design, faults),
-        "opened_list": lists.parse_button(request.POST.get("do", ""))[1],
-        "opened": editor.opened_row(design, request.POST.get("do", "")),
+        "opened_list": opened_list,
+        "opened_row": opened_row if opened_list == "questions" else 0,
         **_preview(request, benchmark, design),
     }
     return render(request, "review/forms/form_edit.html", context, status=status)
@@ -160,9 +164,7 @@ def _fault_location(design: Design, fault: FormFault) -> tuple[str, str]:
 
 def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, Any]:
     """The context of the preview: a sample case with this design, as shown at a stage."""
-    sample = queries.sample_case(benchmark)
-    if sample is None:
-        raise Http404
+    sample = queries.edited_sample(benchmark)
     posted = request.POST.get("preview-stage", "")
     is_first_look = posted == "first-look"
     stage = State(posted) if posted in {stage.value for stage in STAGES} else State.PRIMARY

@@ -9,7 +9,7 @@ from django.http import QueryDict
 from django.utils import translation
 
 from review.answers.answer_form import fill_form
-from review.forms import editor, lists, queries
+from review.forms import editor, queries
 from review.forms import services as forms_services
 from review.forms.design import Design, apply_design, case_questions, design_from_json, design_to_json
 from review.models import Case, ReviewForm, User
@@ -136,12 +136,12 @@ def test_the_editor_changes_lists_and_publishes_them(browse: Browse, adela: User
     first = typed(client.get(EDIT).content.decode())
     assert first["reasons.1.code"] == ["wording"]
     assert first["levels.2.about.zh-hans"][0]
-    longer = client.post(EDIT, first | {"do": "add-item.reasons"}).content.decode()
+    longer = client.post(EDIT, first | {"do": "add.reasons"}).content.decode()
     posted = typed(longer)
     assert posted["reasons.9.code"] == ["reason-1"]
-    moved = typed(client.post(EDIT, posted | {"do": "up-item.reasons.9"}).content.decode())
+    moved = typed(client.post(EDIT, posted | {"do": "up.reasons.9"}).content.decode())
     assert moved["reasons.8.code"] == ["reason-1"]
-    shorter = typed(client.post(EDIT, moved | {"do": "remove-item.reasons.1"}).content.decode())
+    shorter = typed(client.post(EDIT, moved | {"do": "remove.reasons.1"}).content.decode())
     assert shorter["reasons.1.code"] == ["context"]
     wrong = client.post(EDIT, shorter | {"do": "publish"})
     assert wrong.status_code == 422
@@ -157,9 +157,9 @@ def test_the_editor_changes_lists_and_publishes_them(browse: Browse, adela: User
 
 
 def test_invalid_list_buttons_change_nothing(default: Design) -> None:
-    for do in ("add-item.levels", "up-item.reasons.0", "remove-item.reasons.999", "down-item.dissents.5", "add-item."):
-        assert lists.apply_button(default, do) == default
-    data = QueryDict(urlencode({"reasons.9999.code": "x", "reasons.x.code": "y", "do": "up-item.reasons.1"}))
+    for do in ("add.levels", "up.reasons.0", "remove.reasons.999", "down.dissents.5", "add."):
+        assert editor.apply_button(default, do) == default
+    data = QueryDict(urlencode({"reasons.9999.code": "x", "reasons.x.code": "y", "do": "up.reasons.1"}))
     assert editor.design_from_post(data).reasons == ()
     with translation.override("zh-hans"):
-        assert lists.list_fields(default).levels[1].label.others[0][2] == "轻度"
+        assert editor.Editor(default, {}).levels[1].texts["label"].others[0][2] == "轻度"

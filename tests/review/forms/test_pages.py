@@ -50,15 +50,15 @@ def test_the_buttons_change_the_form_without_publishing(browse: Browse, adela: U
     client = browse(adela)
     page = client.get(EDIT).content.decode()
     first = typed(page)
-    added = client.post(EDIT, first | {"do": "add-choices"}).content.decode()
+    added = client.post(EDIT, first | {"do": "add.questions"}).content.decode()
     assert typed(added)["q.6.key"] == ["question-1"]
-    moved = client.post(EDIT, typed(added) | {"do": "up.6"}).content.decode()
+    moved = client.post(EDIT, typed(added) | {"do": "up.questions.6"}).content.decode()
     assert typed(moved)["q.5.key"] == ["question-1"]
-    more = client.post(EDIT, typed(moved) | {"do": "add-choice.5"}).content.decode()
+    more = client.post(EDIT, typed(moved) | {"do": "add-choice.questions.5"}).content.decode()
     assert typed(more)["q.5.c.3.value"] == ["1"]
-    fewer = client.post(EDIT, typed(more) | {"do": "remove-choice.5.1"}).content.decode()
+    fewer = client.post(EDIT, typed(more) | {"do": "remove-choice.questions.5.1"}).content.decode()
     assert typed(fewer)["q.5.c.1.value"] == ["no"]
-    gone = client.post(EDIT, typed(fewer) | {"do": "remove.5"}).content.decode()
+    gone = client.post(EDIT, typed(fewer) | {"do": "remove.questions.5"}).content.decode()
     assert {**typed(gone), "q.5.key": ["alignment"]} == {**first, "q.5.key": ["alignment"]}
     assert not ReviewForm.objects.exists()
 
