@@ -1,25 +1,30 @@
 """Build the answer form for the templates: its controls, their values, a sentence per problem."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from review.answers import harms
 from review.answers.controls import (
-    AddedRow,
-    CitationRow,
     Control,
     ControlRow,
     Correction,
     FilledForm,
     FormProblem,
     HarmRow,
-    HighlightRow,
     Option,
+    RepeatedRow,
 )
-from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_for_evidence, blank_citation, only_trap
-from review.answers.question_display import question_display, required_with, rubric_display
+from review.answers.posted_answers import (
+    NO_OFFERS,
+    Offers,
+    asks_for_evidence,
+    blank_citation,
+    only_trap,
+    requires_evidence,
+)
 from review.labels import (
     CITATION_KINDS,
     CITATION_LEVELS,
@@ -37,78 +42,99 @@ from review.rules.questions import (
     AddedRubric,
     Answer,
     Answers,
+    Choice,
     Citation,
     Form,
     Problem,
+    Question,
     Reason,
     RubricAnswer,
     RubricText,
 )
 
 _REQUIRED_WITH = {"corrected": "wording", "inadequate": "note", "removed": "note"}
+_LAST_FIELDS = {  # those below the rows, in the order of the page
+    "verdict": _("Verdict"),
+    "reason_code": _("Reason"),
+    "dissent_code": _("Reason"),
+    "reason": _("Reason"),
+    "change_reason": _("Reason for change"),
+    "declaration": _("Change of wording or of meaning"),
+}
+_DASHES = str.maketrans("._", "--")
 BLANK = 0  # the number of the row that a script copies
+
+
+def _options(labels: Mapping[str, object], *, empty: str = "") -> list[Option]:
+    """The options with these labels, after one without a value that says `empty`."""
+    return [*([Option("", empty)] if empty else []), *(Option(value, str(label)) for value, label in labels.items())]
 
 
 class _ControlBuilder:
     """Builds the controls of a form, each with its error."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, form: Form, problems: Sequence[Problem]) -> None:
+        self.form = form
         self.errors = {problem.field: _sentence(problem) for problem in reversed(problems)}
         first = problems[0].field if problems else ""
         self.focused = "citation.1.reference" if first == "citations" else first
 
-    def control(self, name: str, id_: str, value: str, options: Sequence[tuple[str, str]] = ()) -> Control:
-        buttons = tuple(Option(f"{id_}-{n}", v, label, v == value) for n, (v, label) in enumerate(options, 1))
+    def control(
+        self,
+        name: str,
+        value: str,
+        options: Iterable[Option] = (),
+        *,
+        id_: str = "",
+        chosen: Collection[str] | None = None,
+    ) -> Control:
+        """`chosen`: the values of the chosen options; by default the one that is `value`."""
+        id_ = id_ or name.translate(_DASHES)
+        chosen = (value,) if chosen is None else chosen
+        buttons = tuple(
+            replace(option, id=f"{id_}-{n}", chosen=option.value in chosen) for n, option in enumerate(options, 1)
+        )
         return Control(name, id_, value, buttons, self.errors.get(name, ""), focus=name == self.focused)
 
-    def severity(self, form: Form, name: str, id_: str, value: str) -> Control:
-        control = self.control(name, id_, value, [(level.value, translate(level.label)) for level in form.severities])
-        abouts = [translate(level.about) or str(HARMS.get(level.value, "")) for level in form.severities]
-        pairs = zip(control.options, abouts, strict=True)
-        return replace(control, options=tuple(replace(option, about=about) for option, about in pairs))
-
-    def code(self, name: str, id_: str, value: str, reasons: Sequence[Reason]) -> Control:
-        control = self.control(name, id_, value, [(reason.code, translate(reason.label)) for reason in reasons])
-        pairs = zip(control.options, reasons, strict=True)
-        return replace(control, options=tuple(replace(option, reducible=reason.reducible) for option, reason in pairs))
-
-    def citation(self, form: Form, number: int, citation: Citation) -> CitationRow:
-        name, id_ = f"citation.{number}", f"citation-{number}"
-        by_trap = is_by_trap(form.terms)
-        traps = [("", gettext("Choose")), *((term.code, f"{term.code} {translate(term.name)}") for term in form.terms)]
-        levels = [("", gettext("Automatic")), *((level, str(label)) for level, label in CITATION_LEVELS.items())]
-        kinds = [("", gettext("Automatic")), *((k, str(v)) for k, v in CITATION_KINDS.items())]
-        return CitationRow(
-            number,
-            self.control(f"{name}.kind", f"{id_}-kind", citation.kind, kinds),
-            self.control(f"{name}.reference", f"{id_}-reference", citation.reference),
-            self.control(f"{name}.section", f"{id_}-section", citation.section),
-            self.control(f"{name}.passage", f"{id_}-passage", citation.passage),
-            self.control(f"{name}.read_on", f"{id_}-read-on", citation.read_on),
-            self.control(f"{name}.trap", f"{id_}-trap", citation.trap or only_trap(form), traps) if by_trap else None,
-            self.control(f"{name}.level", f"{id_}-level", citation.level, levels) if by_trap else None,
+    def severity(self, name: str, value: str, id_: str = "") -> Control:
+        options = (
+            Option(level.value, translate(level.label), about=translate(level.about) or str(HARMS.get(level.value, "")))
+            for level in self.form.severities
         )
+        return self.control(name, value, options, id_=id_)
 
-    def highlight(self, form: Form, number: int, highlight: Highlight) -> HighlightRow:
-        name, id_ = f"highlight.{number}", f"highlight-{number}"
-        labels = [(label.value, translate(label.label)) for label in form.labels]
-        return HighlightRow(
-            number,
-            self.control(f"{name}.label", f"{id_}-label", highlight.label, labels),
-            self.control(f"{name}.quote", f"{id_}-quote", highlight.quote),
-            highlight,
-        )
+    def citation(self, number: int, citation: Citation) -> RepeatedRow:
+        options = {"kind": _options(CITATION_KINDS, empty=gettext("Automatic"))}
+        parts = ["reference", "passage", "kind", "read_on", "section"]
+        if is_by_trap(self.form.terms):
+            citation = replace(citation, trap=citation.trap or only_trap(self.form))
+            terms = {term.code: f"{term.code} {translate(term.name)}" for term in self.form.terms}
+            options["trap"] = _options(terms, empty=gettext("Choose"))
+            options["level"] = _options(CITATION_LEVELS, empty=gettext("Automatic"))
+            parts = ["trap", "reference", "passage", "kind", "level", "read_on", "section"]
+        name = f"citation.{number}"
+        fields = {
+            part: self.control(f"{name}.{part}", getattr(citation, part), options.get(part, ())) for part in parts
+        }
+        return RepeatedRow(number, fields)
 
-    def added(self, form: Form, number: int, rubric: AddedRubric) -> AddedRow:
-        name, id_ = f"added.{number}", f"added-{number}"
-        boxes = self.control(f"{name}.tags", f"{id_}-tags", "", [(tag, tag) for tag in form.tags])
-        boxes = replace(boxes, options=tuple(replace(box, chosen=box.value in rubric.tags) for box in boxes.options))
-        return AddedRow(
-            number,
-            self.control(f"{name}.criterion", f"{id_}-criterion", rubric.criterion),
-            boxes,
-            self.severity(form, f"{name}.severity", f"{id_}-severity", rubric.severity) if form.severities else None,
-        )
+    def highlight(self, number: int, highlight: Highlight) -> RepeatedRow:
+        labels = _options({label.value: translate(label.label) for label in self.form.labels})
+        fields = {
+            "quote": self.control(f"highlight.{number}.quote", highlight.quote),
+            "label": self.control(f"highlight.{number}.label", highlight.label, labels),
+        }
+        return RepeatedRow(number, fields, highlight)
+
+    def added(self, number: int, rubric: AddedRubric) -> RepeatedRow:
+        tags = _options({tag: tag for tag in self.form.tags})
+        fields = {
+            "criterion": self.control(f"added.{number}.criterion", rubric.criterion),
+            "tags": self.control(f"added.{number}.tags", "", tags, chosen=rubric.tags),
+        }
+        if self.form.severities:
+            fields["severity"] = self.severity(f"added.{number}.severity", rubric.severity)
+        return RepeatedRow(number, fields)
 
 
 def _sentence(problem: Problem) -> str:
@@ -142,47 +168,41 @@ def fill_form(
             rubrics change the wording or the meaning.
     """
     trap_levels = harms.trap_levels(form, answers)
-    builder = _ControlBuilder(harms.problems_by_trap(form, trap_levels, problems))
+    builder = _ControlBuilder(form, harms.problems_by_trap(form, trap_levels, problems))
     sources = answers.citations or ((blank_citation(),) if asks_for_evidence(form) else ())
-    questions = tuple(
-        _question(builder, number, form, answers.questions.get(question.key, Answer()), committed, blocks)
-        for number, question in enumerate(form.questions, 1)
-    )
-    rubrics = tuple(
-        _rubric(builder, form, number, rubric, answers, offers, trap_levels)
-        for number, rubric in enumerate(form.rubrics, 1)
-    )
+    options = {
+        "verdict": _options(VERDICTS),
+        "reason_code": _codes(form.reasons),
+        "dissent_code": _codes(form.dissents if rejected_before else ()),
+        "declaration": _options(DECLARATIONS if declares else {}),
+    }
+    fields = {name: builder.control(name, getattr(answers, name), options.get(name, ())) for name in _LAST_FIELDS}
     filled = FilledForm(
-        questions=questions,
-        rubrics=rubrics,
+        questions=tuple(
+            _question(builder, number, question, answers, committed, blocks)
+            for number, question in enumerate(form.questions, 1)
+        ),
+        rubrics=tuple(
+            _rubric(builder, number, rubric, answers, offers, trap_levels)
+            for number, rubric in enumerate(form.rubrics, 1)
+        ),
         harms=_harms(builder, form, trap_levels),
-        citations=tuple(builder.citation(form, number, each) for number, each in enumerate(sources, 1)),
-        added=tuple(builder.added(form, number, each) for number, each in enumerate(answers.added, 1)),
-        highlights=tuple(builder.highlight(form, number, each) for number, each in enumerate(answers.highlights, 1)),
-        verdict=builder.control(
-            "verdict", "verdict", answers.verdict, [(v, str(label)) for v, label in VERDICTS.items()]
-        ),
-        reason_code=builder.code("reason_code", "reason-code", answers.reason_code, form.reasons),
-        dissent_code=builder.code(
-            "dissent_code", "dissent-code", answers.dissent_code, form.dissents if rejected_before else ()
-        ),
-        reason=builder.control("reason", "reason", answers.reason),
-        change_reason=builder.control("change_reason", "change-reason", answers.change_reason),
-        declaration=builder.control(
-            "declaration",
-            "declaration",
-            answers.declaration,
-            [(value, str(label)) for value, label in DECLARATIONS.items()] if declares else (),
-        ),
-        agreed=builder.control("agreed", "agreed", "1"),
-        blank_citation=builder.citation(form, BLANK, blank_citation()),
-        blank_added=builder.added(form, BLANK, AddedRubric("")),
-        blank_highlight=builder.highlight(form, BLANK, Highlight()),
+        citations=tuple(builder.citation(number, each) for number, each in enumerate(sources, 1)),
+        added=tuple(builder.added(number, each) for number, each in enumerate(answers.added, 1)),
+        highlights=tuple(builder.highlight(number, each) for number, each in enumerate(answers.highlights, 1)),
+        fields={**fields, "agreed": builder.control("agreed", "1")},
+        blank_citation=builder.citation(BLANK, blank_citation()),
+        blank_added=builder.added(BLANK, AddedRubric("")),
+        blank_highlight=builder.highlight(BLANK, Highlight()),
         evidence_error=builder.errors.get("citations", ""),
         accepted_evidence=_accepted_evidence(form),
         problems=(),
     )
     return replace(filled, problems=tuple(_form_problems(filled, builder.errors)))
+
+
+def _codes(reasons: Iterable[Reason]) -> list[Option]:
+    return [Option(reason.code, translate(reason.label), reducible=reason.reducible) for reason in reasons]
 
 
 def _accepted_evidence(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
@@ -199,33 +219,70 @@ def _accepted_evidence(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ..
 def _question(
     builder: _ControlBuilder,
     number: int,
-    form: Form,
-    answer: Answer,
+    question: Question,
+    answers: Answers,
     committed: Collection[str],
     blocks: Sequence[Block],
 ) -> ControlRow:
-    question = form.questions[number - 1]
     name, id_ = f"question.{question.key}", f"question-{number}"
-    choice = builder.control(name, id_, answer.value, [(c.value, translate(c.label)) for c in question.choices])
-    chosen = question.chosen(answer.value)
-    pairs = zip(choice.options, question.choices, strict=True)
+    answer = answers.questions.get(question.key, Answer())
+    options = [Option(each.value, translate(each.label), requires=_required_with(each)) for each in question.choices]
+    chosen = [choice.value for choice in question.chosen(answer.value)]
+    kinds = dict.fromkeys(kind for choice in question.choices for kind in choice.evidence_kinds)
+    is_committed = question.key in committed
     return ControlRow(
         number=number,
         title=translate(question.label),
+        choice=builder.control(name, answer.value, options, id_=id_, chosen=chosen),
+        note=builder.control(f"{name}.note", answer.note, id_=f"{id_}-note"),
+        when=_field_and_value(question.when),
+        condition=_condition(builder.form, question.when),
+        question=question,
         help=translate(question.help),
-        tags=(),
-        choice=replace(
-            choice,
-            options=tuple(
-                replace(option, requires=required_with(answer_choice), chosen=answer_choice in chosen)
-                for option, answer_choice in pairs
-            ),
-        ),
-        note=builder.control(f"{name}.note", f"{id_}-note", answer.note),
-        committed=question.key in committed,
         asks=translate(question.asks),
-        display=question_display(form, question, () if question.key in committed else blocks),
+        about=_about(builder.form, question),
+        kinds=tuple(str(CITATION_KINDS[kind]) for kind in kinds if kind in CITATION_KINDS),
+        sources=question is _question_with_sources(builder.form),
+        blocks=tuple(
+            (n, block) for n, block in enumerate(blocks, 1) if block.title in question.shows and not is_committed
+        ),
+        committed=is_committed,
     )
+
+
+def _required_with(choice: Choice) -> str:
+    """What an answer requires besides itself, as words for the page's script: note, evidence."""
+    return " ".join(["note"] * choice.blocks + ["evidence"] * choice.evidence)
+
+
+def _field_and_value(when: str) -> tuple[str, ...]:
+    return tuple(f"question.{when}".split("=", 1)) if when else ()
+
+
+def _condition(form: Form, when: str) -> str:
+    key, _equals, value = when.partition("=")
+    source = next((question for question in form.questions if question.key == key), None)
+    if source is None:
+        return ""
+    label = next((translate(choice.label) for choice in source.choices if choice.value == value), value)
+    return gettext("Only if “%(question)s” is “%(answer)s”") % {"question": translate(source.label), "answer": label}
+
+
+def _question_with_sources(form: Form) -> Question | None:
+    """The one question with which sources are entered, preferably an unconditional one."""
+    candidates = [question for question in form.questions if requires_evidence(question)]
+    chosen = next((question for question in candidates if not question.when), candidates[0] if candidates else None)
+    if chosen is None or not chosen.about:
+        return chosen
+    repeated = chosen.key.partition(":")[0]  # asked of each trap or rubric: the sources follow the last one
+    return next(question for question in reversed(candidates) if question.key.partition(":")[0] == repeated)
+
+
+def _about(form: Form, question: Question) -> str:
+    """What a question is about: a rubric, or a trap with its name in the reader's language."""
+    tag, _space, name = question.about.partition(" ")
+    known = next((term for term in form.terms if (term.code, term.name) == (tag, name)), None)
+    return f"{tag} {translate(known.name)}" if known else translate(question.about)
 
 
 def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
@@ -244,7 +301,7 @@ def _correction_diff(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, .
 def _harms(builder: _ControlBuilder, form: Form, trap_levels: Mapping[str, str]) -> tuple[HarmRow, ...]:
     rows = []
     for number, tag in enumerate(form.tags if form.severities else (), 1):
-        choice = builder.severity(form, f"harm.{tag}", f"harm-{number}", trap_levels[tag])
+        choice = builder.severity(f"harm.{tag}", trap_levels[tag], f"harm-{number}")
         rubrics = tuple(f"rubric.{rubric.key}" for rubric in form.rubrics if tag in rubric.tags)
         by_ahrq = all(option.about == str(HARMS.get(option.value)) for option in choice.options)
         rows.append(HarmRow(tag, choice, rubrics, by_ahrq))
@@ -253,47 +310,38 @@ def _harms(builder: _ControlBuilder, form: Form, trap_levels: Mapping[str, str])
 
 def _rubric(
     builder: _ControlBuilder,
-    form: Form,
     number: int,
     rubric: RubricText,
     answers: Answers,
     offers: Offers,
     trap_levels: Mapping[str, str],
 ) -> ControlRow:
-    name, id_ = f"rubric.{rubric.key}", f"rubric-{number}"
+    form, name, id_ = builder.form, f"rubric.{rubric.key}", f"rubric-{number}"
     finding = answers.rubrics.get(rubric.key, RubricAnswer())
-    level = harms.own_level(form, answers, rubric, trap_levels)
-    labels = [(v, str(label)) for v, label in FINDINGS.items() if v != "removed" or form.rubrics_editable]
-    choice = builder.control(name, id_, finding.value, labels)
-    options = (replace(option, requires=_REQUIRED_WITH.get(option.value, "")) for option in choice.options)
-    choice = replace(choice, options=tuple(options))
+    options = [
+        Option(value, str(label), requires=_REQUIRED_WITH.get(value, ""))
+        for value, label in FINDINGS.items()
+        if value != "removed" or form.rubrics_editable
+    ]
+    offered = offers.get(rubric.key, ())
+    options += [
+        Option(offer.value, offer.label, wording=diff_words(rubric.criterion, offer.wording)) for offer in offered
+    ]
     wording = finding.wording if finding.value == "corrected" else ""
+    chosen = next((offer.value for offer in offered if offer.wording.strip() == wording.strip()), finding.value)
+    level = harms.own_level(form, answers, rubric, trap_levels) if form.severities else ""
     return ControlRow(
         number=number,
         title=rubric.criterion,
-        help="",
+        choice=builder.control(name, finding.value, options, id_=id_, chosen=[chosen]),
+        note=builder.control(f"{name}.note", finding.note, id_=f"{id_}-note"),
+        when=_field_and_value(form.rubrics_when),
+        condition=_condition(form, form.rubrics_when),
         tags=rubric.tags,
-        choice=_with_offers(choice, rubric.criterion, wording, offers.get(rubric.key, ())),
-        note=builder.control(f"{name}.note", f"{id_}-note", finding.note),
-        wording=builder.control(f"{name}.wording", f"{id_}-wording", wording or rubric.criterion),
-        severity=builder.severity(form, f"{name}.severity", f"{id_}-severity", level) if form.severities else None,
+        wording=builder.control(f"{name}.wording", wording or rubric.criterion, id_=f"{id_}-wording"),
+        severity=builder.severity(f"{name}.severity", level, f"{id_}-severity") if form.severities else None,
         diff=_correction_diff(rubric, finding),
-        display=rubric_display(form),
     )
-
-
-def _with_offers(choice: Control, original: str, wording: str, offers: Sequence[Offer]) -> Control:
-    """The radio group, plus a button per offered wording; the one equal to `wording` is chosen."""
-    if not offers:
-        return choice
-    adopted = next((offer.value for offer in offers if offer.wording.strip() == wording.strip()), choice.value)
-    options = [replace(option, chosen=option.value == adopted) for option in choice.options] + [
-        Option(
-            f"{choice.id}-{n}", offer.value, offer.label, offer.value == adopted, diff_words(original, offer.wording)
-        )
-        for n, offer in enumerate(offers, len(choice.options) + 1)
-    ]
-    return replace(choice, options=tuple(options))
 
 
 def _form_problems(filled: FilledForm, errors: Mapping[str, str]) -> Iterator[FormProblem]:
@@ -314,25 +362,20 @@ def _form_problems(filled: FilledForm, errors: Mapping[str, str]) -> Iterator[Fo
 
 
 def _labelled_controls(filled: FilledForm) -> Iterator[tuple[str, Control]]:
-    yield gettext("What both reviewers agree on"), filled.agreed
+    yield gettext("What both reviewers agree on"), filled.fields["agreed"]
     for row in filled.questions:
         yield from ((f"{row.number} {row.title}", control) for control in row.controls)
-        if row.display.sources:
-            for source in filled.citations:
-                label = gettext("Source %(number)s") % {"number": source.number}
-                yield from ((label, control) for control in source.controls)
+        if row.sources:
+            yield from _repeated(gettext("Source %(number)s"), filled.citations)
     for row in filled.rubrics:
         label = gettext("Rubric %(number)s") % {"number": row.number}
         yield from ((label, control) for control in row.controls)
     for harm in filled.harms:
         yield gettext("Harm of trap %(tag)s") % {"tag": harm.tag}, harm.choice
-    for added in filled.added:
-        label = gettext("Your rubric %(number)s") % {"number": added.number}
-        yield from ((label, control) for control in added.controls)
-    for highlight in filled.highlights:
-        label = gettext("Highlight %(number)s") % {"number": highlight.number}
-        yield from ((label, control) for control in highlight.controls)
-    yield gettext("Verdict"), filled.verdict
-    yield from ((gettext("Reason"), control) for control in (filled.reason_code, filled.dissent_code, filled.reason))
-    yield gettext("Reason for change"), filled.change_reason
-    yield gettext("Change of wording or of meaning"), filled.declaration
+    yield from _repeated(gettext("Your rubric %(number)s"), filled.added)
+    yield from _repeated(gettext("Highlight %(number)s"), filled.highlights)
+    yield from ((str(label), filled.fields[name]) for name, label in _LAST_FIELDS.items())
+
+
+def _repeated(label: str, rows: Iterable[RepeatedRow]) -> Iterator[tuple[str, Control]]:
+    return ((label % {"number": row.number}, control) for row in rows for control in row.fields.values())

@@ -1,20 +1,21 @@
 """The controls and rows of the answer form, with values and errors, for the templates."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from review.answers.question_display import DEFAULT_DISPLAY, QuestionDisplay
-from review.rules.blocks import Highlight
+from review.rules.blocks import Block, Highlight
 from review.rules.diffing import Span
+from review.rules.questions import Question
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One radio button or checkbox."""
+    """One radio button or checkbox. Its control sets `id` and `chosen`."""
 
-    id: str
     value: str
     label: str
-    chosen: bool
+    id: str = ""
+    chosen: bool = False
     wording: tuple[Span, ...] = ()  # of an offered wording: its differences from the original
     reducible: bool | None = None  # of a reason: whether a new version can fix it
     about: str = ""  # explanation of the label
@@ -48,31 +49,47 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """A question or a rubric with its controls.
+    """A question, or a rubric with its controls (`question` is None).
 
     Attributes:
         diff: the corrected wording compared with the original.
         committed: answered before the traps were revealed, hence read-only.
         asks: the question in words; the title names the criterion.
+        about: the rubric or trap that the question is about.
+        kinds: labels of the kinds of source that its answers accept.
+        when: field and value on which the row depends; `condition` says it in words.
+        sources: whether sources are entered with this question.
+        blocks: the blocks of the case that are shown with it, each with its number.
     """
 
     number: int
     title: str
-    help: str
-    tags: tuple[str, ...]
     choice: Control
     note: Control
+    when: tuple[str, ...]
+    condition: str
+    question: Question | None = None
+    help: str = ""
+    asks: str = ""
+    about: str = ""
+    kinds: tuple[str, ...] = ()
+    sources: bool = False
+    blocks: tuple[tuple[int, Block], ...] = ()
+    committed: bool = False
+    tags: tuple[str, ...] = ()
     wording: Control | None = None
     severity: Control | None = None
     diff: tuple[Span, ...] = ()
-    committed: bool = False
-    asks: str = ""
-    display: QuestionDisplay = DEFAULT_DISPLAY
 
     @property
     def controls(self) -> tuple[Control, ...]:
         """All fields of the row, in the order of the page."""
         return tuple(each for each in (self.choice, self.wording, self.note, self.severity) if each is not None)
+
+    @property
+    def several(self) -> bool:
+        """Whether several choices may be chosen."""
+        return self.question is not None and self.question.kind == "choices"
 
     @property
     def has_error(self) -> bool:
@@ -95,22 +112,17 @@ class HarmRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CitationRow:
-    """One source."""
+class RepeatedRow:
+    """A source, a rubric of the physician's own or a highlight, which can be added and removed.
+
+    Attributes:
+        fields: its controls by name, in the order in which their problems are listed.
+        highlight: holds the position of the words. Highlights of the first look are read-only.
+    """
 
     number: int
-    kind: Control
-    reference: Control
-    section: Control
-    passage: Control
-    read_on: Control
-    trap: Control | None = None
-    level: Control | None = None
-
-    @property
-    def controls(self) -> tuple[Control, ...]:
-        controls = (self.trap, self.reference, self.passage, self.kind, self.level, self.read_on, self.section)
-        return tuple(control for control in controls if control is not None)
+    fields: Mapping[str, Control]
+    highlight: Highlight | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,42 +131,6 @@ class Correction:
 
     number: int
     diff: tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AddedRow:
-    """One rubric added by the physician. `tags` are checkboxes; `severity` is None if not asked."""
-
-    number: int
-    criterion: Control
-    tags: Control
-    severity: Control | None
-
-    @property
-    def controls(self) -> tuple[Control, ...]:
-        return tuple(each for each in (self.criterion, self.tags, self.severity) if each is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class HighlightRow:
-    """Highlighted words of the text, and their label.
-
-    `value` holds their position. Highlights of the first look are read-only.
-    """
-
-    number: int
-    label: Control
-    quote: Control
-    value: Highlight
-
-    @property
-    def controls(self) -> tuple[Control, ...]:
-        return (self.quote, self.label)
-
-    @property
-    def name(self) -> str:
-        """The text of the chosen label."""
-        return next((option.label for option in self.label.options if option.chosen), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,27 +149,22 @@ class FilledForm:
     The blank row of each kind lets a script add rows without a request.
 
     Attributes:
-        dissent_code: has options only if the physician sees that the primary rejected the case.
-        declaration: has options only in the secondary's last answer.
+        fields: the controls below the rows, by name. `dissent_code` has options only if the
+            physician sees that the primary rejected the case, `declaration` only in the
+            secondary's last answer.
         accepted_evidence: pairs (kinds of source that prove a trap, names of those traps).
     """
 
     questions: tuple[ControlRow, ...]
     rubrics: tuple[ControlRow, ...]
     harms: tuple[HarmRow, ...]
-    citations: tuple[CitationRow, ...]
-    added: tuple[AddedRow, ...]
-    highlights: tuple[HighlightRow, ...]
-    verdict: Control
-    reason_code: Control
-    dissent_code: Control
-    reason: Control
-    change_reason: Control
-    declaration: Control
-    agreed: Control
-    blank_citation: CitationRow
-    blank_added: AddedRow
-    blank_highlight: HighlightRow
+    citations: tuple[RepeatedRow, ...]
+    added: tuple[RepeatedRow, ...]
+    highlights: tuple[RepeatedRow, ...]
+    fields: Mapping[str, Control]
+    blank_citation: RepeatedRow
+    blank_added: RepeatedRow
+    blank_highlight: RepeatedRow
     evidence_error: str
     accepted_evidence: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     problems: tuple[FormProblem, ...]
@@ -201,9 +172,9 @@ class FilledForm:
     @property
     def blocks_inside(self) -> frozenset[int]:
         """The numbers of the blocks that are shown with a question."""
-        return frozenset(number for row in self.questions for number, _block in row.display.blocks)
+        return frozenset(number for row in self.questions for number, _block in row.blocks)
 
     @property
     def has_sources(self) -> bool:
         """Whether any source has been filled in."""
-        return any(row.reference.value or row.passage.value for row in self.citations)
+        return any(row.fields["reference"].value or row.fields["passage"].value for row in self.citations)

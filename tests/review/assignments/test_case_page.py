@@ -198,12 +198,12 @@ def test_what_a_form_does_not_ask_is_not_offered(browse: Browse, ana: User) -> N
 def test_a_full_form_posts_back_what_it_was_filled_with(answers: Answers) -> None:
     answers = replace(answers, added=(AddedRubric("One more.", ("A1", "C2"), "death"),))
     filled = fill_form(FULL_FORM, answers)
-    controls = [filled.verdict, filled.reason, filled.reason_code, filled.change_reason]
+    controls = [filled.fields[name] for name in ("verdict", "reason", "reason_code", "change_reason")]
     for row in (*filled.questions, *filled.rubrics):
         controls += row.controls
     controls += [harm.choice for harm in filled.harms]
     for rows in (filled.citations, filled.added):
-        controls += [control for row in rows for control in row.controls]
+        controls += [control for row in rows for control in row.fields.values()]
     data = QueryDict(mutable=True)
     for control in controls:
         chosen = [option.value for option in control.options if option.chosen]

@@ -727,7 +727,7 @@ def post_data(typed: dict[str, str]) -> QueryDict:
 def test_a_form_posts_back_the_answers_that_filled_it(answers: Answers) -> None:
     filled = fill_form(FORM, answers)
     rows = [*filled.questions, *filled.rubrics]
-    controls = [filled.verdict, filled.reason, filled.change_reason]
+    controls = [filled.fields[name] for name in ("verdict", "reason", "change_reason")]
     controls += [control for row in rows for control in (row.choice, row.note, row.wording) if control is not None]
     typed = {
         control.name: next((option.value for option in control.options if option.chosen), "")

@@ -273,9 +273,9 @@ def test_optional_conditional_and_written_answers(sample: CaseSpec, default: Des
     assert problems(spec.form, replace(answers, questions={**answers.questions, "sure": Answer("2")})) == []
     assert problems(spec.form, replace(answers, questions={**answers.questions, "sure": Answer("")})) == []
     rows = {row.choice.name: row for row in fill_form(spec.form, answers).questions}
-    assert rows["question.why"].display.when == ("question.sure", "1")
-    assert "How sure are you?" in rows["question.why"].display.condition
-    assert [name for name, row in rows.items() if row.display.sources] == ["question.factual:A1"]
+    assert rows["question.why"].when == ("question.sure", "1")
+    assert "How sure are you?" in rows["question.why"].condition
+    assert [name for name, row in rows.items() if row.sources] == ["question.factual:A1"]
 
 
 def test_a_kind_of_source_can_be_required(sample: CaseSpec, default: Design) -> None:
