@@ -10,7 +10,6 @@ from typing import Any
 from django.utils.translation import get_language, gettext
 from pydantic import TypeAdapter
 
-from review.calibration.queries import match_answers
 from review.common import benchmarks
 from review.labels import FINDINGS, VERDICTS, translate
 from review.rules.case_spec import CaseSpec
@@ -122,47 +121,30 @@ def _kinds(benchmark: str, data: Mapping[str, Any]) -> Iterator[Kind]:
 
 def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer]:
     """Every given answer with the known one and its explanation, the verdict last."""
-    form, expected = practised.spec.form, practised.expected
-    _matched, _asked, missed = match_answers(expected, given)
+    form = practised.spec.form
+    values, expected_values = _values(form, given), _values(form, practised.expected)
+    rows: list[tuple[str, str, Mapping[str, object]]] = [
+        (
+            f"question.{question.key}",
+            translate(question.label),
+            {choice.value: translate(choice.label) for choice in question.choices},
+        )
+        for question in form.questions
+    ]
+    rows += [(f"rubric.{rubric.key}", rubric.criterion, FINDINGS) for rubric in form.rubrics]
+    rows.append(("verdict", gettext("Verdict"), VERDICTS))
     result = []
-    for key, title, (given_value, expected_value), labels in _fields(form, given, expected):
-        right = key not in missed if expected_value else None
-        given_text, expected_text = (_answer_text(value, labels) for value in (given_value, expected_value))
-        result.append(ExplainedAnswer(title, given_text, expected_text, right, practised.why.get(key, "")))
+    for key, title, labels in rows:
+        value, expected = values[key], expected_values[key]
+        texts = ("; ".join(str(labels.get(part, part)) for part in each.split(",")) for each in (value, expected))
+        right = value == expected if expected else None
+        result.append(ExplainedAnswer(title, *texts, right, practised.why.get(key, "")))
     return result
 
 
-def _answer_text(value: str, labels: Mapping[str, str]) -> str:
-    """The label of an answer, or the labels of several choices."""
-    return labels.get(value) or "; ".join(labels.get(part, part) for part in value.split(","))
-
-
-def _fields(form: Form, given: Answers, expected: Answers) -> list[tuple[str, str, tuple[str, str], dict[str, str]]]:
-    verdicts = {value: str(label) for value, label in VERDICTS.items()}
-    findings = {value: str(label) for value, label in FINDINGS.items()}
-    both = (given, expected)
-    return [
-        *(
-            (
-                f"question.{question.key}",
-                translate(question.label),
-                _pair([each.questions.get(question.key, Answer()).value for each in both]),
-                {choice.value: translate(choice.label) for choice in question.choices},
-            )
-            for question in form.questions
-        ),
-        *(
-            (
-                f"rubric.{rubric.key}",
-                rubric.criterion,
-                _pair([each.rubrics.get(rubric.key, RubricAnswer()).value for each in both]),
-                findings,
-            )
-            for rubric in form.rubrics
-        ),
-        ("verdict", gettext("Verdict"), (given.verdict, expected.verdict), verdicts),
-    ]
-
-
-def _pair(values: list[str]) -> tuple[str, str]:
-    return values[0], values[1]
+def _values(form: Form, answers: Answers) -> dict[str, str]:
+    return {
+        **{f"question.{each.key}": answers.questions.get(each.key, Answer()).value for each in form.questions},
+        **{f"rubric.{each.key}": answers.rubrics.get(each.key, RubricAnswer()).value for each in form.rubrics},
+        "verdict": answers.verdict,
+    }

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import F, QuerySet
 
 from review import errors
 from review.models import Assignment, CalibrationItem, Case, Review, User
@@ -147,21 +147,7 @@ def items(*, active: bool | None = None) -> QuerySet[CalibrationItem]:
     return rows if active is None else rows.filter(active=active)
 
 
-def with_answer_counts(rows: QuerySet[CalibrationItem]) -> QuerySet[CalibrationItem]:
-    """The items, each with the number of times it was answered as `copies`."""
-    answered = Count("cases", filter=Q(cases__state__in=(State.APPROVED, State.REJECTED)))
-    return rows.annotate(copies=answered).defer("spec")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One physician's standing in one benchmark."""
-
-    physician: User
-    standing: CalibrationStanding
-
-
-def results() -> list[Result]:
+def results() -> list[tuple[User, CalibrationStanding]]:
     """The standings of all physicians who have answered calibration cases, ordered by name."""
     reviews = _reviews().filter(assignment__reserved_for=F("physician")).select_related("physician", "case__item")
     by_physician: dict[int, list[CalibrationScore]] = defaultdict(list)
@@ -169,17 +155,11 @@ def results() -> list[Result]:
         by_physician[score.review.physician_id].append(score)
     active = _active()
     return [
-        Result(scores[0].review.physician, standing)
+        (scores[0].review.physician, standing)
         for scores in sorted(by_physician.values(), key=lambda scores: scores[0].review.physician.username)
         for standing in _standings(active, scores)
         if standing.scores
     ]
-
-
-def largest_benchmarks() -> list[str]:
-    """The benchmarks that have cases, the one with the most first."""
-    rows = Case.objects.values("benchmark").annotate(n=Count("pk")).order_by("-n")
-    return list(rows.values_list("benchmark", flat=True))
 
 
 def was_settled(case: Case) -> bool:

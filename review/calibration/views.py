@@ -2,6 +2,7 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import get_language
@@ -9,18 +10,20 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from review.calibration import practice, queries, services
-from review.calibration.forms import ExpectedForm, FirstPracticeForm, PracticeForm
+from review.calibration.forms import ExpectedForm, PracticeForm
 from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.models import CalibrationItem, Case
 from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.permissions import Can, require
+from review.rules.state_machine import State
 
 
 @requires(Can.OVERSEE, "GET")
 def calibration(request: HttpRequest) -> HttpResponse:
     """All calibration items, and the results of all physicians."""
+    answered = Q(cases__state__in=(State.APPROVED, State.REJECTED))
     context = {
-        "items": queries.with_answer_counts(queries.items()),
+        "items": queries.items().annotate(copies=Count("cases", filter=answered)).defer("spec"),
         "results": queries.results(),
         "pass_percent": round(100 * queries.PASS_SHARE),
         "pass_items": queries.PASS_ITEMS,
@@ -77,7 +80,8 @@ def _practice(request: HttpRequest, benchmark: str) -> practice.Practice:
 def tour(request: HttpRequest, benchmark: str = "") -> HttpResponse:
     """What is judged, and the taxonomy by examples, before the practice case."""
     names = practice.names()
-    chosen = benchmark or next((name for name in queries.largest_benchmarks() if name in names), names[0])
+    largest = Case.objects.filter(benchmark__in=names).values_list("benchmark").annotate(n=Count("pk")).order_by("-n")
+    chosen = benchmark or next((name for name, _cases in largest), names[0])
     context = {"practice": _practice(request, chosen), "benchmark": chosen, "benchmarks": names}
     return render(request, "review/calibration/tour.html", context)
 
@@ -93,7 +97,7 @@ def tour_case(request: HttpRequest, benchmark: str) -> HttpResponse:
     first_keys = [question.key for question in case_form.first_look.questions]
     posted = request.POST if request.method == "POST" else None
     context = {"practice": practised, "benchmark": benchmark, "steps": 2 if first_keys else 1}
-    first = FirstPracticeForm(posted, form=case_form)
+    first = PracticeForm(posted, form=case_form.first_look, judged=False)
     if first_keys and not first.is_valid():
         context |= {"form": first, "blocks": practised.spec.first_look, "step": 1}
         return render(request, "review/calibration/tour_case.html", context, status=422 if posted is not None else 200)
@@ -105,6 +109,6 @@ def tour_case(request: HttpRequest, benchmark: str) -> HttpResponse:
         context |= {"lines": lines, "right": sum(bool(line.right) for line in scored), "asked": len(scored)}
         return render(request, "review/calibration/tour_answers.html", context)
     if not last and posted is not None:
-        form.initial = {name: first.cleaned_data[name] for name in first.fields}
+        form.initial = first.cleaned_data
     context |= {"form": form, "blocks": practised.spec.blocks, "step": context["steps"]}
     return render(request, "review/calibration/tour_case.html", context, status=422 if last else 200)
