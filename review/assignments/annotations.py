@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from review import errors
 from review.access import visibility
-from review.assignments import claims, review_drafts
+from review.assignments import reassignment, review_drafts
 from review.assignments.annotation_formats import (
     MAX_BYTES,
     Annotation,
@@ -131,7 +131,7 @@ def _store(
         raise errors.NotReserved(_("The physician has a draft of their own, which is kept."))
     answers, refusals = _answers(case.frozen.form, listed)
     check_limits(case.frozen, answers)
-    assignment = claims.reserve(case.pk, to=physician, actor=actor)
+    assignment = reassignment.reserve(case.pk, to=physician, actor=actor)
     review_drafts.store(assignment, physician, Phase.COMMIT, answers_to_json(answers))
     record(case, Event.Kind.IMPORTED, actor, role=assignment.role, text=source[:500])
     result.refusals.extend(refusals)

@@ -11,7 +11,7 @@ from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from review.access import visibility
 from review.answers import signatures
-from review.assignments import claims, eligibility, first_look, queries, retraction, services
+from review.assignments import case_queue, claims, first_look, queries, retraction, services
 from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
@@ -222,7 +222,7 @@ class AssignmentViewSet(ViewSet):
     def next(self, request: Request) -> Response:
         """Claim the next case, of a benchmark or stage if you like, or get the one you hold."""
         me = signed_in_account(request)
-        assignment = claims.claim_next(me, eligibility.ChosenWork(**validated_body(ChosenWorkSerializer, request)))
+        assignment = claims.claim_next(me, case_queue.ChosenWork(**validated_body(ChosenWorkSerializer, request)))
         return Response(WorkSerializer(_work(me, assignment)).data) if assignment else Response(status=204)
 
     @answers(WorkSerializer)

@@ -22,7 +22,7 @@ from review.answers.side_by_side import (
     version_changes,
     wording_offers,
 )
-from review.assignments import eligibility, queries
+from review.assignments import case_queue, queries
 from review.assignments.first_look import with_committed_first_look
 from review.common.decorators import signed_in_account
 from review.discussion import guidelines
@@ -188,7 +188,7 @@ def render_case(
         "signs_as": signatures.signing_name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
         "retractable": queries.retractable_review(me),
-        "waiting": eligibility.count_available(me),
+        "waiting": case_queue.count_available(me),
         "guideline": guidelines.guideline(assignment.case.benchmark, Role(assignment.role).stage),
         "simulated": assignment.case.simulated,
         **lease_context(assignment),

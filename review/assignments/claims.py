@@ -1,38 +1,34 @@
-"""Claim, renew, return and reassign assignments. Each public function is one transaction."""
+"""Claim, renew and return assignments. Each public function is one transaction."""
 
 import uuid
-from collections.abc import Iterable
 from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q
-from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from review import errors
 from review.access import visibility
-from review.assignments import eligibility, queries
+from review.assignments import case_queue, queries
 from review.audit.trail import record, recording_events
 from review.calibration import services
-from review.cases.services import lease, lock_open_case
-from review.common import notifications
+from review.cases.services import lease
 from review.discussion.remarks import check_rate
-from review.models import Assignment, Declined, Draft, Event, Notice, Occasion, Retraction, Review, User
+from review.models import Assignment, Declined, Draft, Event, Notice, Review, User
 from review.rules import limits
-from review.rules.permissions import Can, Operator, UserRole, allowed, require
-from review.rules.state_machine import Phase, Role
+from review.rules.permissions import Can, UserRole, require
+from review.rules.state_machine import Phase
 
 Hold = Assignment.Hold
 MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
 
 
-def claim_next(physician: User, chosen: eligibility.ChosenWork = eligibility.ANY) -> Assignment | None:
+def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) -> Assignment | None:
     """Return the assignment that the physician holds, or claim the next one.
 
     The result carries its case and first look, as `queries.assignment_of` loads them. None if no
-    case is available or the physician may not take one (`eligibility.blocking_reason`).
+    case is available or the physician may not take one (`case_queue.blocking_reason`).
 
     The candidate row is locked, rows that others are claiming are skipped, and the UPDATE checks
     again that the row is free. So two physicians who claim at once get different cases. One
@@ -47,17 +43,17 @@ def claim_next(physician: User, chosen: eligibility.ChosenWork = eligibility.ANY
             held = queries.held_assignment(me, locked=True)
             if held is not None:
                 return renew(held)
-            if eligibility.blocking_reason(me) is not None:
+            if case_queue.blocking_reason(me) is not None:
                 return None
             services.prepare_copy(me)
             reserved_too = me.reserved.filter(hold=Hold.OPEN).exists()
-            for search in eligibility.search_rounds(me, chosen, reserved_too=reserved_too):
+            for search in case_queue.search_rounds(me, chosen, reserved_too=reserved_too):
                 claimed = _claim_candidate(search, me)
                 if claimed is not None:
                     return claimed
             # A database with a single writer skips no locked rows.
             single_writer = not connection.features.has_select_for_update_skip_locked
-            skipped = None if single_writer else eligibility.first_candidate(me, eligibility.search_rounds(me, chosen))
+            skipped = None if single_writer else case_queue.first_candidate(me, case_queue.search_rounds(me, chosen))
         if skipped is None:
             return None
         # Wait for the skipped row. This transaction holds no other lock, so it cannot deadlock.
@@ -66,11 +62,11 @@ def claim_next(physician: User, chosen: eligibility.ChosenWork = eligibility.ANY
     return None
 
 
-def _claim_candidate(search: eligibility.SearchRound, physician: User) -> Assignment | None:
+def _claim_candidate(search: case_queue.SearchRound, physician: User) -> Assignment | None:
     """Claim the first free row of a search round; None if there is none."""
     while (claimed := search.lock_first()) is not None:
         now = timezone.now()
-        reason = eligibility.claim_reason(claimed, physician, search)
+        reason = case_queue.claim_reason(claimed, physician, search)
         values = {"token": uuid.uuid4(), "hold": Hold.HELD, "lease_until": now + lease(), "reason": reason}
         # The search read a snapshot: what it found may have been claimed or reserved since.
         free = Q(hold=Hold.OPEN) | Q(hold=Hold.HELD, lease_until__lt=now)
@@ -168,7 +164,7 @@ def release(physician: User, assignment_id: int, token: uuid.UUID) -> None:
     """
     assignment = _uncommitted_assignment(physician, assignment_id, token)
     _check_release_limit(physician)
-    _release_hold(assignment)
+    release_hold(assignment)
     record(assignment.case, Event.Kind.RELEASED, physician, role=assignment.role)
 
 
@@ -185,7 +181,7 @@ def decline(physician: User, assignment_id: int, token: uuid.UUID, reason: Decli
     )
     if not assignment.case.is_copy:  # a copy stays reserved: nobody else may work on it
         assignment.reserved_for = None
-    _release_hold(assignment)
+    release_hold(assignment)
     record(assignment.case, Event.Kind.DECLINED, physician, role=assignment.role, because=reason, text=text)
     return declined
 
@@ -211,117 +207,6 @@ def report_problem(physician: User, assignment_id: int, text: str) -> None:
     )
 
 
-@recording_events()
-def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assignment:
-    """Take a role from its holder and reserve it for `to`; if None, anybody eligible may take it.
-
-    Possible only before an answer was committed. Afterwards the role belongs to its holder: the
-    state machine replays the reviews, and a confirmation or a second vote can only come from the
-    author of the first. `reopen_role` resolves a case that is stuck there.
-
-    Raises:
-        NotAssigned: the case has no such role.
-        Committed: an answer was committed for this role.
-        CaseClosed.
-        NotReserved: `to` may not work on it; the error says why.
-    """
-    require(actor, Can.OVERSEE)
-    case = lock_open_case(case_id)
-    assignment = Assignment.objects.select_for_update(of=("self",)).filter(case=case, role=role).first()
-    if assignment is None:
-        raise errors.NotAssigned
-    if assignment.phase != Phase.COMMIT or assignment.hold not in (Hold.OPEN, Hold.HELD):
-        raise errors.Committed
-    if case.is_copy and to is None:
-        to = assignment.reserved_for  # nobody else may work on a copy
-    loser = assignment.physician_id
-    assignment.reserved_for = to
-    _release_hold(assignment)
-    if to is not None and to.pk != loser:
-        _check_reservable(assignment, to)
-        notifications.tell(Occasion.ASSIGNED, [to], case=case.pk, path=reverse("review:workbench"))
-    record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser, given_to=to.pk if to else None)
-    return assignment
-
-
-@recording_events()
-def reserve(case_id: int, *, to: User, actor: User) -> Assignment:
-    """Reserve for `to` the first role of the case that is open and that nobody holds.
-
-    Raises Committed if there is none, and whatever `reassign` raises.
-    """
-    require(actor, Can.OVERSEE)
-    case = lock_open_case(case_id)
-    free = Assignment.objects.filter(case=case, phase=Phase.COMMIT, hold=Hold.OPEN).order_by("pk")
-    if (role := free.values_list("role", flat=True).first()) is None:
-        raise errors.Committed
-    return reassign(case_id, Role(role), to=to, actor=actor)
-
-
-@recording_events()
-def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assignment:
-    """Reopen a role whose holder submitted a first answer but does not confirm it or vote again.
-
-    The answer is retracted, and its author can take no role in the case again, because they have
-    seen what others wrote. If two adjudicators differed, the other one's first vote stands, because
-    it was given blind. The other's second vote, if any, replied to a vote that is now gone: it is
-    retracted as well, and the other adjudicator waits until the new one has voted.
-
-    Raises:
-        NotAssigned: the case has no such role.
-        NotStuck: the case does not wait for the holder of this role.
-        CaseClosed.
-    """
-    require(actor, Can.OVERSEE)
-    case = lock_open_case(case_id)
-    rows = {
-        row.role: row for row in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk")
-    }
-    assignment = rows.get(role)
-    if assignment is None:
-        raise errors.NotAssigned
-    if assignment.phase == Phase.COMMIT or assignment.hold != Hold.HELD or assignment.physician is None:
-        raise errors.NotStuck
-    loser = assignment.physician
-    retract_reviews(visibility.counted_reviews().filter(assignment=assignment), actor)
-    Declined.objects.get_or_create(
-        case=case, physician=loser, defaults={"reason": Declined.Reason.OTHER, "text": reason, "at": timezone.now()}
-    )
-    assignment.phase, assignment.reserved_for = Phase.COMMIT, None
-    assignment.save(update_fields=["phase"])
-    _release_hold(assignment)
-    for other in rows.values():
-        if other.phase == Phase.DISCUSS:
-            retract_reviews(visibility.counted_reviews().filter(assignment=other, phase=Phase.DISCUSS), actor)
-            await_other_vote(other)
-    record(case, Event.Kind.REASSIGNED, actor, role=role, taken_from=loser.pk, given_to=None, reason=reason)
-    return assignment
-
-
-def await_other_vote(adjudicator: Assignment) -> None:
-    """Take an adjudicator back to their first vote, which stands: the other one's is gone."""
-    adjudicator.phase, adjudicator.hold, adjudicator.lease_until = Phase.COMMIT, Hold.WAITING, None
-    adjudicator.new_token()
-    adjudicator.save(update_fields=["phase", "hold", "lease_until", "token"])
-
-
-def retract_reviews(reviews: Iterable[Review], actor: User | Operator) -> None:
-    """Let reviews no longer count."""
-    for review in reviews:
-        Retraction.objects.create(review=review, at=timezone.now())
-        record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
-
-
-def _check_reservable(assignment: Assignment, to: User) -> None:
-    if not allowed(to, Can.REVIEW):
-        raise errors.NotReserved(_("This account cannot review cases."))
-    if assignment.case.is_copy:
-        raise errors.NotReserved(_("This is another physician's training case."))
-    problem = eligibility.ineligibility(to, assignment)
-    if problem is not None:
-        raise errors.NotReserved(str(problem))
-
-
 def _check_release_limit(physician: User) -> None:
     if visibility.count_released_cases(physician, visibility.HOUR) >= settings.MHB_RELEASES_PER_HOUR:
         raise errors.TooManyReleases
@@ -334,7 +219,7 @@ def _uncommitted_assignment(physician: User, assignment_id: int, token: uuid.UUI
     return assignment
 
 
-def _release_hold(assignment: Assignment) -> None:
+def release_hold(assignment: Assignment) -> None:
     """Remove the holder of an assignment. Also stores the current `reserved_for`."""
     assignment.hold, assignment.physician, assignment.token, assignment.lease_until = Hold.OPEN, None, None, None
     assignment.reason = ""

@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from review.access import visibility
-from review.assignments import eligibility
+from review.assignments import case_queue
 from review.common import notifications
 from review.discussion.notices import notices_for
 from review.models import Delivery, Occasion, User
@@ -32,7 +32,7 @@ def write_due() -> None:
             continue
         facts = {
             "held": visibility.current_assignments(physician).count(),
-            "open": sum(each.cases for each in eligibility.available_work(physician)),
+            "open": sum(each.cases for each in case_queue.available_work(physician)),
             "unread": len(notices_for(physician)),
         }
         if any(facts.values()):

@@ -1,6 +1,6 @@
-"""Retract reviews while nobody has built on them: one's own, or a careless physician's."""
+"""Take reviews back: one's own, those of a careless physician, those that leave a case stuck."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,12 @@ from django.utils import timezone
 from review import errors
 from review.access import visibility
 from review.assignments import review_drafts
-from review.assignments.claims import await_other_vote, retract_reviews
 from review.audit.trail import record, record_submitted, recording_events
 from review.cases.services import follow_reviews, lease, load_progress, lock_open_case
-from review.models import Assignment, Case, Declined, Event, Review, Rewording, User
+from review.models import Assignment, Case, Declined, Event, Retraction, Review, Rewording, User
 from review.people import accounts
 from review.rules.permissions import Can, Operator, require
-from review.rules.state_machine import ADJUDICATORS, Phase, Position, State, position
+from review.rules.state_machine import ADJUDICATORS, Phase, Position, Role, State, position
 
 Hold = Assignment.Hold
 
@@ -69,7 +68,7 @@ def _retract(case: Case, reviews: Sequence[Review], actor: User) -> tuple[Assign
 
     Raises NotUndoable if anybody has held it.
     """
-    retract_reviews(reviews, actor)
+    _retract_reviews(reviews, actor)
     now = position(case.frozen.policy, visibility.opinions(case))
     turns = {(turn.role, turn.phase) for turn in now.openings}
     committed = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
@@ -140,7 +139,7 @@ def _set_aside(case_id: int, person_id: int, actor: User, reason: str) -> bool:
         raise errors.NotUndoable
     own, now = _retract(case, own_reviews, actor)
     for other in Assignment.objects.filter(case=case, phase=Phase.DISCUSS).exclude(pk=own.pk):
-        await_other_vote(other)
+        _await_other_vote(other)
     _vacate(own, Hold.OPEN, actor, reason, [review.pk for review in own_reviews])
     _move_back(case, now, actor)
     return True
@@ -170,7 +169,7 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
         for review in in_order[in_order.index(own[0]) :]
         if review in own or not (was_vote and review.role in ADJUDICATORS and review.phase == Phase.COMMIT)
     ]
-    retract_reviews(gone, actor)
+    _retract_reviews(gone, actor)
     now = position(case.frozen.policy, visibility.opinions(case))
     counted = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
     turns = {turn.role for turn in now.openings}
@@ -179,15 +178,62 @@ def reopen(case_id: int, person_id: int, *, actor: User | Operator, reason: str)
     # `restore` reads the last of these events: it must be the physician's own.
     for row in sorted(rows.values(), key=lambda row: row.physician_id == person_id):
         if row.pk in counted:
-            await_other_vote(row)
+            _await_other_vote(row)
         else:
             keys = [review.pk for review in own] if row.physician_id == person_id else []
             _vacate(row, Hold.OPEN if row.role in turns else Hold.DONE, actor, reason, keys)
     _move_back(case, now, actor)
 
 
+@recording_events()
+def reopen_role(case_id: int, role: Role, *, actor: User, reason: str) -> Assignment:
+    """Reopen a role whose holder submitted a first answer but does not confirm it or vote again.
+
+    The answer is retracted, and its author can take no role in the case again, because they have
+    seen what others wrote. If two adjudicators differed, the other one's first vote stands, because
+    it was given blind. The other's second vote, if any, replied to a vote that is now gone: it is
+    retracted as well, and the other adjudicator waits until the new one has voted.
+
+    Raises:
+        NotAssigned: the case has no such role.
+        NotStuck: the case does not wait for the holder of this role.
+        CaseClosed.
+    """
+    require(actor, Can.OVERSEE)
+    case = lock_open_case(case_id)
+    rows = {
+        row.role: row for row in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk")
+    }
+    assignment = rows.get(role)
+    if assignment is None:
+        raise errors.NotAssigned
+    if assignment.phase == Phase.COMMIT or assignment.hold != Hold.HELD:
+        raise errors.NotStuck
+    _retract_reviews(visibility.counted_reviews().filter(assignment=assignment), actor)
+    for other in rows.values():
+        if other.phase == Phase.DISCUSS and other != assignment:
+            _retract_reviews(visibility.counted_reviews().filter(assignment=other, phase=Phase.DISCUSS), actor)
+            _await_other_vote(other)
+    _vacate(assignment, Hold.OPEN, actor, reason)
+    return assignment
+
+
+def _await_other_vote(adjudicator: Assignment) -> None:
+    """Take an adjudicator back to their first vote, which stands: the other one's is gone."""
+    adjudicator.phase, adjudicator.hold, adjudicator.lease_until = Phase.COMMIT, Hold.WAITING, None
+    adjudicator.new_token()
+    adjudicator.save(update_fields=["phase", "hold", "lease_until", "token"])
+
+
+def _retract_reviews(reviews: Iterable[Review], actor: User | Operator) -> None:
+    """Let reviews no longer count."""
+    for review in reviews:
+        Retraction.objects.create(review=review, at=timezone.now())
+        record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
+
+
 def _vacate(
-    row: Assignment, hold: Assignment.Hold, actor: User | Operator, reason: str, reviews: Sequence[int]
+    row: Assignment, hold: Assignment.Hold, actor: User | Operator, reason: str, reviews: Sequence[int] = ()
 ) -> None:
     """Take a role from its holder, who can take none in this case again.
 

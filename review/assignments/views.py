@@ -16,7 +16,7 @@ from review.access import visibility
 from review.answers import signatures
 from review.answers.posted_answers import without_blank_rows
 from review.answers.side_by_side import plain_text
-from review.assignments import case_page, claims, eligibility, first_look, queries, retraction, services
+from review.assignments import case_page, case_queue, claims, first_look, queries, retraction, services
 from review.assignments.forms import PostedReview, posted_corrections, read_posted
 from review.cases.services import lease
 from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
@@ -38,7 +38,7 @@ def workbench(request: HttpRequest) -> HttpResponse:
     """A physician's start page: the held case or the next one, pending requests, the last week."""
     me = signed_in_account(request)
     held = list(visibility.current_assignments(me))
-    work, pace = eligibility.available_work(me), reliability.own_pace(me)
+    work, pace = case_queue.available_work(me), reliability.own_pace(me)
     week_ago = timezone.now() - timedelta(days=7)
     reviews_this_week = visibility.reviews_by(me).filter(submitted_at__gte=week_ago).count()
     return render(
@@ -47,8 +47,8 @@ def workbench(request: HttpRequest) -> HttpResponse:
         {
             "current": held[0] if held else None,
             "other_assignments": held[1:],
-            "waiting": min(sum(each.cases for each in work), eligibility.COUNT_LIMIT),
-            "senior_needed": not work and eligibility.needs_senior(me),
+            "waiting": min(sum(each.cases for each in work), case_queue.COUNT_LIMIT),
+            "senior_needed": not work and case_queue.needs_senior(me),
             "work": [(each, _minutes(each, pace)) for each in work],
             "rewordings": list(rewordings_queries.waiting_for(me).defer("case__spec")[:MAX_REWORDINGS]),
             "retractable": queries.retractable_review(me),
@@ -60,15 +60,15 @@ def workbench(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _minutes(work: eligibility.WorkAvailable, pace: Mapping[tuple[str, str], float]) -> int | None:
+def _minutes(work: case_queue.WorkAvailable, pace: Mapping[tuple[str, str], float]) -> int | None:
     """How long the work takes at one's own pace, in whole minutes; None while that is not known."""
     own = pace.get((work.benchmark, work.stage))
     return None if own is None else max(1, round(own * work.cases))
 
 
-def _chosen_work(request: HttpRequest) -> eligibility.ChosenWork:
+def _chosen_work(request: HttpRequest) -> case_queue.ChosenWork:
     """The work that was chosen on the workbench, until another is chosen."""
-    return eligibility.ChosenWork(*request.session.get("chosen_work", ("", "")))
+    return case_queue.ChosenWork(*request.session.get("chosen_work", ("", "")))
 
 
 @requires(Can.REVIEW, "GET")
@@ -78,7 +78,7 @@ def peek(request: HttpRequest) -> HttpResponse:
     Claims and reveals nothing: only cases that require a first look are previewed, and only what
     the first look shows.
     """
-    following = eligibility.likely_next_case(signed_in_account(request), _chosen_work(request))
+    following = case_queue.likely_next_case(signed_in_account(request), _chosen_work(request))
     if following is None or not visibility.requires_first_look(following):
         return HttpResponse(status=204)
     return render(request, "review/assignments/_peek.html", {"case": following, "blocks": following.frozen.first_look})
@@ -98,11 +98,11 @@ def next_case(request: HttpRequest) -> HttpResponse:
 def _claim_and_show(request: HttpRequest, local: str = "") -> HttpResponse:
     claimed = claims.claim_next(signed_in_account(request), _chosen_work(request))
     if claimed is None:
-        blocked = eligibility.blocking_reason(signed_in_account(request))
+        blocked = case_queue.blocking_reason(signed_in_account(request))
         chosen = request.session.pop("chosen_work", None)
         none_left = _("Nothing is left of the work that you chose. Choose other work, or take any case.")
         nothing = none_left if chosen else _("No cases are available for you right now.")
-        if eligibility.needs_senior(signed_in_account(request)):
+        if case_queue.needs_senior(signed_in_account(request)):
             nothing = f"{nothing} {_('The cases that are open need a senior physician.')}"
         messages.info(request, str(blocked) if blocked else nothing)
         return redirect_with_receipt(redirect("review:workbench"), local)

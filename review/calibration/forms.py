@@ -92,6 +92,7 @@ class PracticeForm(AnswersForm):
             if question.asks and judged:
                 label = f"{label}: {translate(question.asks)}"
             options: dict[str, Any] = {"label": label, "help_text": translate(question.help)}
+            widget: type[forms.Widget]
             if question.kind == "choices":
                 widget = forms.MultipleHiddenInput if question.key in hidden else forms.CheckboxSelectMultiple
                 self.fields[name] = SeveralChoicesField(question, widget=widget, **options)

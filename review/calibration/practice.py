@@ -136,9 +136,9 @@ def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer
     result = []
     for key, title, labels in rows:
         value, expected = values[key], expected_values[key]
-        texts = ("; ".join(str(labels.get(part, part)) for part in each.split(",")) for each in (value, expected))
+        said, known = ("; ".join(str(labels.get(part, part)) for part in each.split(",")) for each in (value, expected))
         right = value == expected if expected else None
-        result.append(ExplainedAnswer(title, *texts, right, practised.why.get(key, "")))
+        result.append(ExplainedAnswer(title, said, known, right, practised.why.get(key, "")))
     return result
 
 

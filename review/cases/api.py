@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
-from review.assignments import annotation_formats, annotations, claims
+from review.assignments import annotation_formats, annotations, reassignment, retraction
 from review.assignments.annotation_formats import RefusedAnnotation
 from review.assignments.annotations import AnnotationImport, DraftOf
 from review.audit.trail import record_read
@@ -265,7 +265,7 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     def reassign(self, request: Request, body: Body, pk: int) -> Any:
         """Reassign a role to a named physician, or to anybody. 409 once an answer is committed."""
         role, actor = Role(body["role"]), signed_in_account(request)
-        return claims.reassign(self.get_object().pk, role, to=body["physician"], actor=actor)
+        return reassignment.reassign(self.get_object().pk, role, to=body["physician"], actor=actor)
 
     @acts(CaseSerializer, SpecialtySerializer)
     def specialty(self, request: Request, body: Body, pk: int) -> Any:
@@ -290,4 +290,4 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
         Else 409.
         """
         role, actor = Role(body["role"]), signed_in_account(request)
-        return claims.reopen_role(self.get_object().pk, role, actor=actor, reason=body["reason"])
+        return retraction.reopen_role(self.get_object().pk, role, actor=actor, reason=body["reason"])

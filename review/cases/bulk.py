@@ -6,7 +6,7 @@ from django import forms
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from review.assignments import claims
+from review.assignments import reassignment
 from review.cases import services
 from review.cases.forms import LANGUAGE_CODE, PriorityForm, WithdrawForm
 from review.common.lists import Action
@@ -53,7 +53,7 @@ def case_actions(case_of: Callable[[int], int] = int) -> tuple[Action, ...]:
         return Action(name, label, lambda key, actor, data: service(case_of(key), actor=actor, **data), form)
 
     return (
-        action("reserve", _("Reserve"), claims.reserve, ReserveForm),
+        action("reserve", _("Reserve"), reassignment.reserve, ReserveForm),
         action("prioritise", _("Set priority"), services.prioritise, PriorityForm),
         action("specialty", _("Set specialty"), services.set_specialty, SpecialtyForm),
         action("language", _("Set language"), services.set_language, LanguageForm),

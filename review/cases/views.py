@@ -19,7 +19,7 @@ from review import errors
 from review.access import visibility
 from review.answers.marked_text import marks
 from review.answers.side_by_side import ReviewColumn, compare, named_columns
-from review.assignments import annotation_formats, annotations, claims
+from review.assignments import annotation_formats, annotations, reassignment, retraction
 from review.audit.trail import record_read
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
@@ -195,7 +195,7 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
     if request.POST.get("role") not in set(Role) or (key and to is None):
         raise Http404
     try:
-        claims.reassign(case_id, Role(request.POST["role"]), to=to, actor=signed_in_account(request))
+        reassignment.reassign(case_id, Role(request.POST["role"]), to=to, actor=signed_in_account(request))
     except errors.NotReserved as refused:
         messages.error(request, refused.detail or refused.message)
     else:
@@ -225,7 +225,7 @@ def set_back(request: HttpRequest, case_id: int) -> HttpResponse:
         raise Http404
     if form.is_valid():
         reason = form.cleaned_data["reason"]
-        claims.reopen_role(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
+        retraction.reopen_role(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
         messages.success(request, _("Role reopened for another physician."))
     else:
         messages.error(request, _("Give a reason for reopening the role."))

@@ -208,7 +208,7 @@ class ActiveInterval(models.Model):
 class Declined(models.Model):
     """A case declined by a physician, with the reason; never offered to that physician again.
 
-    Also written when an admin resets a role whose holder has left (`claims.reopen_role`).
+    Also written when an admin resets a role whose holder has left (`retraction.reopen_role`).
     """
 
     class Reason(models.TextChoices):

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
-from review.assignments import eligibility
+from review.assignments import case_queue
 from review.calibration import queries
 from review.calibration.queries import CalibrationStanding
 from review.common.actions import Body, acts, answers
@@ -186,7 +186,7 @@ class PauseSerializer(serializers.Serializer[Any]):
 def _whole_person(user: User) -> WithValues:
     return WithValues(
         user,
-        today=eligibility.done_today(user),
+        today=case_queue.done_today(user),
         given_back=visibility.count_released_cases(user, visibility.HOUR),
         calibration=queries.standings(user),
         trail=accounts.account_trail(user),

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from review.access import visibility
 from review.answers import signatures
-from review.assignments import eligibility
+from review.assignments import case_queue
 from review.calibration import queries as calibration_queries
 from review.calibration import services
 from review.cases.bulk import SpecialtyForm
@@ -117,7 +117,7 @@ def _person_page(request: HttpRequest, shown: User, refused: PasswordForm | None
         "own": shown.pk == signed_in_account(request).pk,
         "recent": visibility.reviews_by(shown)[:20],
         "standings": calibration_queries.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
-        "today": eligibility.done_today(shown),
+        "today": case_queue.done_today(shown),
         "left_hour": visibility.count_released_cases(shown, visibility.HOUR),
         "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signatures.has_second_factor(shown),

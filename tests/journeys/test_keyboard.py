@@ -21,7 +21,7 @@ OPEN_CASE = """
 from review.cases import services as cases_services
 from generation.recipes.recipe import NewRubric, NewSample
 from mhb_site.benchmarks.mhb.review import case
-from review.assignments import claims, first_look, services
+from review.assignments import claims, first_look, reassignment, services
 from review.models import User
 
 def turns(drug):
@@ -51,7 +51,7 @@ from tests.review.approve import approval_of, rejection_of
 
 def reserve(role, name):
     to, _made = User.objects.get_or_create(username=name)
-    claims.reassign(disputed.pk, role, to=to, actor=User.objects.get(username="adela"))
+    reassignment.reassign(disputed.pk, role, to=to, actor=User.objects.get(username="adela"))
     return to
 
 def submit(role, name, *submissions):

@@ -20,7 +20,7 @@ from generation.llm.simulator.server import run_in_background
 from generation.models import Batch, Job, Source
 from generation.notifications import sending, services
 from mhb_site.server.sweeping import sweep
-from review.assignments import claims, digest
+from review.assignments import digest, reassignment
 from review.common import notifications
 from review.discussion import remarks
 from review.models import Case, Delivery, Occasion, User, Webhook
@@ -190,7 +190,7 @@ def test_what_is_assigned_paused_nearly_spent_and_finished_is_told(
     received: Received, emails: None, adela: User, ana: User
 ):
     case = open_case(1)
-    claims.reserve(case.pk, to=ana, actor=adela)
+    reassignment.reserve(case.pk, to=ana, actor=adela)
     job = job_of(adela, budget_calls=10, calls=9)
     life_cycle.mark(job.pk, timezone.now() - timedelta(minutes=2))
     for minute in (1, 2):  # told once

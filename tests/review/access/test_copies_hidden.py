@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from review.assignments import claims, eligibility
+from review.assignments import case_queue, claims
 from review.calibration import services as calibration_services
 from review.cases import services as cases_services
 from review.models import Assignment, CalibrationItem, Case, User
@@ -102,7 +102,7 @@ def test_a_released_copy_is_offered_again_like_work(item: CalibrationItem, chen:
         assert assignment.case.kind == "calibration"
         claim_reason = assignment.reason
         claims.release(chen, assignment.pk, assignment.token)  # type: ignore[arg-type]
-    assert claim_reason == eligibility.WHY_AGAIN
+    assert claim_reason == case_queue.WHY_AGAIN
 
 
 def test_physicians_never_see_database_keys(item: CalibrationItem, chen: User, browse: Browse, settings: Any) -> None:

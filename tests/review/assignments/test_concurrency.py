@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from review import errors
 from review.access import visibility
-from review.assignments import claims, eligibility
+from review.assignments import case_queue, claims, reassignment
 from review.assignments import services as assignments_services
 from review.cases import services as cases_services
 from review.cases.services import lease
@@ -356,21 +356,21 @@ def test_a_claim_finds_the_only_case_while_it_is_reassigned_to_its_physician(
     ana, adela = account("ana"), account("adela", UserRole.ADMIN)
     row = open_case().assignments.get(role=Role.PRIMARY)
     locked, skipped, reassigned = threading.Event(), threading.Event(), threading.Event()
-    first_candidate = eligibility.first_candidate
+    first_candidate = case_queue.first_candidate
 
     def first_candidate_after_reassignment(
-        physician: User, search_rounds: Iterable[eligibility.SearchRound]
+        physician: User, search_rounds: Iterable[case_queue.SearchRound]
     ) -> int | None:
         rounds = list(search_rounds)
         skipped.set()
         assert reassigned.wait(timeout=20)
         return first_candidate(physician, rounds)
 
-    monkeypatch.setattr(eligibility, "first_candidate", first_candidate_after_reassignment)
+    monkeypatch.setattr(case_queue, "first_candidate", first_candidate_after_reassignment)
 
     def reassign() -> None:
         with transaction.atomic():
-            claims.reassign(row.case_id, Role.PRIMARY, to=ana, actor=adela)
+            reassignment.reassign(row.case_id, Role.PRIMARY, to=ana, actor=adela)
             locked.set()
             # Without SKIP LOCKED the claim cannot even begin before the reassignment ends.
             if connection.features.has_select_for_update_skip_locked:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from review import errors
 from review.access import visibility
-from review.assignments import claims, eligibility
+from review.assignments import case_queue, claims, reassignment, retraction
 from review.assignments import services as assignments_services
 from review.audit import verification
 from review.audit.trail import recording_events
@@ -90,13 +90,13 @@ class Rule:
                 Assignment.objects.filter(case=case, role=Role.PRIMARY).update(physician=physician)
             case "earlier version":
                 earlier = open_case(1, version=1)
-                claims.reassign(earlier.pk, Role.PRIMARY, to=physician, actor=admin())
+                reassignment.reassign(earlier.pk, Role.PRIMARY, to=physician, actor=admin())
                 claim_and_submit(physician, approval())
                 assert visibility.reviews_by(physician).get().case == earlier
                 Case.objects.filter(pk=case.pk).update(fresh_eyes_required=True)
             case "cap":
                 other = open_case(77, policy=Policy(secondary=False))
-                claims.reassign(other.pk, Role.PRIMARY, to=physician, actor=admin())
+                reassignment.reassign(other.pk, Role.PRIMARY, to=physician, actor=admin())
                 claim_and_submit(physician, approval())
                 update_account(physician, daily_cap=1)
             case "calibration":
@@ -131,7 +131,7 @@ def admin() -> User:
 def second_version(primary: User) -> Case:
     """Version 2 of a sample, which waits for its secondary."""
     case = open_case(1, version=2)
-    claims.reassign(case.pk, Role.PRIMARY, to=primary, actor=admin())
+    reassignment.reassign(case.pk, Role.PRIMARY, to=primary, actor=admin())
     claim_and_submit(primary, approval())
     case.refresh_from_db()
     assert case.state == State.SECONDARY
@@ -144,8 +144,8 @@ def reserve(case: Case, physician: User) -> None:
 
 def test_without_any_rule_the_case_is_offered(ana: User, bo: User) -> None:
     case = second_version(ana)
-    assert eligibility.count_available(bo) == 1
-    assert eligibility.likely_next_case(bo) == case
+    assert case_queue.count_available(bo) == 1
+    assert case_queue.likely_next_case(bo) == case
     assert claim(bo).case == case
 
 
@@ -153,9 +153,9 @@ def test_the_work_can_be_chosen_by_benchmark_and_stage(browse: Browse, ana: User
     second = case_in_secondary(ana)
     open_case(2)
     other = open_case(3, benchmark="other")
-    work = {(each.benchmark, each.stage): each.cases for each in eligibility.available_work(bo)}
+    work = {(each.benchmark, each.stage): each.cases for each in case_queue.available_work(bo)}
     assert work == {(second.benchmark, "secondary"): 1, (second.benchmark, "primary"): 1, ("other", "primary"): 1}
-    assert claims.claim_next(bo, eligibility.ChosenWork(stage="adjudication")) is None
+    assert claims.claim_next(bo, case_queue.ChosenWork(stage="adjudication")) is None
     browse(bo).post(reverse("review:next"), {"benchmark": "other", "stage": "primary"})
     held = Assignment.objects.get(physician=bo, hold=Hold.HELD)
     assert held.case == other
@@ -174,10 +174,10 @@ def test_each_rule_alone_withholds_the_case(ana: User, bo: User, chen: User, rul
     rule.apply(bo, case)
     others = Assignment.objects.exclude(case=case)
     others.update(hold=Hold.DONE)  # leave out the cases that the rule's setup created
-    assert eligibility.likely_next_case(bo) is None
+    assert case_queue.likely_next_case(bo) is None
     assert claims.claim_next(bo) is None
     if rule.name != "paused" and rule.name != "cap":
-        assert eligibility.count_available(bo) == 0
+        assert case_queue.count_available(bo) == 0
     if rule.name not in (
         "reserved",
         "calibration",
@@ -198,10 +198,10 @@ def test_a_reservation_overrides_rules_of_fit_and_no_others(ana: User, bo: User,
     reserve(case, bo)
     taken = claims.claim_next(bo)
     assert (taken is not None) == rule.waived
-    assert taken is None or taken.reason == eligibility.WHY_RESERVED
+    assert taken is None or taken.reason == case_queue.WHY_RESERVED
     if not rule.waived and rule.name not in ("paused", "cap"):
         reserved = Assignment.objects.get(case=case, role=Role.SECONDARY)
-        assert eligibility.ineligibility(bo, reserved) is not None
+        assert case_queue.ineligibility(bo, reserved) is not None
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.combinations(RULES, 2)), ids=lambda rule: rule.name)
@@ -266,13 +266,13 @@ def test_only_senior_physicians_decide_where_the_policy_says_so(
     browse: Browse, ana: User, bo: User, chen: User, dina: User, adela: User
 ) -> None:
     case = case_in_adjudication(ana, bo, number=1, policy=Policy(senior_decides=True))
-    assert eligibility.needs_senior(chen)
-    assert not eligibility.needs_senior(ana)  # it would be closed to her anyway
+    assert case_queue.needs_senior(chen)
+    assert not case_queue.needs_senior(ana)  # it would be closed to her anyway
     assert "need a senior physician" in browse(chen).get(reverse("review:workbench")).content.decode()
     page = browse(chen).post(reverse("review:next"), follow=True).content.decode()
     assert page.count("need a senior physician") == 2, "as a message and on the page"
     with pytest.raises(errors.NotReserved, match="requires a senior physician"):
-        claims.reassign(case.pk, Role.ADJUDICATOR_1, to=chen, actor=adela)
+        reassignment.reassign(case.pk, Role.ADJUDICATOR_1, to=chen, actor=adela)
     assert "senior physicians only" in browse(adela).get(reverse("review:history", args=[case.pk])).content.decode()
     for physician in (chen, dina):
         accounts.edit_person(physician.pk, {"senior": True}, actor=adela)
@@ -304,8 +304,8 @@ def test_the_cap_counts_the_days_answered_cases_and_resets_at_midnight_utc(ana: 
     assert claims.claim_next(ana) == assignment  # a held case stays available
     submit(assignment, approval())
     assert claims.claim_next(ana) is None
-    assert eligibility.likely_next_case(ana) is None
-    assert "daily case limit" in str(eligibility.blocking_reason(ana))
+    assert case_queue.likely_next_case(ana) is None
+    assert "daily case limit" in str(case_queue.blocking_reason(ana))
     clock.advance(hours=4)
     assert claims.claim_next(ana) is not None
 
@@ -313,7 +313,7 @@ def test_the_cap_counts_the_days_answered_cases_and_resets_at_midnight_utc(ana: 
 def test_two_phases_of_a_case_count_once_towards_the_cap(ana: User, bo: User) -> None:
     case_in_secondary(ana, number=1)
     claim_and_submit(bo, approval(), approval())
-    assert eligibility.done_today(bo) == 1
+    assert case_queue.done_today(bo) == 1
 
 
 def test_a_paused_physician_can_finish_a_held_case(ana: User, bo: User, adela: User) -> None:
@@ -336,13 +336,13 @@ def test_peeking_claims_nothing_and_predicts_the_next_claim(physicians: list[Use
         open_case(number)
     for physician in physicians:
         before = list(Assignment.objects.values())
-        expected = eligibility.likely_next_case(physician)
+        expected = case_queue.likely_next_case(physician)
         assert list(Assignment.objects.values()) == before
         assert claim(physician).case == expected
 
 
 def test_the_oldest_band_is_finished_before_the_next_begins(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eligibility, "BAND", 4)
+    monkeypatch.setattr(case_queue, "BAND", 4)
     cases = [open_case(number, policy=Policy(secondary=False)).pk for number in range(20)]
     order = [claim_and_submit(ana, approval()).case_id for _ in cases]
     assert order != sorted(order)  # shuffled,
@@ -350,7 +350,7 @@ def test_the_oldest_band_is_finished_before_the_next_begins(ana: User, monkeypat
 
 
 def test_a_window_smaller_than_the_queue_loses_nothing(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eligibility, "WINDOW", 3)
+    monkeypatch.setattr(case_queue, "WINDOW", 3)
     for number in range(10):
         open_case(number, policy=Policy(secondary=False))
     assert len({claim_and_submit(ana, approval()).case_id for _ in range(10)}) == 10
@@ -359,11 +359,11 @@ def test_a_window_smaller_than_the_queue_loses_nothing(ana: User, monkeypatch: p
 def test_physicians_who_claim_at_once_choose_different_rows(db: None) -> None:
     """With 64 cases in a band, 60 physicians choose as many different ones as in a fair lottery."""
     cases = [open_case(number).pk for number in range(200)]
-    band = Counter(pk // eligibility.BAND for pk in cases)
-    full = min(number for number, count in band.items() if count == eligibility.BAND)
-    Case.objects.filter(pk__lt=full * eligibility.BAND).update(priority=-1)
-    Assignment.objects.filter(case__lt=full * eligibility.BAND).update(priority=-1)
-    chosen = Counter(eligibility.likely_next_case(account(f"p{number}")) for number in range(60))
+    band = Counter(pk // case_queue.BAND for pk in cases)
+    full = min(number for number, count in band.items() if count == case_queue.BAND)
+    Case.objects.filter(pk__lt=full * case_queue.BAND).update(priority=-1)
+    Assignment.objects.filter(case__lt=full * case_queue.BAND).update(priority=-1)
+    chosen = Counter(case_queue.likely_next_case(account(f"p{number}")) for number in range(60))
     assert len(chosen) >= 30  # a fair lottery: 39 of 64, plus or minus 3
     assert max(chosen.values()) <= 6
 
@@ -373,7 +373,7 @@ def test_each_physician_has_an_own_and_stable_order(ana: User, bo: User) -> None
         open_case(number)
     orders = []
     for physician in (ana, ana, bo):
-        first, *_others = eligibility.search_rounds(physician, reserved_too=False)
+        first, *_others = case_queue.search_rounds(physician, reserved_too=False)
         orders.append(list(first.rows))
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
@@ -387,7 +387,7 @@ def test_fresh_cases_come_first_and_then_priority_decides(ana: User, bo: User, a
     again = open_case(1, version=2)
     cases_services.prioritise(again.pk, actor=adela, priority=9)
     fresh = open_case(2)
-    assert eligibility.likely_next_case(ana) == fresh
+    assert case_queue.likely_next_case(ana) == fresh
     assert claim(account("new")).case == again
 
 
@@ -398,7 +398,7 @@ def test_a_lapsed_lease_is_taken_over_only_if_nothing_else_is_open(ana: User, bo
     other = open_case(2)
     assert claim(bo).case == other
     taken = claim(account("new"))
-    assert (taken.pk, taken.case, taken.reason) == (ana_assignment.pk, lost, eligibility.WHY_LEFT)
+    assert (taken.pk, taken.case, taken.reason) == (ana_assignment.pk, lost, case_queue.WHY_LEFT)
 
 
 def test_a_released_case_is_offered_again_only_if_nothing_else_is_open(ana: User, adela: User) -> None:
@@ -409,25 +409,25 @@ def test_a_released_case_is_offered_again_only_if_nothing_else_is_open(ana: User
     other = open_case(2)
     assert claim_and_submit(ana, approval()).case == other
     again = claim(ana)
-    assert (again.case, again.reason) == (back, eligibility.WHY_AGAIN)
+    assert (again.case, again.reason) == (back, case_queue.WHY_AGAIN)
 
 
 def test_the_claim_reason_is_stored(ana: User, bo: User, chen: User, adela: User) -> None:
     open_case(1)
-    assert claim(ana).reason == eligibility.WHY_NEXT
+    assert claim(ana).reason == case_queue.WHY_NEXT
     submit(claim(ana), rejection())
-    assert claim(bo).reason == eligibility.WHY_SECONDARY
+    assert claim(bo).reason == case_queue.WHY_SECONDARY
     claim_and_submit(bo, approval(), approval())
-    assert claim(chen).reason == eligibility.WHY_ADJUDICATOR
+    assert claim(chen).reason == case_queue.WHY_ADJUDICATOR
     urgent = open_case(2)
     cases_services.prioritise(urgent.pk, actor=adela, priority=1)
     new = account("new")
     update_account(new, stages=["primary"])
-    assert claim(new).reason == eligibility.WHY_PRIORITY
+    assert claim(new).reason == case_queue.WHY_PRIORITY
     open_case(3, version=2)
     newer = account("newer")
     update_account(newer, stages=["primary"])
-    assert claim(newer).reason == eligibility.WHY_FRESH
+    assert claim(newer).reason == case_queue.WHY_FRESH
     assignment = Assignment.objects.get(physician=newer)
     claims.release(newer, assignment.pk, assignment.token)  # type: ignore[arg-type]
     assignment.refresh_from_db()
@@ -435,9 +435,9 @@ def test_the_claim_reason_is_stored(ana: User, bo: User, chen: User, adela: User
 
 
 def test_counting_available_cases_stops_at_the_limit(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eligibility, "COUNT_LIMIT", 3)
+    monkeypatch.setattr(case_queue, "COUNT_LIMIT", 3)
     for number in range(5):
-        assert eligibility.count_available(ana) == min(number, 3)
+        assert case_queue.count_available(ana) == min(number, 3)
         open_case(number)
 
 
@@ -491,7 +491,7 @@ def test_reassigning_takes_the_case_from_its_holder_who_keeps_the_draft(ana: Use
     assignment = claim(ana)
     assert assignment.token is not None
     assignments_services.save_draft(ana, assignment.pk, assignment.token, approval(), revision=0)
-    claims.reassign(assignment.case_id, Role.PRIMARY, to=bo, actor=adela)
+    reassignment.reassign(assignment.case_id, Role.PRIMARY, to=bo, actor=adela)
     event = Event.objects.get(case=assignment.case, kind=Event.Kind.REASSIGNED)
     assert (event.actor, event.data) == (adela, {"role": "primary", "taken_from": ana.pk, "given_to": bo.pk})
     with pytest.raises(errors.LeaseLost):
@@ -499,7 +499,7 @@ def test_reassigning_takes_the_case_from_its_holder_who_keeps_the_draft(ana: Use
     assert ana.drafts.count() == 1
     assert claim(ana).case != assignment.case
     taken = claim(bo)
-    assert (taken.case, taken.reason) == (assignment.case, eligibility.WHY_RESERVED)
+    assert (taken.case, taken.reason) == (assignment.case, case_queue.WHY_RESERVED)
     assert not Event.objects.filter(kind=Event.Kind.TAKEN_OVER).exists()
     assert case.pk
 
@@ -507,7 +507,7 @@ def test_reassigning_takes_the_case_from_its_holder_who_keeps_the_draft(ana: Use
 def test_reassigning_to_nobody_opens_the_case_to_all(ana: User, bo: User, adela: User) -> None:
     case = open_case(1)
     claim(ana)
-    claims.reassign(case.pk, Role.PRIMARY, to=None, actor=adela)
+    reassignment.reassign(case.pk, Role.PRIMARY, to=None, actor=adela)
     assert claim(bo).case == case
 
 
@@ -515,20 +515,20 @@ def test_only_uncommitted_roles_can_be_reassigned(ana: User, bo: User, chen: Use
     case = case_in_secondary(ana)
     for role, refusal in ((Role.PRIMARY, errors.Committed), (Role.ADJUDICATOR_1, errors.NotAssigned)):
         with pytest.raises(refusal):
-            claims.reassign(case.pk, role, to=None, actor=adela)
+            reassignment.reassign(case.pk, role, to=None, actor=adela)
     claim_and_submit(bo, rejection())
     with pytest.raises(errors.Committed):  # the confirmation is the secondary's own
-        claims.reassign(case.pk, Role.SECONDARY, to=chen, actor=adela)
+        reassignment.reassign(case.pk, Role.SECONDARY, to=chen, actor=adela)
     claim_and_submit(bo, rejection())
     claim_and_submit(chen, approval())
     with pytest.raises(errors.Committed):
-        claims.reassign(case.pk, Role.ADJUDICATOR_1, to=dina, actor=adela)
-    claims.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=adela)
+        reassignment.reassign(case.pk, Role.ADJUDICATOR_1, to=dina, actor=adela)
+    reassignment.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=adela)
     cases_services.withdraw(case.pk, actor=adela, reason="Stuck.")
     with pytest.raises(errors.CaseClosed):
-        claims.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=adela)
+        reassignment.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=adela)
     with pytest.raises(errors.NotAllowed):
-        claims.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=dina)
+        reassignment.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=dina)
 
 
 def test_a_case_cannot_be_reassigned_to_an_ineligible_person(ana: User, bo: User, adela: User, rui: User) -> None:
@@ -536,7 +536,7 @@ def test_a_case_cannot_be_reassigned_to_an_ineligible_person(ana: User, bo: User
     gone = account("gone", is_active=False)
     for person in (ana, rui, adela, gone):
         with pytest.raises(errors.NotReserved):
-            claims.reassign(case.pk, Role.SECONDARY, to=person, actor=adela)
+            reassignment.reassign(case.pk, Role.SECONDARY, to=person, actor=adela)
     assert not Event.objects.filter(kind=Event.Kind.REASSIGNED).exists()
     assert claim(bo).case == case
 
@@ -544,7 +544,7 @@ def test_a_case_cannot_be_reassigned_to_an_ineligible_person(ana: User, bo: User
 def test_reassigning_to_the_holder_fences_the_old_page(ana: User, adela: User) -> None:
     case = open_case(1)
     assignment = claim(ana)
-    claims.reassign(case.pk, Role.PRIMARY, to=ana, actor=adela)
+    reassignment.reassign(case.pk, Role.PRIMARY, to=ana, actor=adela)
     assert claim(ana).token != assignment.token
 
 
@@ -576,7 +576,7 @@ def test_reassigning_declining_and_claiming_at_once(run_concurrently: RunConcurr
         assignment = claim(ana)
         outcomes = run_concurrently(
             [
-                partial(claims.reassign, case.pk, Role.PRIMARY, to=bo, actor=chief),
+                partial(reassignment.reassign, case.pk, Role.PRIMARY, to=bo, actor=chief),
                 partial(claims.decline, ana, assignment.pk, assignment.token, Declined.Reason.FIELD),  # type: ignore[arg-type]
                 partial(claims.claim_next, chen),
                 partial(cases_services.prioritise, case.pk, actor=chief, priority=number),
@@ -606,7 +606,7 @@ def test_the_cap_holds_in_several_tabs(run_concurrently: RunConcurrently) -> Non
                 continue
 
     assert_none_failed(run_concurrently([work] * 4))
-    assert eligibility.done_today(ana) == 2
+    assert case_queue.done_today(ana) == 2
 
 
 def test_a_mixed_team_works_off_a_queue_with_all_rules_on(run_concurrently: RunConcurrently) -> None:
@@ -642,10 +642,10 @@ def test_a_row_reserved_for_somebody_else_after_the_search_is_not_claimed(
     """The search reads a snapshot; a row reserved since then is checked again once it is locked."""
     case = open_case()
     [row] = case.assignments.all()
-    snapshot = eligibility.SearchRound(Assignment.objects.filter(pk=row.pk))
+    snapshot = case_queue.SearchRound(Assignment.objects.filter(pk=row.pk))
     found = [row]
-    monkeypatch.setattr(eligibility.SearchRound, "lock_first", lambda _round: found.pop() if found else None)
-    claims.reassign(case.pk, Role.PRIMARY, to=bo, actor=adela)
+    monkeypatch.setattr(case_queue.SearchRound, "lock_first", lambda _round: found.pop() if found else None)
+    reassignment.reassign(case.pk, Role.PRIMARY, to=bo, actor=adela)
     with recording_events():
         assert claims._claim_candidate(snapshot, ana) is None
         found.append(row)
@@ -661,12 +661,12 @@ def test_the_role_of_a_secondary_who_left_before_confirming_is_reopened(
 ) -> None:
     case = case_in_secondary(ana)
     with pytest.raises(errors.NotStuck):
-        claims.reopen_role(case.pk, Role.SECONDARY, actor=adela, reason="Left.")
+        retraction.reopen_role(case.pk, Role.SECONDARY, actor=adela, reason="Left.")
     claim_and_submit(bo, rejection())
     stuck = claim(bo)
     with pytest.raises(errors.NotAllowed):
-        claims.reopen_role(case.pk, Role.SECONDARY, actor=chen, reason="Left.")
-    claims.reopen_role(case.pk, Role.SECONDARY, actor=adela, reason="Left the hospital.")
+        retraction.reopen_role(case.pk, Role.SECONDARY, actor=chen, reason="Left.")
+    retraction.reopen_role(case.pk, Role.SECONDARY, actor=adela, reason="Left the hospital.")
     case.refresh_from_db()
     assert case.state == replayed_state(case) == State.SECONDARY
     assert list(Event.objects.filter(case=case).values_list("kind", "actor"))[-2:] == [
@@ -678,7 +678,7 @@ def test_the_role_of_a_secondary_who_left_before_confirming_is_reopened(
     with pytest.raises(errors.LeaseLost):
         submit(stuck, rejection())
     with pytest.raises(errors.NotReserved):
-        claims.reassign(case.pk, Role.SECONDARY, to=bo, actor=adela)
+        reassignment.reassign(case.pk, Role.SECONDARY, to=bo, actor=adela)
     assert claim(chen).phase == Phase.COMMIT
     assert not visibility.reviews_shown_to(chen, case).exists()
     claim_and_submit(chen, approval(), approval())
@@ -695,7 +695,7 @@ def test_the_role_of_an_adjudicator_who_left_before_the_second_vote_is_reopened(
     claim_and_submit(dina, rejection())
     if voted_again:
         claim_and_submit(dina, approval())
-    claims.reopen_role(case.pk, Role.ADJUDICATOR_1, actor=adela, reason="Left the hospital.")
+    retraction.reopen_role(case.pk, Role.ADJUDICATOR_1, actor=adela, reason="Left the hospital.")
     case.refresh_from_db()
     assert case.state == replayed_state(case) == State.ADJUDICATION
     assert [(one.role, one.verdict) for one in visibility.counted_reviews().filter(case=case, physician=dina)] == [

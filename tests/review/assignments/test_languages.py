@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from review import errors
-from review.assignments import claims
+from review.assignments import claims, reassignment
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Event, User
 from review.rules.case_spec import UNDETERMINED
@@ -42,7 +42,7 @@ def test_a_case_of_unknown_language_is_offered_to_nobody(
 
 
 def test_an_admin_may_reserve_a_case_of_unknown_language(undetermined_case: Case, ana: User, adela: User) -> None:
-    claims.reserve(undetermined_case.pk, to=ana, actor=adela)
+    reassignment.reserve(undetermined_case.pk, to=ana, actor=adela)
     assert claim(ana).case == undetermined_case
 
 

@@ -35,7 +35,7 @@ from rest_framework.test import APIRequestFactory, force_authenticate
 
 from review import errors
 from review.access import visibility
-from review.assignments import api, claims, first_look, retraction
+from review.assignments import api, claims, first_look, reassignment, retraction
 from review.assignments import queries as assignments_queries
 from review.assignments import services as assignments_services
 from review.audit import verification
@@ -313,7 +313,7 @@ class RealSite:
 
     def reassign(self, case_pk: int, role: Role, to: str | None) -> Action:
         def perform() -> None:
-            claims.reassign(case_pk, role, to=self.users[to] if to else None, actor=self.users["adela"])
+            reassignment.reassign(case_pk, role, to=self.users[to] if to else None, actor=self.users["adela"])
 
         return Action(
             f"{role} of case {case_pk} is handed to {to or 'anybody'}",

@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.urls import reverse
 
-from review.assignments import claims
+from review.assignments import claims, reassignment
 from review.assignments.services import save_draft
 from review.audit import verification
 from review.audit.verification import FaultCode
@@ -120,7 +120,7 @@ def test_who_leaves_keeps_no_case_from_others(ana: User, bo: User, adela: User, 
     settings.MHB_EMAILS = True
     User.objects.filter(pk=ana.pk).update(email="ana@hospital.example")
     case = open_case(1)
-    claims.reassign(case.pk, Role.PRIMARY, to=User.objects.get(pk=ana.pk), actor=adela)
+    reassignment.reassign(case.pk, Role.PRIMARY, to=User.objects.get(pk=ana.pk), actor=adela)
     assert Delivery.objects.filter(person=ana).count() == 1
     assert claims.claim_next(bo) is None
     anonymise(ana.pk, actor=adela)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.urls import reverse
 
-from review.assignments import claims, retraction
+from review.assignments import reassignment, retraction
 from review.audit import cases as audit_cases
 from review.cases.care import MIN_HASTY, MIN_SECONDS, careless_physicians, fastest
 from review.models import Assignment, Case, Event, Review, User
@@ -96,7 +96,7 @@ def test_what_others_have_built_on_and_what_has_closed_stays(ana: User, bo: User
 
 def test_a_case_reserved_for_the_physician_is_offered_to_others(ana: User, bo: User, adela: User) -> None:
     case = open_case()
-    claims.reserve(case.pk, to=ana, actor=adela)
+    reassignment.reserve(case.pk, to=ana, actor=adela)
     claim_and_submit(ana, approval())
     assert retraction.set_aside(ana.pk, actor=adela, reason=REASON).cases == 1
     assert claim(bo).case_id == case.pk

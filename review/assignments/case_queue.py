@@ -13,7 +13,6 @@ waits forever, because the oldest band is emptied first.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 
 from django.db.models import BigIntegerField, Exists, OuterRef, Q, QuerySet, Subquery, Value
@@ -64,10 +63,6 @@ class SearchRound:
         """Lock the first row that nobody else has locked; with its case and first looks."""
         rows = self.rows.select_related("case").prefetch_related("first_looks")
         return rows.select_for_update(skip_locked=True, of=("self",)).first()
-
-    def peek_key(self) -> int | None:
-        """The key of the first row, without locking it and even if somebody else has locked it."""
-        return self.rows.values_list("pk", flat=True).first()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +180,7 @@ def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
     """
     if blocking_reason(physician) is not None:
         return None
-    for search in search_rounds(physician, chosen):
-        key = search.peek_key()
-        if key is not None:
-            return Case.objects.get(assignments=key)
-    return None
+    return Case.objects.filter(assignments=first_candidate(physician, search_rounds(physician, chosen))).first()
 
 
 def count_available(physician: User) -> int:
@@ -217,13 +208,13 @@ def blocking_reason(physician: User) -> object | None:
     return None
 
 
-def done_today(physician: User, now: datetime | None = None) -> int:
+def done_today(physician: User) -> int:
     """How many cases the physician has answered since midnight UTC.
 
     The daily cap limits this number: returning or declining a case costs nothing, and at most one
     more case is in progress.
     """
-    midnight = (now or timezone.now()).replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     answers = Review.objects.filter(physician=physician, phase=Phase.COMMIT, submitted_at__gte=midnight)
     return answers.values("case").distinct().count()
 
