@@ -1,14 +1,12 @@
 """Compare accounts with their events: role, open, paused, senior, admin access, second factors."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from allauth.mfa.models import Authenticator
-from django.db import transaction
 
 from review.models import PersonEvent, User
 
-CHUNK = 1000  # accounts in memory at a time
 Kind = PersonEvent.Kind
 
 UNRECORDED = "unrecorded"
@@ -61,22 +59,12 @@ def factors_of(users: Sequence[User]) -> dict[int, list[str]]:
     return factors
 
 
-def mismatches() -> Iterator[tuple[User, str]]:
-    """Accounts that differ from their events, each with the name of the mismatch."""
-    last = 0
-    while chunk := list(User.objects.filter(pk__gt=last).order_by("pk")[:CHUNK]):
-        last = chunk[-1].pk
-        for pk in dict.fromkeys(user.pk for user, _name in _mismatches_among(chunk)):
-            # Check again under a lock: a change between two of the queries above is not a fault.
-            with transaction.atomic():
-                confirmed = _mismatches_among(list(User.objects.select_for_update(no_key=True).filter(pk=pk)))
-            yield from confirmed
-
-
-def _mismatches_among(users: Sequence[User]) -> list[tuple[User, str]]:
+def mismatches(accounts: Collection[int]) -> list[tuple[int, str]]:
+    """The accounts that differ from their events, each with the name of the mismatch."""
+    users = list(User.objects.filter(pk__in=accounts).order_by("pk"))
     factors = factors_of(users)
     recorded: dict[int, dict[str, Any]] = {}
-    events = PersonEvent.objects.filter(person__in=[user.pk for user in users], kind__in=list(IMPLIED_DATA))
+    events = PersonEvent.objects.filter(person__in=accounts, kind__in=list(IMPLIED_DATA))
     for person, kind, data in events.order_by("sequence").values_list("person_id", "kind", "data"):
         values = data.get("after", {}) if kind == Kind.EDITED else data
         attributes = {name: values[name] for name in MISMATCH_NAMES if name in values}
@@ -84,7 +72,7 @@ def _mismatches_among(users: Sequence[User]) -> list[tuple[User, str]]:
     result = []
     for user in users:
         if user.pk not in recorded:
-            result.append((user, UNRECORDED))
+            result.append((user.pk, UNRECORDED))
             continue
         current = {**account_snapshot(user, factors[user.pk]), "paused": user.paused_at is not None}
         # `found` does not tell whether an account is paused; older events do not tell of seniors.
@@ -92,5 +80,5 @@ def _mismatches_among(users: Sequence[User]) -> list[tuple[User, str]]:
         names = {
             mismatch for attribute, mismatch in MISMATCH_NAMES.items() if told.get(attribute) != current[attribute]
         }
-        result += [(user, mismatch) for mismatch in sorted(names)]
+        result += [(user.pk, mismatch) for mismatch in sorted(names)]
     return result

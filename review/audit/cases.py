@@ -50,20 +50,8 @@ MISMATCH_NAMES = {name: "settings" for name, _key in SETTINGS.values()} | {"cons
 Facts = dict[str, Any]  # name of a mismatch -> what events, or rows, say
 
 
-def mismatches() -> Iterator[tuple[int, str]]:
-    """Primary keys of cases that differ from their events, each with the name of the mismatch."""
-    last = 0
-    while chunk := list(Case.objects.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[:CHUNK]):
-        last = chunk[-1]
-        for pk in dict.fromkeys(pk for pk, _name in _mismatches_among(chunk)):
-            # Check again while nobody can write events: a change between two queries is no fault.
-            with transaction.atomic():
-                list(ChainHead.objects.select_for_update())
-                confirmed = _mismatches_among([pk])
-            yield from confirmed
-
-
-def _mismatches_among(cases: Collection[int]) -> list[tuple[int, str]]:
+def mismatches(cases: Collection[int]) -> list[tuple[int, str]]:
+    """The cases that differ from their events, each with the name of the mismatch."""
     recorded = _recorded(cases)
     result = []
     for pk, stored in _stored(cases).items():

@@ -1,15 +1,16 @@
 """The format of the audit trail: how events are hashed and linked. See docs/audit.md.
 
-Nothing here reads the database. No entry contains a name: a person appears as a pseudonym, and what
-somebody typed appears as a digest.
+No entry contains a name: a person appears as a pseudonym, and what somebody typed appears as a
+digest.
 """
 
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from review.models import Event, PersonEvent, Review
 
 GENESIS = "0" * 64  # `previous` of the first event
 
@@ -48,75 +49,29 @@ def pseudonym(key: str, sample: str, account: int | None) -> str | None:
     return hmac.new(bytes.fromhex(key), canonical([sample, account]), "sha256").hexdigest()[:32]
 
 
-def entry(
-    *,
-    key: str,
-    sequence: int,
-    previous: str,
-    sample: str,
-    version: int,
-    number: int,
-    kind: str,
-    actor: int | None,
-    at: datetime,
-    data: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The entry of a case event, as it is hashed and published.
+def entry(event: Event | PersonEvent, key: str, *, sequence: int | None = None) -> dict[str, Any]:
+    """The entry of an event, as it is hashed; those of case events are published as well.
 
     Args:
         key: the installation's key for pseudonyms, hexadecimal.
-        sequence: position in the chain, from 1.
-        previous: hash of the event before it.
-        sample, version: lineage and version of the case.
-        number: position among the events of this case, from 1.
-        actor: id of the account.
-        data: the event's data, serialisable as JSON.
+        sequence: position in the chain, from 1; None: the event's own.
     """
-    return {
-        "sequence": sequence,
-        "previous": previous,
-        "sample": sample,
-        "version": version,
-        "number": number,
-        "kind": str(kind),
-        "actor": pseudonym(key, sample, actor),
-        "at": instant(at),
-        "data": published_data(key, sample, data),
+    sample = event.case.lineage if isinstance(event, Event) else ""
+    common = {
+        "sequence": sequence or event.sequence,
+        "previous": event.previous,
+        "kind": str(event.kind),
+        "actor": pseudonym(key, sample, event.actor_id),
+        "at": instant(event.at),
     }
-
-
-def person_entry(
-    *,
-    key: str,
-    sequence: int,
-    previous: str,
-    person: int | None,
-    kind: str,
-    actor: int | None,
-    at: datetime,
-    data: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The entry of an account event, as it is hashed; it is never published.
-
-    `person` and `actor` are ids of accounts; None is the site.
-    """
-    return {
-        "sequence": sequence,
-        "previous": previous,
-        "person": pseudonym(key, "", person),
-        "kind": str(kind),
-        "actor": pseudonym(key, "", actor),
-        "at": instant(at),
-        "data": dict(data),
-    }
-
-
-def published_data(key: str, sample: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """An event's data, with pseudonyms in place of people and digests in place of typed text."""
-    return {name: _published(key, sample, name, value) for name, value in data.items()}
+    if isinstance(event, PersonEvent):
+        return {**common, "person": pseudonym(key, "", event.person_id), "data": event.data}
+    data = {name: _published(key, sample, name, value) for name, value in event.data.items()}
+    return {**common, "sample": sample, "version": event.case.version, "number": event.number, "data": data}
 
 
 def _published(key: str, sample: str, name: str, value: Any) -> Any:
+    """A value of an event's data: a pseudonym for a person, a digest for typed text."""
     if name in PEOPLE and isinstance(value, int):
         return pseudonym(key, sample, value)
     if name in SEALED and value:
@@ -124,38 +79,23 @@ def _published(key: str, sample: str, name: str, value: Any) -> Any:
     return value
 
 
-def review_digest(
-    *,
-    physician: str | None,
-    role: str,
-    phase: str,
-    attempt: int,
-    verdict: str,
-    inadequate: bool,
-    answers: Mapping[str, Any],
-    submitted_at: datetime,
-    signed_as: str,
-    meaning: str,
-    guideline: int | None,
-) -> str:
-    """Digest of a review. Its submission event stores it, so that later changes are detected.
+def review_digest(review: Review, key: str) -> str:
+    """The digest of a review, which its submission event stores, so that changes are detected.
 
-    Args:
-        physician: the physician's pseudonym.
-        guideline: id of the guideline version in force.
+    Reads `review.case` for the lineage.
     """
     return digest(
         {
-            "physician": physician,
-            "role": str(role),
-            "phase": str(phase),
-            "attempt": attempt,
-            "verdict": str(verdict),
-            "inadequate": inadequate,
-            "answers": answers,
-            "submitted_at": instant(submitted_at),
-            "signed_as": signed_as,
-            "meaning": meaning,
-            "guideline": guideline,
+            "physician": pseudonym(key, review.case.lineage, review.physician_id),
+            "role": str(review.role),
+            "phase": str(review.phase),
+            "attempt": review.attempt,
+            "verdict": str(review.verdict),
+            "inadequate": review.inadequate,
+            "answers": review.answers,
+            "submitted_at": instant(review.submitted_at),
+            "signed_as": review.signed_as,
+            "meaning": review.meaning,
+            "guideline": review.guideline_id,
         }
     )

@@ -16,11 +16,7 @@ def trails(samples: Sequence[str], *, key: str, upto: int) -> dict[str, list[str
     """
     lines: dict[str, list[str]] = {sample: [] for sample in samples}
     events = Event.objects.filter(case__lineage__in=samples, sequence__lte=upto).order_by("sequence", "id")
-    for sample, version, hash_, *values in events.values_list("case__lineage", "case__version", "hash", *_FIELDS):
-        entry = chain_entries.entry(key=key, sample=sample, version=version, **dict(zip(_FIELDS, values, strict=True)))
-        line = chain_entries.canonical({**entry, "hash": hash_})
-        lines[sample].append(line.decode("utf-8", "surrogatepass") + "\n")
+    for event in events.select_related("case").defer("case__spec"):
+        line = chain_entries.canonical({**chain_entries.entry(event, key), "hash": event.hash})
+        lines[event.case.lineage].append(line.decode("utf-8", "surrogatepass") + "\n")
     return lines
-
-
-_FIELDS = ("actor", "at", "data", "kind", "number", "previous", "sequence")

@@ -3,12 +3,11 @@
 Events are written at the end of each transaction, each linked to the one before it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import transaction
 from django.db.models import Max
@@ -19,6 +18,7 @@ from review.models import Case, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Operator
 
 Actor = User | Operator | None
+E = TypeVar("E", Event, PersonEvent)
 
 _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
 
@@ -49,8 +49,8 @@ def recording_events() -> Iterator[None]:
             yield
         finally:
             _pending.reset(token)
-        _write([event for event in events if isinstance(event, Event)])
-        _write_person_events([event for event in events if isinstance(event, PersonEvent)])
+        _write(EVENTS, Event, [event for event in events if isinstance(event, Event)])
+        _write(PERSON_EVENTS, PersonEvent, [event for event in events if isinstance(event, PersonEvent)])
 
 
 def record(case: Case, kind: Event.Kind, actor: Actor, **data: Any) -> None:
@@ -104,64 +104,26 @@ def record_submitted(review: Review) -> None:
         review=review.pk,
         meaning=review.meaning,
         guideline=review.guideline.version if review.guideline else None,
-        digest=digest_of(review, ChainHead.objects.get(pk=EVENTS).key),
-    )
-
-
-def digest_of(review: Review, key: str) -> str:
-    """The digest of a stored review. Reads `review.case` for the lineage.
-
-    Args:
-        key: the pseudonym key of the chain of events.
-    """
-    return chain_entries.review_digest(
-        physician=chain_entries.pseudonym(key, review.case.lineage, review.physician_id),
-        role=review.role,
-        phase=review.phase,
-        attempt=review.attempt,
-        verdict=review.verdict,
-        inadequate=review.inadequate,
-        answers=review.answers,
-        submitted_at=review.submitted_at,
-        signed_as=review.signed_as,
-        meaning=review.meaning,
-        guideline=review.guideline_id,
+        digest=chain_entries.review_digest(review, ChainHead.objects.get(pk=EVENTS).key),
     )
 
 
 EVENTS, PERSON_EVENTS = "event", "personevent"
 
 
-def _write(events: Sequence[Event]) -> None:
+def _write(name: str, model: type[E], events: Sequence[E]) -> None:
+    """Append events to the chain of this name, and move its head."""
     if not events:
         return
-    cases = {event.case_id for event in events}
-    head = ChainHead.objects.select_for_update().get(pk=EVENTS)
+    head = ChainHead.objects.select_for_update().get(pk=name)
+    cases = {event.case_id for event in events if isinstance(event, Event)}
     last = Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number"))
-    numbers: dict[int, int] = dict(last)
+    numbers: dict[int, int] = dict(last) if cases else {}
     for event in events:
-        event.number = numbers[event.case_id] = numbers.get(event.case_id, 0) + 1
-        place: dict[str, Any] = {"sample": event.case.lineage, "version": event.case.version, "number": event.number}
-        _chain(event, head, partial(chain_entries.entry, **place))
-    Event.objects.bulk_create(events)
-    head.save(update_fields=["sequence", "hash"])
-
-
-def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dict[str, Any]]) -> None:
-    """Append an event to a chain and move its head. `entry` builds what is hashed."""
-    event.sequence, event.previous = head.sequence + 1, head.hash
-    place = {"key": head.key, "sequence": event.sequence, "previous": event.previous}
-    event.hash = chain_entries.digest(
-        entry(**place, kind=event.kind, actor=event.actor_id, at=event.at, data=event.data)
-    )
-    head.sequence, head.hash = event.sequence, event.hash
-
-
-def _write_person_events(events: Sequence[PersonEvent]) -> None:
-    if not events:
-        return
-    head = ChainHead.objects.select_for_update().get(pk=PERSON_EVENTS)
-    for event in events:
-        _chain(event, head, partial(chain_entries.person_entry, person=event.person_id))
-    PersonEvent.objects.bulk_create(events)
+        if isinstance(event, Event):
+            event.number = numbers[event.case_id] = numbers.get(event.case_id, 0) + 1
+        event.sequence, event.previous = head.sequence + 1, head.hash
+        event.hash = chain_entries.digest(chain_entries.entry(event, head.key))
+        head.sequence, head.hash = event.sequence, event.hash
+    model._default_manager.bulk_create(events)
     head.save(update_fields=["sequence", "hash"])

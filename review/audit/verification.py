@@ -1,58 +1,64 @@
 """Verify the audit trail. `review.audit.trail` writes it; docs/audit.md describes it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import Any
 
-from django.db.models import QuerySet, Subquery
+from django.db import transaction
+from django.db.models import Model, QuerySet, Subquery, TextChoices
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from review.audit import accounts, acts, cases, chain_entries
-from review.audit.trail import EVENTS, PERSON_EVENTS, digest_of
+from review.audit.trail import EVENTS, PERSON_EVENTS
 from review.common.waking import wake_after_commit
-from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
+from review.models import Audit, Case, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Can, require
 
-CHUNK = 2000  # rows in memory at a time
+CHUNK = 1000  # rows in memory at a time
 HEARTBEAT_ROWS = 10_000  # rows between two heartbeats
 MAX_STORED_FAULTS = 200  # faults stored in full; `faults_count` counts all
 SUBMITTED = Event.Kind.SUBMITTED
 WORKER_TIMEOUT = timedelta(minutes=2)  # a check without a heartbeat for so long has died with its worker
 
 
-class FaultCode(StrEnum):
-    """The kinds of fault that a check can find."""
+class FaultCode(TextChoices):
+    """The kinds of fault that a check can find, with what each says of its place."""
 
-    ALTERED = "altered"
-    MISSING = "missing"
-    MOVED = "moved"
-    EXCHANGED = "exchanged"
-    REPLACED = "replaced"
-    INSERTED = "inserted"
-    CUT_OFF = "cut-off"
-    NO_END = "no-end"
-    OTHER_ANCHOR = "other-anchor"
-    REVIEW_ALTERED = "review-altered"
-    REVIEW_MISSING = "review-missing"
-    REVIEW_UNRECORDED = "review-unrecorded"
-    FORM = "form"
-    CASE_UNRECORDED = "case-unrecorded"
-    CASE_STATE = "case-state"
-    CASE_SETTINGS = "case-settings"
-    CASE_FIRST_LOOK = "case-first-look"
-    CASE_RETRACTION = "case-retraction"
-    CASE_REMARK = "case-remark"
-    CASE_REWORDING = "case-rewording"
-    ACCOUNT_UNRECORDED = "account-unrecorded"
-    ACCOUNT_ROLE = "account-role"
-    ACCOUNT_ACTIVE = "account-active"
-    ACCOUNT_PAUSED = "account-paused"
-    ACCOUNT_SENIOR = "account-senior"
-    ACCOUNT_KEEPER = "account-keeper"
-    ACCOUNT_SECOND_FACTOR = "account-second-factor"
+    ALTERED = "altered", _("altered: the row no longer matches the hash recorded when it was written")
+    MISSING = "missing", _("missing: the row is not in the table")
+    MOVED = "moved", _("moved: the row was originally number %(detail)s")
+    EXCHANGED = "exchanged", _("swapped: the row has a lower ID than the row before it")
+    REPLACED = "replaced", _("replaced: the next row does not link to this one")
+    INSERTED = "inserted", _("inserted: the row is not part of the chain")
+    CUT_OFF = "cut-off", _("cut off: the chain originally continued to here")
+    NO_END = "no-end", _("the record of the end of the chain is missing or does not match its last row")
+    OTHER_ANCHOR = "other-anchor", _("the hash differs from the one stored elsewhere: the chain was rewritten")
+    REVIEW_ALTERED = "review-altered", _("review %(detail)s was altered after it was submitted")
+    REVIEW_MISSING = (
+        "review-missing",
+        _("review %(detail)s is missing, or its case, role or physician differs from the event"),
+    )
+    REVIEW_UNRECORDED = "review-unrecorded", _("review %(detail)s has no submission event")
+    FORM = "form", _("version %(detail)s of this benchmark's review form differs from the event of its publication")
+    CASE_UNRECORDED = "case-unrecorded", _("this case has no event of its opening: it was not opened by this site")
+    CASE_STATE = "case-state", _("the state of this case, or its ground, differs from its events")
+    CASE_SETTINGS = "case-settings", _("the priority, specialty or language of this case differs from its events")
+    CASE_FIRST_LOOK = "case-first-look", _("the first looks at this case differ from its events")
+    CASE_RETRACTION = "case-retraction", _("the submissions of this case that were undone differ from its events")
+    CASE_REMARK = "case-remark", _("the comments on this case differ from its events")
+    CASE_REWORDING = (
+        "case-rewording",
+        _("the change of wording in this case, or the answer to it, differs from its events"),
+    )
+    ACCOUNT_UNRECORDED = "account-unrecorded", _("this account has no events: it was not created by this site")
+    ACCOUNT_ROLE = "account-role", _("this account's role differs from its events")
+    ACCOUNT_ACTIVE = "account-active", _("this account is open or closed, contrary to its events")
+    ACCOUNT_PAUSED = "account-paused", _("this account is paused or not, contrary to its events")
+    ACCOUNT_SENIOR = "account-senior", _("this account is marked as a senior physician or not, contrary to its events")
+    ACCOUNT_KEEPER = "account-keeper", _("this account's access to Django's admin differs from its events")
+    ACCOUNT_SECOND_FACTOR = "account-second-factor", _("this account's second factor differs from its events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,46 +83,15 @@ class AuditFault:
 
     def __str__(self) -> str:
         if self.what is FaultCode.FORM:
-            return f"{self.name}: {FAULT_TEXTS[self.what] % {'detail': self.detail}}"
+            return f"{self.name}: {self.what.label % {'detail': self.detail}}"
         if self.name:
-            return f"{self.name} (id {self.detail}): {FAULT_TEXTS[self.what]}"
+            return f"{self.name} (id {self.detail}): {self.what.label}"
         where = f"{self.chain} {self.sequence}" + (f"–{self.until}" if self.until != self.sequence else "")
         row = f" (id {self.id})" if self.id else ""
         if self.what.startswith("case-"):
-            return f"{_('case %(id)s') % {'id': self.case}}: {FAULT_TEXTS[self.what]}"
+            return f"{_('case %(id)s') % {'id': self.case}}: {self.what.label}"
         case = " · " + _("case %(id)s") % {"id": self.case} if self.case else ""
-        return f"{where}{row}{case}: {FAULT_TEXTS[self.what] % {'detail': self.detail}}"
-
-
-FAULT_TEXTS = {
-    FaultCode.ALTERED: _("altered: the row no longer matches the hash recorded when it was written"),
-    FaultCode.MISSING: _("missing: the row is not in the table"),
-    FaultCode.MOVED: _("moved: the row was originally number %(detail)s"),
-    FaultCode.EXCHANGED: _("swapped: the row has a lower ID than the row before it"),
-    FaultCode.REPLACED: _("replaced: the next row does not link to this one"),
-    FaultCode.INSERTED: _("inserted: the row is not part of the chain"),
-    FaultCode.CUT_OFF: _("cut off: the chain originally continued to here"),
-    FaultCode.NO_END: _("the record of the end of the chain is missing or does not match its last row"),
-    FaultCode.OTHER_ANCHOR: _("the hash differs from the one stored elsewhere: the chain was rewritten"),
-    FaultCode.REVIEW_ALTERED: _("review %(detail)s was altered after it was submitted"),
-    FaultCode.REVIEW_MISSING: _("review %(detail)s is missing, or its case, role or physician differs from the event"),
-    FaultCode.REVIEW_UNRECORDED: _("review %(detail)s has no submission event"),
-    FaultCode.FORM: _("version %(detail)s of this benchmark's review form differs from the event of its publication"),
-    FaultCode.CASE_UNRECORDED: _("this case has no event of its opening: it was not opened by this site"),
-    FaultCode.CASE_STATE: _("the state of this case, or its ground, differs from its events"),
-    FaultCode.CASE_SETTINGS: _("the priority, specialty or language of this case differs from its events"),
-    FaultCode.CASE_FIRST_LOOK: _("the first looks at this case differ from its events"),
-    FaultCode.CASE_RETRACTION: _("the submissions of this case that were undone differ from its events"),
-    FaultCode.CASE_REMARK: _("the comments on this case differ from its events"),
-    FaultCode.CASE_REWORDING: _("the change of wording in this case, or the answer to it, differs from its events"),
-    FaultCode.ACCOUNT_UNRECORDED: _("this account has no events: it was not created by this site"),
-    FaultCode.ACCOUNT_ROLE: _("this account's role differs from its events"),
-    FaultCode.ACCOUNT_ACTIVE: _("this account is open or closed, contrary to its events"),
-    FaultCode.ACCOUNT_PAUSED: _("this account is paused or not, contrary to its events"),
-    FaultCode.ACCOUNT_SENIOR: _("this account is marked as a senior physician or not, contrary to its events"),
-    FaultCode.ACCOUNT_KEEPER: _("this account's access to Django's admin differs from its events"),
-    FaultCode.ACCOUNT_SECOND_FACTOR: _("this account's second factor differs from its events"),
-}
+        return f"{where}{row}{case}: {self.what.label % {'detail': self.detail}}"
 
 
 @dataclass(slots=True)
@@ -155,13 +130,30 @@ def check(
             name, model, heads.get(name), progress, reviews, (anchors or {}) if name == EVENTS else {}, heartbeat
         )
     yield from reviews.unrecorded()
-    for case, mismatch in cases.mismatches():
+    for case, mismatch in _confirmed(Case, cases.mismatches):
         yield AuditFault(FaultCode(f"case-{mismatch}"), EVENTS, 0, 0, case=case)
     for benchmark, version in cases.altered_forms():
         yield AuditFault(FaultCode.FORM, PERSON_EVENTS, 0, 0, detail=version, name=benchmark)
-    for user, mismatch in accounts.mismatches():
-        yield AuditFault(FaultCode(f"account-{mismatch}"), PERSON_EVENTS, 0, 0, detail=user.pk, name=user.username)
+    for pk, mismatch in _confirmed(User, accounts.mismatches):
+        username = User.objects.values_list("username", flat=True).get(pk=pk)
+        yield AuditFault(FaultCode(f"account-{mismatch}"), PERSON_EVENTS, 0, 0, detail=pk, name=username)
     progress.reviews, progress.unsealed = reviews.checked, reviews.unsealed
+
+
+def _confirmed(
+    model: type[Model], mismatches: Callable[[Collection[int]], list[tuple[int, str]]]
+) -> Iterator[tuple[int, str]]:
+    """Primary keys of rows that differ from their events, each with the name of the mismatch."""
+    last = 0
+    rows = model._default_manager.order_by("pk").values_list("pk", flat=True)
+    while chunk := list(rows.filter(pk__gt=last)[:CHUNK]):
+        last = chunk[-1]
+        for pk in dict.fromkeys(pk for pk, _name in mismatches(chunk)):
+            # Check again while nobody can write events: a change between two queries is no fault.
+            with transaction.atomic():
+                list(ChainHead.objects.select_for_update())
+                confirmed = mismatches([pk])
+            yield from confirmed
 
 
 def _check_chain(
@@ -178,19 +170,22 @@ def _check_chain(
         return
     sequence, hash_, last_id, last_case = 0, chain_entries.GENESIS, 0, None
     has_predecessor = True  # whether `hash_` is the hash of the preceding row, so the next row must link to it
-    for row in _rows(model, upto=head.sequence):
-        where = {"id": row["id"], "case": row.get("case_id")}
+    rows: QuerySet[Any] = model._default_manager.filter(sequence__lte=head.sequence).order_by("sequence", "id")
+    if model is Event:
+        rows = rows.select_related("case").defer("case__spec")
+    for row in rows.iterator(chunk_size=CHUNK):
+        where = {"id": row.pk, "case": getattr(row, "case_id", None)}
         progress.checked += 1
         if progress.checked % HEARTBEAT_ROWS == 0:
             heartbeat()
-        if row["sequence"] <= sequence:
-            yield AuditFault(FaultCode.INSERTED, name, row["sequence"], row["sequence"], **where)
+        if row.sequence <= sequence:
+            yield AuditFault(FaultCode.INSERTED, name, row.sequence, row.sequence, **where)
             continue
-        if row["sequence"] > sequence + 1:
-            yield AuditFault(FaultCode.MISSING, name, sequence + 1, row["sequence"] - 1)
+        if row.sequence > sequence + 1:
+            yield AuditFault(FaultCode.MISSING, name, sequence + 1, row.sequence - 1)
             has_predecessor = False
-        sequence = row["sequence"]
-        if chain_entries.digest(_entry(model, row, head.key)) != row["hash"]:
+        sequence = row.sequence
+        if chain_entries.digest(chain_entries.entry(row, head.key)) != row.hash:
             original = _original_sequence(model, row, head.key) if progress.faults < MAX_STORED_FAULTS else None
             yield AuditFault(
                 FaultCode.MOVED if original else FaultCode.ALTERED,
@@ -202,15 +197,15 @@ def _check_chain(
             )
             has_predecessor = False
         else:
-            if has_predecessor and row["previous"] != hash_:
+            if has_predecessor and row.previous != hash_:
                 yield AuditFault(FaultCode.REPLACED, name, sequence - 1, sequence - 1, id=last_id, case=last_case)
-            elif row["id"] < last_id:
+            elif row.pk < last_id:
                 yield AuditFault(FaultCode.EXCHANGED, name, sequence, sequence, **where)
-            if anchors.get(sequence, row["hash"]) != row["hash"]:
+            if anchors.get(sequence, row.hash) != row.hash:
                 yield AuditFault(FaultCode.OTHER_ANCHOR, name, sequence, sequence, **where)
-            has_predecessor, hash_ = True, row["hash"]
-            last_id, last_case = row["id"], row.get("case_id")
-        if row["kind"] == SUBMITTED and model is Event:
+            has_predecessor, hash_ = True, row.hash
+            last_id, last_case = row.pk, where["case"]
+        if row.kind == SUBMITTED and model is Event:
             yield from reviews.add(row)
     yield from reviews.compare()
     if sequence < head.sequence:
@@ -227,35 +222,16 @@ def _check_chain(
         yield AuditFault(FaultCode.INSERTED, name, place, place, id=pk)
 
 
-def _rows(model: type[Chained], *, upto: int) -> Iterator[dict[str, Any]]:
-    common = ["id", "sequence", "previous", "hash", "kind", "actor_id", "at", "data"]
-    of_case = ["case_id", "number", "case__lineage", "case__version"]
-    columns = [*common, *(of_case if model is Event else ["person_id"])]
-    rows: QuerySet[Any] = model._default_manager.filter(sequence__lte=upto).order_by("sequence", "id")
-    yield from rows.values(*columns).iterator(chunk_size=CHUNK)
-
-
-def _entry(model: type[Chained], row: dict[str, Any], key: str, *, sequence: int | None = None) -> dict[str, Any]:
-    """The entry of a row read by `_rows`, at its own position in the chain or at `sequence`."""
-    common = {name: row[name] for name in ("previous", "kind", "at", "data")}
-    common |= {"key": key, "sequence": row["sequence"] if sequence is None else sequence, "actor": row["actor_id"]}
-    if model is PersonEvent:
-        return chain_entries.person_entry(person=row["person_id"], **common)
-    return chain_entries.entry(
-        sample=row["case__lineage"], version=row["case__version"], number=row["number"], **common
-    )
-
-
-def _original_sequence(model: type[Chained], row: dict[str, Any], key: str) -> int | None:
+def _original_sequence(model: type[Chained], row: Any, key: str) -> int | None:
     """The position at which a row that does not match its hash was written; None if none matches.
 
     Tries the position after the row that it names as `previous` and, in case that row was moved as
     well, the position that its primary key suggests.
     """
     rows = model._default_manager.order_by()
-    before = rows.filter(hash=row["previous"]).values_list("sequence", flat=True).first() or 0
-    for place in (before + 1, rows.filter(pk__lt=row["id"]).count() + 1):
-        if chain_entries.digest(_entry(model, row, key, sequence=place)) == row["hash"]:
+    before = rows.filter(hash=row.previous).values_list("sequence", flat=True).first() or 0
+    for place in (before + 1, rows.filter(pk__lt=row.pk).count() + 1):
+        if chain_entries.digest(chain_entries.entry(row, key, sequence=place)) == row.hash:
             return place
     return None
 
@@ -272,17 +248,17 @@ class _Reviews:
     def __init__(self, key: str) -> None:
         self._key = key
         self._resealed = resealed_digests()
-        self._waiting: dict[int, dict[str, Any]] = {}  # review -> row of its submission event
-        self._seen = bytearray()  # one bit per review, by primary key
+        self._waiting: dict[int, Event] = {}  # review -> row of its submission event
+        self._seen: set[int] = set()
         self.checked = self.unsealed = 0
 
-    def add(self, row: dict[str, Any]) -> Iterator[AuditFault]:
+    def add(self, row: Event) -> Iterator[AuditFault]:
         """Add a submission event; compares once `CHUNK` of them are waiting."""
-        review = row["data"].get("review")
-        if not isinstance(review, int) or review < 1 or self._marked(review):
+        review = row.data.get("review")
+        if not isinstance(review, int) or review < 1 or review in self._seen:
             yield self._fault(FaultCode.REVIEW_MISSING, row, review)
             return
-        self._mark(review)
+        self._seen.add(review)
         self._waiting[review] = row
         if len(self._waiting) >= CHUNK:
             yield from self.compare()
@@ -292,15 +268,15 @@ class _Reviews:
         rows, self._waiting = self._waiting, {}
         reviews = Review.objects.select_related("case").defer("case__spec").in_bulk(rows)
         for pk, row in rows.items():
-            review, data = reviews.get(pk), row["data"]
-            recorded = (row["case_id"], row["actor_id"], data.get("role"), data.get("phase"))
+            review, data = reviews.get(pk), row.data
+            recorded = (row.case_id, row.actor_id, data.get("role"), data.get("phase"))
             if review is None or recorded != (review.case_id, review.physician_id, review.role, review.phase):
                 yield self._fault(FaultCode.REVIEW_MISSING, row, pk)
                 continue
             self.checked += 1
             if "digest" not in data:
                 self.unsealed += 1
-            elif self._resealed.get(pk, data["digest"]) != digest_of(review, self._key):
+            elif self._resealed.get(pk, data["digest"]) != chain_entries.review_digest(review, self._key):
                 yield self._fault(FaultCode.REVIEW_ALTERED, row, pk)
 
     def unrecorded(self) -> Iterator[AuditFault]:
@@ -310,20 +286,12 @@ class _Reviews:
         """
         rows = Review.objects.order_by("pk").values_list("pk", "case_id").iterator(chunk_size=CHUNK)
         for pk, case in rows:
-            if not self._marked(pk) and not Event.objects.filter(case=case, kind=SUBMITTED, data__review=pk).exists():
+            if pk not in self._seen and not Event.objects.filter(case=case, kind=SUBMITTED, data__review=pk).exists():
                 yield AuditFault(FaultCode.REVIEW_UNRECORDED, EVENTS, 0, 0, case=case, detail=pk)
 
-    def _fault(self, what: FaultCode, row: dict[str, Any], review: int | None) -> AuditFault:
-        place = row["sequence"]
-        return AuditFault(what, EVENTS, place, place, id=row["id"], case=row["case_id"], detail=review)
-
-    def _mark(self, pk: int) -> None:
-        if pk >> 3 >= len(self._seen):
-            self._seen.extend(bytes((pk >> 3) + 1024 - len(self._seen)))
-        self._seen[pk >> 3] |= 1 << (pk & 7)
-
-    def _marked(self, pk: int) -> bool:
-        return pk >> 3 < len(self._seen) and bool(self._seen[pk >> 3] & 1 << (pk & 7))
+    def _fault(self, what: FaultCode, row: Event, review: int | None) -> AuditFault:
+        place = row.sequence
+        return AuditFault(what, EVENTS, place, place, id=row.pk, case=row.case_id, detail=review)
 
 
 # ----------------------------------------------------------------------------------- stored checks

@@ -7,7 +7,8 @@ from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
 
-from review.audit.trail import EVENTS, digest_of, record_person, recording_events
+from review.audit.chain_entries import review_digest
+from review.audit.trail import EVENTS, record_person, recording_events
 from review.audit.verification import resealed_digests
 from review.errors import NotAllowed
 from review.models import ChainHead, Delivery, Event, PersonEvent, Review, User
@@ -56,9 +57,9 @@ def _without_name(user: User) -> dict[str, str]:
     digests = {}
     signed = Review.objects.filter(physician=user).exclude(signed_as="")
     for review in signed.select_related("case").defer("case__spec").iterator(chunk_size=500):
-        is_intact = digest_of(review, key) == recorded.get(review.pk)
+        is_intact = review_digest(review, key) == recorded.get(review.pk)
         review.signed_as = user.username
         if is_intact:
-            digests[str(review.pk)] = digest_of(review, key)
+            digests[str(review.pk)] = review_digest(review, key)
     signed.update(signed_as=user.username)
     return digests

@@ -105,10 +105,8 @@ def test_the_hash_can_be_recomputed_from_the_documentation(ana: User) -> None:
 
 def test_published_entries_contain_no_person_and_no_typed_text() -> None:
     def entry(**data: Any) -> Any:
-        return chain_entries.entry(
-            key="ab" * 32, sequence=1, previous=chain_entries.GENESIS, sample="s-1", version=1, number=1, kind="declined",
-            actor=None, at=_noon(), data=data,
-        )["data"]  # fmt: skip
+        case, noon = Case(lineage="s-1", version=1), datetime(2026, 3, 1, 12, tzinfo=UTC)
+        return chain_entries.entry(Event(case=case, kind=Event.Kind.DECLINED, at=noon, data=data), "ab" * 32)["data"]
 
     data = entry(reason="My brother is in it. 我", taken_from=7, role="primary")
     assert data["role"] == "primary"
@@ -130,20 +128,11 @@ def test_a_published_line_is_the_canonical_form_of_the_hashed_entry(events: list
     key = verification.pseudonym_key()
     expected: dict[str, list[str]] = {}
     for event in Event.objects.select_related("case").order_by("sequence"):
-        as_hashed = chain_entries.entry(
-            key=key, sequence=event.sequence, previous=event.previous, sample=event.case.lineage,
-            version=event.case.version, number=event.number, kind=event.kind, actor=event.actor_id, at=event.at,
-            data=event.data,
-        )  # fmt: skip
-        line = chain_entries.canonical({**as_hashed, "hash": event.hash})
+        line = chain_entries.canonical({**chain_entries.entry(event, key), "hash": event.hash})
         expected.setdefault(event.case.lineage, []).append(line.decode() + "\n")
     last = verification.last_sequence()
     assert publishing.trails([*expected, "nobody"], key=key, upto=last) == {**expected, "nobody": []}
     assert publishing.trails([case.lineage], key=key, upto=last - 1) == {case.lineage: expected[case.lineage][:-1]}
-
-
-def _noon() -> datetime:
-    return datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @trail.recording_events()
@@ -211,12 +200,7 @@ def forge(template: Event, **fields: Any) -> None:
     values |= fields
     key = ChainHead.objects.get(pk=trail.EVENTS).key
     row = Event(**values)
-    row.hash = chain_entries.digest(
-        chain_entries.entry(
-            key=key, sequence=row.sequence, previous=row.previous, sample=row.case.lineage, version=row.case.version,
-            number=row.number, kind=row.kind, actor=row.actor_id, at=row.at, data=row.data,
-        )
-    )  # fmt: skip
+    row.hash = chain_entries.digest(chain_entries.entry(row, key))
     row.save(force_insert=True)
 
 
