@@ -11,7 +11,7 @@ from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, 
 from evaluation.reports.numbers.comparing import ModelComparison
 from evaluation.reports.queries import Report
 from evaluation.verdicts.selection import PENDING
-from review.charts.interval import DifferenceMark, difference_mark
+from review.charts.interval import Mark, difference_mark
 from review.charts.text_measure import format_share
 
 KIND_LABELS = {
@@ -41,7 +41,7 @@ class ComparisonLine:
     failed_by_one: str  # samples that only the first failed / only the second
     clusters: int
     role: str
-    mark: DifferenceMark | None
+    mark: Mark | None
     scale: tuple[str, str]  # the differences at the ends of the plot
 
     @property

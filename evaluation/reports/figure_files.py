@@ -83,8 +83,9 @@ def _csv_rows(chart: Chart) -> Iterator[Sequence[object]]:
         yield from ((mark.label, mark.series, mark.text) for mark in chart.marks)
     elif isinstance(chart, BoxChart):
         yield "label", "n", "mean", "p5", "q1", "median", "q3", "p95"
-        for box in chart.marks:
-            yield box.label, box.count, _number(box.text), *(round(item, 4) for item in box.parts or ())
+        for mark in chart.marks:
+            box = mark.box
+            yield box.label, box.count, _number(mark.text), *(round(item, 4) for item in box.parts)
     elif isinstance(chart, FlowChart):
         yield "before", "after", "what", "count"
         states = [node.label for node in chart.nodes[: len(chart.nodes) // 2]]
@@ -98,7 +99,7 @@ def _csv_rows(chart: Chart) -> Iterator[Sequence[object]]:
         for axis in chart.axes:
             for shape in chart.shapes:
                 values = [point.value for point in shape.points if point.axis == axis.label]
-                yield axis.label, shape.label, values[0] if values else None
+                yield axis.label, shape.sign.label, values[0] if values else None
 
 
 def _number(text: str) -> float | str:

@@ -28,15 +28,12 @@ class Box:
 class BoxMark:
     """A box as drawn, in per cent of the scale, with its numbers as texts."""
 
-    label: str
+    box: Box
     at: tuple[float, ...]
-    width: float  # of the box, between the quartiles
+    width: float  # between the quartiles
     mean: float | None
     text: str
     spread: str
-    note: str
-    count: int
-    parts: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +52,17 @@ def boxes(rows: Sequence[Box], *, low: float, high: float, name: str = "boxes", 
     `name` is unique on the page. Raises ValueError for a box without five parts in ascending order,
     or with values outside the scale.
     """
-    scale = [low + (high - low) * quarter / 4 for quarter in range(5)]
-    first, last = low, high
     marks = []
     for row in rows:
         numbers = [*row.parts, *([] if row.mean is None else [row.mean])]
         if row.parts and (len(row.parts) != PARTS or list(row.parts) != sorted(row.parts)):
             raise ValueError(f"{row.label}: a box has five parts in ascending order")
-        if any(not first <= number <= last for number in numbers):
-            raise ValueError(f"{row.label}: a value is outside {first}..{last}")
-        at = tuple(_percent(part, first, last) for part in row.parts)
+        if any(not low <= number <= high for number in numbers):
+            raise ValueError(f"{row.label}: a value is outside {low}..{high}")
+        at = tuple(round(100 * (number - low) / (high - low), 2) for number in numbers)
+        parts, mean = at[: len(row.parts)], at[-1] if row.mean is not None else None
         spread = " / ".join(f"{part:.3f}" for part in row.parts[1:4])
-        mean = None if row.mean is None else _percent(row.mean, first, last)
         text = "" if row.mean is None else f"{row.mean:.3f}"
-        width = round(at[3] - at[1], 2) if at else 0.0
-        marks.append(BoxMark(row.label, at, width, mean, text, spread, row.note, row.count, row.parts))
-    return BoxChart(name, title, tuple(marks), tuple(f"{tick:g}" for tick in scale))
-
-
-def _percent(value: float, first: float, last: float) -> float:
-    return round(100 * (value - first) / (last - first), 2)
+        marks.append(BoxMark(row, parts, round(parts[3] - parts[1], 2) if parts else 0.0, mean, text, spread))
+    ticks = tuple(f"{low + (high - low) * quarter / 4:g}" for quarter in range(5))
+    return BoxChart(name, title, tuple(marks), ticks)

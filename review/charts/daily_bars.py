@@ -7,6 +7,7 @@ from datetime import date
 from review.charts.scales import TOP, Tick, scale_of
 from review.charts.text_measure import LegendEntry
 
+HEIGHT = 200.0
 GAP = 0.12  # share of a day's width that is left free on either side of its bars
 
 
@@ -34,28 +35,25 @@ class DayBar:
 
 @dataclass(frozen=True, slots=True)
 class DailyBars:
-    """Counts by day on one scale. `name` is unique on the page."""
+    """Counts by day on one scale."""
 
-    name: str
     title: str
     bars: tuple[DayBar, ...]
     ticks: tuple[Tick, ...]
     bottom: float
-    height: float
     legend: tuple[LegendEntry, ...]
+    height: float = HEIGHT
 
 
 def days(
     rows: Sequence[tuple[date, Sequence[int]]],
     legend: Sequence[LegendEntry],
     *,
-    name: str = "days",
     title: str = "",
     stacked: bool = False,
-    height: float = 200.0,
 ) -> DailyBars:
     """Bars for the counts of each day (one per legend entry), with the last day on the right."""
-    bottom = height - 26
+    bottom = HEIGHT - 26
     tallest = max((sum(counts) if stacked else max(counts) for _day, counts in rows), default=0)
     scale = scale_of(tallest, whole=True)
     step = 100 / max(len(rows), 1)
@@ -74,4 +72,4 @@ def days(
         label = day if (len(rows) - 1 - index) % 7 == 0 else None
         bars.append(DayBar(day, tuple(counts), tuple(parts), round(step * (index + 0.5), 3), label))
     ticks = tuple(Tick(round(bottom - (bottom - TOP) * value / scale[-1], 2), f"{value:g}") for value in scale)
-    return DailyBars(name, title, tuple(bars), ticks, bottom, height, tuple(legend))
+    return DailyBars(title, tuple(bars), ticks, bottom, tuple(legend))

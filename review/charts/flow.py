@@ -1,6 +1,5 @@
 """A flow chart between two states of the same items: how many stayed and how many changed."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 360.0, 180.0
@@ -70,9 +69,9 @@ def flow(
         return None
     unit = (PLOT - GAP * (len(states) - 1)) / total
     nodes: list[Node] = []
-    tops: list[Mapping[int, float]] = []
+    tops: tuple[list[float], list[float]] = ([], [])  # of each state, in the left and in the right column
     for side, x in ((0, LEFT), (1, WIDTH - RIGHT - COLUMN)):
-        top, side_tops = TOP, dict[int, float]()
+        top = TOP
         for index, label in enumerate(states):
             count = sum(stream.count for stream in streams if (stream.before, stream.after)[side] == index)
             text_x = x - 6 if side == 0 else x + COLUMN + 6
@@ -80,26 +79,23 @@ def flow(
             height = round(count * unit, 2)
             text_y = round(min(top + max(height / 2 + 4, 10.0), HEIGHT - 4), 2)  # also for an empty state at the bottom
             nodes.append(Node(x, round(top, 2), height, text_x, text_y, anchor, label, count))
-            side_tops[index] = top
+            tops[side].append(top)
             top += height + GAP
-        tops.append(side_tops)
-    return FlowChart(name, title, heads, tuple(nodes), tuple(_bands(streams, tops, unit)), streams)
-
-
-def _bands(streams: tuple[Stream, ...], tops: list[Mapping[int, float]], unit: float) -> list[FlowBand]:
-    left_tops, right_tops = dict(tops[0]), dict(tops[1])
-    x0, x1 = LEFT + COLUMN, WIDTH - RIGHT - COLUMN
-    middle = (x0 + x1) / 2
     bands = []
     for stream in sorted(streams, key=lambda stream: (stream.before, stream.after)):
-        if not stream.count:
-            continue
-        height = stream.count * unit
-        a, b = left_tops[stream.before], right_tops[stream.after]
-        left_tops[stream.before], right_tops[stream.after] = a + height, b + height
-        path = (
-            f"M{x0:.1f} {a:.1f}C{middle:.1f} {a:.1f} {middle:.1f} {b:.1f} {x1:.1f} {b:.1f}"
-            f"V{b + height:.1f}C{middle:.1f} {b + height:.1f} {middle:.1f} {a + height:.1f} {x0:.1f} {a + height:.1f}Z"
-        )
-        bands.append(FlowBand(path, stream))
-    return bands
+        if stream.count:
+            height = stream.count * unit
+            bands.append(FlowBand(_path(tops[0][stream.before], tops[1][stream.after], height), stream))
+            tops[0][stream.before] += height
+            tops[1][stream.after] += height
+    return FlowChart(name, title, heads, tuple(nodes), tuple(bands), streams)
+
+
+def _path(a: float, b: float, height: float) -> str:
+    """A band of this height from `a` in the left column to `b` in the right one."""
+    x0, x1 = LEFT + COLUMN, WIDTH - RIGHT - COLUMN
+    middle = (x0 + x1) / 2
+    return (
+        f"M{x0:.1f} {a:.1f}C{middle:.1f} {a:.1f} {middle:.1f} {b:.1f} {x1:.1f} {b:.1f}"
+        f"V{b + height:.1f}C{middle:.1f} {b + height:.1f} {middle:.1f} {a + height:.1f} {x0:.1f} {a + height:.1f}Z"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,49 +15,33 @@ MARK = 96.0  # width of the drawing, in a table cell
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A dot with a whisker on a scale from 0 to 1; values below 0 are drawn at 0."""
+    """A dot with a whisker; without an interval, the dot alone."""
 
     x: float
-    low_x: float | None
-    high_x: float | None
+    low_x: float | None = None
+    high_x: float | None = None
 
 
 def mark(estimate: AgreementEstimate) -> Mark | None:
-    """The mark of an estimate; None if it is undefined."""
-    if estimate.value is None:
-        return None
+    """The mark of an estimate on a scale from 0 to 1; None if it is undefined.
 
-    def x(value: float) -> float:
-        return round(4 + (MARK - 8) * min(1.0, max(0.0, value)), 2)
-
-    if estimate.low is None or estimate.high is None:
-        return Mark(x(estimate.value), None, None)
-    return Mark(x(estimate.value), x(estimate.low), x(estimate.high))
+    Values below 0 are drawn at 0.
+    """
+    return _mark(estimate.value, estimate.low, estimate.high, lambda value: 4 + (MARK - 8) * min(1.0, max(0.0, value)))
 
 
-@dataclass(frozen=True, slots=True)
-class DifferenceMark:
-    """A difference and its whisker around the zero line, in per cent of the column's width."""
-
-    x: float
-    low_x: float | None
-    high_x: float | None
-    zero: float = 50.0
-
-
-def difference_mark(
-    value: float | None, low: float | None, high: float | None, *, reach: float
-) -> DifferenceMark | None:
-    """A row of a forest plot; None without a value.
+def difference_mark(value: float | None, low: float | None, high: float | None, *, reach: float) -> Mark | None:
+    """A row of a forest plot, in per cent of its width, with zero at 50; None without a value.
 
     Differences beyond ±`reach` are drawn at the edge.
     """
+    return _mark(
+        value, low, high, lambda difference: 50 + 46 * max(-1.0, min(1.0, difference / reach if reach else 0.0))
+    )
+
+
+def _mark(value: float | None, low: float | None, high: float | None, place: Callable[[float], float]) -> Mark | None:
     if value is None:
         return None
-
-    def x(difference: float) -> float:
-        return round(50 + 46 * max(-1.0, min(1.0, difference / reach if reach else 0.0)), 2)
-
-    if low is None or high is None:
-        return DifferenceMark(x(value), None, None)
-    return DifferenceMark(x(value), x(low), x(high))
+    shown = (value,) if low is None or high is None else (value, low, high)
+    return Mark(*(round(place(each), 2) for each in shown))

@@ -1,12 +1,11 @@
 """Radar charts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
 
 from review.charts.text_measure import (
     FONT,
-    MAX_SERIES,
     SHARE_TICKS,
     LegendEntry,
     check_shares,
@@ -18,6 +17,7 @@ from review.charts.text_measure import (
 
 SIZE = 600.0
 RADIUS = 165.0
+CX, CY = SIZE / 2, RADIUS + 52  # the centre
 LABEL_WIDTH = 125.0  # of one line
 
 
@@ -63,10 +63,7 @@ class RadarPoint:
 class RadarShape:
     """A series as drawn: a closed outline, or open `paths` between gaps."""
 
-    label: str
-    index: int
-    dash: str
-    marker: str
+    sign: LegendEntry
     closed: bool
     paths: tuple[str, ...]
     points: tuple[RadarPoint, ...]
@@ -90,19 +87,16 @@ class RadarChart:
 
     name: str
     title: str
-    width: float
-    height: float
-    cx: float
-    cy: float
     rings: tuple[Ring, ...]
     axes: tuple[Axis, ...]
     shapes: tuple[RadarShape, ...]
     legend: tuple[LegendEntry, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
-
-    @property
-    def tick_x(self) -> float:
-        return self.cx + 4
+    width: float = SIZE
+    height: float = 2 * RADIUS + 104
+    cx: float = CX
+    cy: float = CY
+    tick_x: float = CX + 4
 
 
 def radar(
@@ -115,93 +109,71 @@ def radar(
     Raises ValueError for more than eight series, a series that does not fit the axes, or a value
     outside 0..1.
     """
-    if len(series) > MAX_SERIES:
-        raise ValueError(f"{len(series)} series cannot be told apart; {MAX_SERIES} can")
     for entry in series:
         if len(entry.values) != len(axes):
             raise ValueError(f"{entry.label}: {len(entry.values)} values for {len(axes)} axes")
         check_shares(entry.label, entry.values)
-    cx, cy = SIZE / 2, RADIUS + 52
 
-    def position(axis: int, share: float) -> tuple[float, float]:
-        angle = 2 * pi * axis / len(axes) - pi / 2
-        return round(cx + RADIUS * share * cos(angle), 2), round(cy + RADIUS * share * sin(angle), 2)
+    def text(one: Series, axis: int) -> str:
+        return format_share(one.values[axis], percent=percent) or (one.notes[axis] if one.notes else "")
 
+    ends = [(cos(angle), sin(angle)) for angle in (2 * pi * i / len(axes) - pi / 2 for i in range(len(axes)))]
     legend = legend_entries([one.label for one in series])
     return RadarChart(
         name=name,
         title=title,
-        width=SIZE,
-        height=2 * RADIUS + 104,
-        cx=cx,
-        cy=cy,
         rings=tuple(
-            Ring(round(RADIUS * r, 2), format_tick(r, percent=percent), round(cy - RADIUS * r + 12, 2))
+            Ring(round(RADIUS * r, 2), format_tick(r, percent=percent), round(CY - RADIUS * r + 12, 2))
             for r in SHARE_TICKS[1:]
         ),
-        axes=tuple(_axis(label, position(i, 1.0), position(i, 1.08), cx, cy) for i, label in enumerate(axes)),
-        shapes=tuple(_shape(axes, one, entry, position, percent) for one, entry in zip(series, legend, strict=True)),
+        axes=tuple(_axis(label, *end) for label, end in zip(axes, ends, strict=True)),
+        shapes=tuple(_shape(axes, one, sign, ends, percent) for one, sign in zip(series, legend, strict=True)),
         legend=legend,
-        rows=tuple(
-            (
-                a,
-                tuple(
-                    format_share(one.values[i], percent=percent) or (one.notes[i] if one.notes else "")
-                    for one in series
-                ),
-            )
-            for i, a in enumerate(axes)
-        ),
+        rows=tuple((axis, tuple(text(one, i) for one in series)) for i, axis in enumerate(axes)),
     )
 
 
-def _axis(label: str, end: tuple[float, float], text: tuple[float, float], cx: float, cy: float) -> Axis:
+def _place(x: float, y: float, share: float) -> tuple[float, float]:
+    """The place on the spoke that ends at (x, y) of the unit circle."""
+    return round(CX + RADIUS * share * x, 2), round(CY + RADIUS * share * y, 2)
+
+
+def _axis(label: str, x: float, y: float) -> Axis:
     lines = wrap(label, LABEL_WIDTH)
-    anchor = "middle" if abs(text[0] - cx) < 1 else "start" if text[0] > cx else "end"
+    text_x, text_y = _place(x, y, 1.08)
+    anchor = "middle" if abs(text_x - CX) < 1 else "start" if text_x > CX else "end"
     # Which line is level with the end of the spoke: above the centre the last, below it the first,
     # beside it the middle one.
     lift = (len(lines) - 1) * FONT * 1.2
-    share = 0.5 - max(-0.5, min(0.5, (text[1] - cy) / (2 * RADIUS)))
-    return Axis(label, end[0], end[1], text[0], round(text[1] + FONT * 0.35 - lift * share, 2), anchor, lines)
+    share = 0.5 - max(-0.5, min(0.5, (text_y - CY) / (2 * RADIUS)))
+    return Axis(label, *_place(x, y, 1.0), text_x, round(text_y + FONT * 0.35 - lift * share, 2), anchor, lines)
 
 
 def _shape(
     axes: Sequence[str],
     series: Series,
-    entry: LegendEntry,
-    position: Callable[[int, float], tuple[float, float]],
+    sign: LegendEntry,
+    ends: Sequence[tuple[float, float]],
     percent: bool,
 ) -> RadarShape:
-    n = len(axes)
-    points = [None if v is None else (*position(i, v), v) for i, v in enumerate(series.values)]
-    missing = [i for i, point in enumerate(points) if point is None]
-    runs: list[list[int]] = []
-    if missing:
-        # Begin after a gap, so that a run across the top of the circle is not split.
-        for i in ((missing[0] + step) % n for step in range(n)):
-            if points[i] is None:
-                runs.append([])
-            else:
-                runs[-1].append(i)
-    else:
-        runs.append(list(range(n)))
-    paths = []
-    for run in runs:
+    places = [None if v is None else _place(*end, v) for end, v in zip(ends, series.values, strict=True)]
+    first_gap = places.index(None) if None in places else -1
+    paths, run = [], list[str]()
+    # Begin after a gap, so that a run across the top of the circle is not split.
+    for place in [*places[first_gap + 1 :], *places[: first_gap + 1], None]:
+        if place is not None:
+            run.append(f"{place[0]:g} {place[1]:g}")
+            continue
         if len(run) > 1:
-            joined = "L".join(f"{p[0]:g} {p[1]:g}" for p in (points[i] for i in run) if p is not None)
-            paths.append(f"M{joined}{'' if missing else 'Z'}")
+            paths.append(f"M{'L'.join(run)}{'Z' if first_gap < 0 else ''}")
+        run = []
     return RadarShape(
-        label=series.label,
-        index=entry.index,
-        dash=entry.dash,
-        marker=entry.marker,
-        closed=not missing,
+        sign=sign,
+        closed=first_gap < 0,
         paths=tuple(paths),
         points=tuple(
-            RadarPoint(
-                axes[i], p[2], format_share(p[2], percent=percent), p[0], p[1], series.hrefs[i] if series.hrefs else ""
-            )
-            for i, p in enumerate(points)
-            if p is not None
+            RadarPoint(axis, v, format_share(v, percent=percent), *place, series.hrefs[i] if series.hrefs else "")
+            for i, (axis, v, place) in enumerate(zip(axes, series.values, places, strict=True))
+            if v is not None and place is not None
         ),
     )

@@ -58,19 +58,6 @@ class Shape:
     y: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """The shapes and texts of a file, in drawing order."""
-
-    width: float
-    height: float
-    title: str
-    surface: str
-    font: float
-    shapes: tuple[Shape, ...]
-    texts: tuple[Label, ...]
-
-
 @cache
 def palette() -> Mapping[str, str]:
     """The colours of the light theme, by the names of their CSS tokens."""
@@ -155,9 +142,8 @@ def svg(chart: Chart | StageChart, title: str, notes: Iterable[str]) -> str:
         for line in wrap(note, WIDTH - 2 * MARGIN):
             y += LINE_HEIGHT
             canvas.text(MARGIN, y, line, "ink-2")
-    parts = tuple(canvas.shapes), tuple(canvas.texts)
-    drawing = Drawing(WIDTH, round(y + MARGIN, 2), title, palette()["surface"], FONT, *parts)
-    return render_to_string("review/charts/standalone.svg", {"drawing": drawing})
+    context = {"title": title, "drawn": canvas, "width": WIDTH, "height": round(y + MARGIN, 2)}
+    return render_to_string("review/charts/standalone.svg", {**context, "surface": palette()["surface"], "font": FONT})
 
 
 def _box(x: float, y: float, width: float, height: float) -> str:
@@ -271,14 +257,14 @@ def _radar(chart: RadarChart, y: float, canvas: _Canvas) -> float:
         canvas.shape(f"M{cx:g} {cy:g}L{axis.x + dx:g} {axis.y + y:g}", stroke="line")
         for index, line in enumerate(axis.lines):
             canvas.text(axis.text_x + dx, axis.text_y + y + index * FONT * 1.2, line, anchor=axis.anchor)
-    for shape, entry in zip(chart.shapes, chart.legend, strict=True):
-        series = f"series-{entry.index}"
+    for shape in chart.shapes:
+        series = f"series-{shape.sign.index}"
         for path in shape.paths:
-            canvas.shape(path, stroke=series, width=2, dash=shape.dash, x=dx, y=y)
+            canvas.shape(path, stroke=series, width=2, dash=shape.sign.dash, x=dx, y=y)
             if shape.closed:
                 canvas.shape(path, series, opacity=0.05, x=dx, y=y)
         for point in shape.points:
-            canvas.shape(shape.marker, series, "surface", x=point.x + dx, y=point.y + y)
+            canvas.shape(shape.sign.marker, series, "surface", x=point.x + dx, y=point.y + y)
     for ring in chart.rings:
         canvas.text(chart.tick_x + dx, ring.text_y + y, ring.text, "ink-2")
     return y + chart.height
