@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from review.rules import limits
 from review.rules.text import character_edges, find_words, widened
@@ -227,9 +227,9 @@ class Highlight:
     first_look: made before the traps were revealed, in the text shown then.
     """
 
-    quote: str = ""
-    label: str = ""
-    passage: str = ""
+    quote: Annotated[str, limits.QUOTE] = ""
+    label: Annotated[str, limits.CODE] = ""
+    passage: Annotated[str, limits.PASSAGE] = ""
     start: int = 0
     end: int = 0
     first_look: bool = False

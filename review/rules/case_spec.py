@@ -5,14 +5,15 @@ It is stored as JSON on the case row.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
 from review.rules.blocks import Block
-from review.rules.questions import Answers, Form, Question
+from review.rules.questions import Answers, Form, Level, Question
 from review.rules.state_machine import Policy, Reason
 
+P = TypeVar("P", Question, Reason, Level)
 UNDETERMINED = "und"  # ISO 639-2: the language of the case is not known yet
 
 
@@ -61,39 +62,25 @@ class CaseSpec:
 
 
 def _localize_form(form: Form, wordings: Mapping[str, str]) -> Form:
-    levels = (
-        replace(
-            level,
-            label=wordings.get(f"levels:{level.value}.label", level.label),
-            about=wordings.get(f"levels:{level.value}.about", level.about),
+    def worded(part: P, key: str, *names: str) -> P:
+        return replace(part, **{name: wordings.get(f"{key}.{name}", getattr(part, name)) for name in names})
+
+    def question(asked: Question) -> Question:
+        key = asked.key.partition(":")[0]
+        choices = (
+            replace(choice, label=wordings.get(f"{key}.choice.{choice.value}", choice.label))
+            for choice in asked.choices
         )
-        for level in form.severities
-    )
+        return replace(worded(asked, key, "label", "asks", "help"), choices=tuple(choices))
+
     return replace(
         form,
-        questions=_localize_questions(form.questions, wordings),
-        reasons=_localize_reasons(form.reasons, "reasons", wordings),
-        dissents=_localize_reasons(form.dissents, "dissents", wordings),
-        severities=tuple(levels),
+        questions=tuple(map(question, form.questions)),
+        reasons=tuple(worded(reason, f"reasons:{reason.code}", "label") for reason in form.reasons),
+        dissents=tuple(worded(reason, f"dissents:{reason.code}", "label") for reason in form.dissents),
+        severities=tuple(worded(level, f"levels:{level.value}", "label", "about") for level in form.severities),
         severity_asks=wordings.get("severity_asks", form.severity_asks),
     )
-
-
-def _localize_reasons(reasons: Iterable[Reason], part: str, wordings: Mapping[str, str]) -> tuple[Reason, ...]:
-    return tuple(replace(reason, label=wordings.get(f"{part}:{reason.code}.label", reason.label)) for reason in reasons)
-
-
-def _localize_questions(questions: Iterable[Question], wordings: Mapping[str, str]) -> tuple[Question, ...]:
-    localized = []
-    for question in questions:
-        key = question.key.partition(":")[0]
-        choices = [
-            replace(choice, label=wordings.get(f"{key}.choice.{choice.value}", choice.label))
-            for choice in question.choices
-        ]
-        texts = {part: wordings.get(f"{key}.{part}", getattr(question, part)) for part in ("label", "asks", "help")}
-        localized.append(replace(question, choices=tuple(choices), **texts))
-    return tuple(localized)
 
 
 _SPEC = TypeAdapter(CaseSpec)

@@ -8,12 +8,13 @@ PubMed's number of up to eight digits.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 from urllib.parse import unquote, urlsplit
 
+from review.rules import limits
 from review.rules.blocks import Highlight, TrapTerm, locate_highlight
 
 CitationKind = Literal["guideline", "doi", "pmid", "url", "book", "case", "search"]
@@ -66,13 +67,13 @@ class Citation:
     level: the level of evidence; empty: as `level_of` says.
     """
 
-    kind: str = ""
-    reference: str = ""
-    section: str = ""
-    passage: str = ""
-    read_on: str = ""
-    trap: str = ""
-    level: str = ""
+    kind: Annotated[str, limits.CODE] = ""
+    reference: Annotated[str, limits.REFERENCE] = ""
+    section: Annotated[str, limits.SECTION] = ""
+    passage: Annotated[str, limits.TEXT] = ""
+    read_on: Annotated[str, limits.CODE] = ""
+    trap: Annotated[str, limits.CODE] = ""
+    level: Annotated[str, limits.CODE] = ""
 
 
 def level_of(citation: Citation) -> str:
@@ -83,12 +84,9 @@ def level_of(citation: Citation) -> str:
 def recognise_kind(reference: str) -> CitationKind | Literal[""]:
     """The kind of source that a reference looks like, by default a guideline; empty if empty."""
     squeezed = _squeeze(reference)
-    if _doi(squeezed):
-        return "doi"
-    if _pmid(squeezed):
-        return "pmid"
-    if _url(squeezed):
-        return "url"
+    for kind, normalised in _NORMALISED.items():
+        if normalised(squeezed):
+            return kind
     if _ISBN.match(squeezed):
         return "book"
     if _SEARCH.match(squeezed):
@@ -102,12 +100,8 @@ def normalise(citation: Citation) -> Citation:
     A malformed reference is only squeezed.
     """
     reference = _squeeze(citation.reference)
-    if citation.kind == "doi":
-        reference = _doi(reference) or reference
-    elif citation.kind == "pmid":
-        reference = _pmid(reference) or reference
-    elif citation.kind == "url":
-        reference = _url(reference) or reference
+    if normalised := _NORMALISED.get(citation.kind):
+        reference = normalised(reference) or reference
     return replace(
         citation,
         reference=reference,
@@ -160,7 +154,7 @@ def citation_faults(citations: Sequence[Citation], *, today: date | None = None)
             faults.append((f"{field}.kind", "citation-malformed" if citation.kind else "citation-incomplete"))
         if not reference:
             faults.append((f"{field}.reference", "citation-incomplete"))
-        elif not _well_formed(citation.kind, reference):
+        elif (normalised := _NORMALISED.get(citation.kind)) and normalised(reference) is None:
             faults.append((f"{field}.reference", "citation-malformed"))
         elif citation.kind in KINDS:
             source = (*identity(citation), citation.trap)
@@ -177,18 +171,6 @@ def citation_faults(citations: Sequence[Citation], *, today: date | None = None)
         if read_on is None or read_on > last_day:
             faults.append((f"{field}.read_on", "citation-incomplete"))
     return faults
-
-
-def _well_formed(kind: str, reference: str) -> bool:
-    match kind:
-        case "doi":
-            return _doi(reference) is not None
-        case "pmid":
-            return _pmid(reference) is not None
-        case "url":
-            return _url(reference) is not None
-        case _:
-            return True
 
 
 def _squeeze(text: str) -> str:
@@ -228,6 +210,9 @@ def _url(text: str) -> str | None:
     if parts.scheme not in ("http", "https") or len(labels) < 2 or not all(labels) or "@" in parts.netloc:
         return None
     return parts._replace(netloc=parts.netloc.lower()).geturl()
+
+
+_NORMALISED: dict[str, Callable[[str], str | None]] = {"doi": _doi, "pmid": _pmid, "url": _url}
 
 
 def _day(text: str) -> date | None:

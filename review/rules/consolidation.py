@@ -19,7 +19,10 @@ from review.rules.questions import (
     Reason,
     RubricAnswer,
     RubricText,
+    chosen_choices,
+    folded,
     question_problems,
+    retained_wordings,
     without_unasked,
 )
 from review.rules.state_machine import Declaration, Phase, Policy, Role, Verdict
@@ -73,21 +76,20 @@ def settled_rubrics(
     additions: dict[str, AddedRubric] = {}
     severities: dict[str, list[str]] = {}
     for addition in (addition for answers in deciding for addition in answers.added):
-        folded = " ".join(addition.criterion.split()).casefold()
-        additions.setdefault(folded, addition)
-        severities.setdefault(folded, []).append(addition.severity)
-    retained = {" ".join(rubric.criterion.split()).casefold() for rubric in settled if not rubric.removed}
-    new_additions = ((folded, addition) for folded, addition in additions.items() if folded not in retained)
+        additions.setdefault(folded(addition.criterion), addition)
+        severities.setdefault(folded(addition.criterion), []).append(addition.severity)
+    retained = {folded(rubric.criterion) for rubric in settled if not rubric.removed}
+    new_additions = ((words, addition) for words, addition in additions.items() if words not in retained)
     settled += [
         SettledRubric(
             key,
             addition.criterion.strip(),
             addition.tags,
-            median_level(form, severities[folded]),
+            median_level(form, severities[words]),
             added_by_physician=True,
-            severities=tuple(filter(None, severities[folded])),
+            severities=tuple(filter(None, severities[words])),
         )
-        for key, (folded, addition) in zip(free_keys, new_additions, strict=False)
+        for key, (words, addition) in zip(free_keys, new_additions, strict=False)
     ]
     return tuple(settled)
 
@@ -97,11 +99,7 @@ def comparable_rubrics(form: Form, answers: Answers) -> str:
 
     Whitespace and the order of added rubrics make no difference.
     """
-    retained = [
-        (rubric.key, " ".join((finding.wording if finding.value == "corrected" else rubric.criterion).split()))
-        for rubric in form.rubrics
-        if (finding := answers.rubrics.get(rubric.key, RubricAnswer())).value in RETAINED_VALUES
-    ]
+    retained = [(key, " ".join(wording.split())) for key, wording in retained_wordings(form, answers).items()]
     added = sorted((" ".join(addition.criterion.split()), sorted(addition.tags)) for addition in answers.added)
     return repr((retained, added))
 
@@ -252,15 +250,12 @@ def is_reducible(form: Form, rejections: Sequence[Answers]) -> bool:
     fixable = [
         not ended and (reason is None or reason.reducible)
         for answers in rejections
-        for ended, reason in [(_ends_sample(form, answers), _coded_reason(form, answers))]
+        for ended, reason in [
+            (any(choice.ends for choice in chosen_choices(form, answers)), _coded_reason(form, answers))
+        ]
         if ended or reason is not None or not form.reasons
     ]
     return not fixable or any(fixable)
-
-
-def _ends_sample(form: Form, answers: Answers) -> bool:
-    asked = without_unasked(form, answers).questions
-    return any(choice.ends for q in form.questions if q.key in asked for choice in q.chosen(asked[q.key].value))
 
 
 def _coded_reason(form: Form, answers: Answers) -> Reason | None:

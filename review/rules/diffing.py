@@ -104,9 +104,7 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
     Equal beginnings and ends alone, where the middle has more than `_MAX_CELLS`.
     """
-    start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-    ends = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
-    end = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
+    start, end = _equal_ends(old, new)
     i, j = len(old) - end, len(new) - end
     result = [(len(old) - n, len(new) - n) for n in range(1, end + 1)]
     if (i - start) * (j - start) <= _MAX_CELLS:
@@ -138,8 +136,8 @@ def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]
     different one, the removed turn comes before the added one.
     """
     # Equal turns at either end belong to every best alignment, and most turns are equal: skip them.
-    start = _equal_prefix_length(before, after)
-    end = _equal_prefix_length(before[start:][::-1], after[start:][::-1])
+    olds, news = ([(turn.speaker, normalize("NFC", turn.text)) for turn in turns] for turns in (before, after))
+    start, end = _equal_ends(olds, news)
     middle = _align(before[start : len(before) - end], after[start : len(after) - end])
     last = zip(before[len(before) - end :], after[len(after) - end :], strict=True)
     return [
@@ -149,25 +147,28 @@ def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]
     ]
 
 
-def _equal_prefix_length(before: Sequence[Turn], after: Sequence[Turn]) -> int:
-    pairs = zip(before, after, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0].speaker == pair[1].speaker and _same_text(*pair), pairs))
+def _equal_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
+    """How many items are equal at the beginning, and how many of the others at the end."""
+
+    def equal(pair: tuple[object, object]) -> bool:
+        return pair[0] == pair[1]
+
+    start = sum(1 for _ in takewhile(equal, zip(old, new, strict=False)))
+    ends = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
+    return start, sum(1 for _ in takewhile(equal, ends))
 
 
 def _same_text(old: Turn, new: Turn) -> bool:
     return normalize("NFC", old.text) == normalize("NFC", new.text)
 
 
-def _turn_pair(old: Turn, new: Turn) -> TurnPair:
-    return TurnPair(old, new, diff_words(old.text, new.text))
+def _turn_pair(old: Turn | None, new: Turn | None) -> TurnPair:
+    return TurnPair(old, new, diff_words(old.text if old else "", new.text if new else ""))
 
 
 def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
     if len(before) * len(after) > _MAX_PAIRS:  # no conversation is as long: shown as replaced
-        return [
-            *(TurnPair(old, None, (Span("delete", old.text),)) for old in before),
-            *(TurnPair(None, new, (Span("insert", new.text),)) for new in after),
-        ]
+        return [*(_turn_pair(old, None) for old in before), *(_turn_pair(None, new) for new in after)]
     olds, news = list(map(_turn_features, before)), list(map(_turn_features, after))
     gain = [[_similarity(old, new) for new in news] for old in olds]
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]  # for the tails before[i:], after[j:]
@@ -182,10 +183,10 @@ def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
             pairs.append(_turn_pair(before[i], after[j]))
             i, j = i + 1, j + 1
         elif i < len(before) and (j == len(after) or best[i][j] == best[i + 1][j]):
-            pairs.append(TurnPair(before[i], None, (Span("delete", before[i].text),)))
+            pairs.append(_turn_pair(before[i], None))
             i += 1
         else:
-            pairs.append(TurnPair(None, after[j], (Span("insert", after[j].text),)))
+            pairs.append(_turn_pair(None, after[j]))
             j += 1
     return pairs
 

@@ -6,7 +6,8 @@ Plain values, worded by the benchmark.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Literal
+from functools import cache
+from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 from review.rules import citations, limits
 from review.rules.blocks import Choice as Choice
@@ -82,8 +83,8 @@ class Form:
 class Answer:
     """The answer to one question."""
 
-    value: str = ""
-    note: str = ""
+    value: Annotated[str, limits.VALUE] = ""
+    note: Annotated[str, limits.TEXT] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +95,26 @@ class RubricAnswer:
     'inadequate' is a veto.
     """
 
-    value: str = ""
-    wording: str = ""
-    note: str = ""
-    severity: str = ""
+    value: Annotated[str, limits.CODE] = ""
+    wording: Annotated[str, limits.CRITERION] = ""
+    note: Annotated[str, limits.TEXT] = ""
+    severity: Annotated[str, limits.CODE] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedRubric:
     """A rubric written by the physician, tied to the sample's traps by their tags."""
 
-    criterion: str
+    criterion: Annotated[str, limits.CRITERION]
     tags: tuple[str, ...] = ()
-    severity: str = ""
+    severity: Annotated[str, limits.CODE] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
     """A physician's answers so far; complete when `problems` returns nothing.
+
+    A number beside the type of a text, here and in what it contains, is its limit in characters.
 
     reason_code: for a rejection, one of the form's reasons.
     dissent_code: for an approval against the primary's rejection, one of the form's dissents.
@@ -121,12 +124,12 @@ class Answers:
 
     questions: Mapping[str, Answer] = field(default_factory=dict)
     rubrics: Mapping[str, RubricAnswer] = field(default_factory=dict)
-    verdict: str = ""
-    reason: str = ""
-    reason_code: str = ""
-    dissent_code: str = ""
-    change_reason: str = ""
-    declaration: str = ""
+    verdict: Annotated[str, limits.CODE] = ""
+    reason: Annotated[str, limits.TEXT] = ""
+    reason_code: Annotated[str, limits.CODE] = ""
+    dissent_code: Annotated[str, limits.CODE] = ""
+    change_reason: Annotated[str, limits.TEXT] = ""
+    declaration: Annotated[str, limits.CODE] = ""
     citations: tuple[Citation, ...] = ()
     added: tuple[AddedRubric, ...] = ()
     highlights: tuple[Highlight, ...] = ()
@@ -170,7 +173,7 @@ def problems(
     today: the last day on which a citation can have been read (see `citations.citation_faults`).
     """
     result = question_problems(form, answers)
-    choices = _chosen_choices(form, answers)
+    choices = chosen_choices(form, answers)
     rubrics_asked = _condition_holds(form.rubrics_when, without_unasked(form, answers))
     if unproved := _trap_evidence_problems(form, answers):
         result += unproved
@@ -186,9 +189,7 @@ def problems(
     if rubrics_asked:
         result += _rubric_problems(form, answers)
         result += _addition_problems(form, answers)
-    known = {question.key for question in form.questions}, {rubric.key for rubric in form.rubrics}
-    result += [Problem(f"question.{key}", "unknown-field") for key in answers.questions if key not in known[0]]
-    result += [Problem(f"rubric.{key}", "unknown-field") for key in answers.rubrics if key not in known[1]]
+    result += _unknown_fields(form, answers)
     blocking = any(choice.blocks for choice in choices) or any(
         rubrics_asked and answers.rubrics.get(rubric.key, RubricAnswer()).value == "inadequate"
         for rubric in form.rubrics
@@ -214,6 +215,12 @@ def problems(
     if committed is not None and differs(committed, asked, ignored) and not answers.change_reason.strip():
         result.append(Problem("change_reason", "change-reason-missing"))
     return result
+
+
+def _unknown_fields(form: Form, answers: Answers) -> list[Problem]:
+    keys = {f"question.{question.key}" for question in form.questions} | {f"rubric.{r.key}" for r in form.rubrics}
+    given = [*(f"question.{key}" for key in answers.questions), *(f"rubric.{key}" for key in answers.rubrics)]
+    return [Problem(name, "unknown-field") for name in given if name not in keys]
 
 
 def _trap_evidence_problems(form: Form, answers: Answers) -> list[Problem]:
@@ -244,12 +251,7 @@ def limit_problems(form: Form, answers: Answers) -> list[Problem]:
 
     `form`: with the questions of all stages.
     """
-    result = [
-        Problem(f"question.{key}", "unknown-field") for key in set(answers.questions) - {q.key for q in form.questions}
-    ]
-    result += [
-        Problem(f"rubric.{key}", "unknown-field") for key in set(answers.rubrics) - {r.key for r in form.rubrics}
-    ]
+    result = _unknown_fields(form, answers)
     entries = {
         "citations": (answers.citations, limits.CITATIONS),
         "added": (answers.added, limits.ADDED),
@@ -261,37 +263,28 @@ def limit_problems(form: Form, answers: Answers) -> list[Problem]:
     return [Problem(name, "too-long") for name, text, most in _limited_texts(answers) if len(text) > most]
 
 
-_MOST: Mapping[str, Mapping[str, int]] = {
-    "question": {"value": limits.VALUE, "note": limits.TEXT},
-    "rubric": {"value": limits.CODE, "wording": limits.CRITERION, "note": limits.TEXT, "severity": limits.CODE},
-    "citation": {
-        **dict.fromkeys(("kind", "read_on", "trap", "level"), limits.CODE),
-        "reference": limits.REFERENCE,
-        "section": limits.SECTION,
-        "passage": limits.TEXT,
-    },
-    "added": {"criterion": limits.CRITERION, "severity": limits.CODE},
-    "highlight": {"quote": limits.QUOTE, "label": limits.CODE, "passage": limits.PASSAGE},
-}
+@cache
+def _limits(kind: type) -> dict[str, int]:
+    """How many characters the texts of a dataclass may have, by the names of its fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: get_args(hint)[1] for name, hint in hints.items() if get_origin(hint) is Annotated}
 
 
 def _limited_texts(answers: Answers) -> Iterator[tuple[str, str, int]]:
     """(field, text, limit) of every text in `answers`."""
-    for name in ("verdict", "reason_code", "dissent_code", "declaration"):
-        yield name, getattr(answers, name), limits.CODE
-    yield "reason", answers.reason, limits.TEXT
-    yield "change_reason", answers.change_reason, limits.TEXT
     rows: list[tuple[str, Iterable[tuple[object, object]]]] = [
-        ("question", answers.questions.items()),
-        ("rubric", answers.rubrics.items()),
-        ("citation", enumerate(answers.citations, 1)),
-        ("added", enumerate(answers.added, 1)),
-        ("highlight", enumerate(answers.highlights, 1)),
+        ("question.", answers.questions.items()),
+        ("rubric.", answers.rubrics.items()),
+        ("citation.", enumerate(answers.citations, 1)),
+        ("added.", enumerate(answers.added, 1)),
+        ("highlight.", enumerate(answers.highlights, 1)),
     ]
+    for name, most in _limits(Answers).items():
+        yield name, getattr(answers, name), most
     for kind, entries in rows:
         for key, entry in entries:
-            for name, most in _MOST[kind].items():
-                yield f"{kind}.{key}.{name}".removesuffix(".value"), getattr(entry, name), most
+            for name, most in _limits(type(entry)).items():
+                yield f"{kind}{key}.{name}".removesuffix(".value"), getattr(entry, name), most
     for number, added in enumerate(answers.added, 1):
         yield f"added.{number}.tags", max(added.tags, key=len, default=""), limits.CODE
         if len(added.tags) > limits.TAGS:
@@ -317,7 +310,8 @@ def without_unasked(form: Form, answers: Answers) -> Answers:
     return answers if _condition_holds(form.rubrics_when, answers) else replace(answers, rubrics={}, added=())
 
 
-def _chosen_choices(form: Form, answers: Answers) -> list[Choice]:
+def chosen_choices(form: Form, answers: Answers) -> list[Choice]:
+    """The choices that these answers select, in the questions that are asked."""
     asked_answers = without_unasked(form, answers).questions
     asked = [question for question in form.questions if question.key in asked_answers]
     return [choice for question in asked for choice in question.chosen(asked_answers[question.key].value)]
@@ -366,10 +360,10 @@ def _addition_problems(form: Form, answers: Answers) -> list[Problem]:
     if not form.rubrics_editable:
         return [Problem("added", "unknown-field")] if answers.added else []
     result: list[Problem] = []
-    wordings = {_folded(wording) for wording in _retained_wordings(form, answers).values()}
+    wordings = {folded(wording) for wording in retained_wordings(form, answers).values()}
     for number, added in enumerate(answers.added, 1):
         field_name = f"added.{number}"
-        wording = _folded(added.criterion)
+        wording = folded(added.criterion)
         if not wording:
             result.append(Problem(f"{field_name}.criterion", "criterion-missing"))
         elif wording in wordings:
@@ -390,7 +384,7 @@ def _severity_problems(form: Form, severity: str, field_name: str) -> list[Probl
     return [Problem(f"{field_name}.severity", "unknown-value" if severity else "severity-missing")] if wrong else []
 
 
-def _retained_wordings(form: Form, answers: Answers) -> dict[str, str]:
+def retained_wordings(form: Form, answers: Answers) -> dict[str, str]:
     """The wordings of the form's rubrics that these answers keep, by key."""
     findings = [(rubric, answers.rubrics.get(rubric.key, RubricAnswer())) for rubric in form.rubrics]
     return {
@@ -405,7 +399,8 @@ def _no_rubric_left(form: Form, answers: Answers) -> bool:
     return bool(removed) and all(removed) and not answers.added
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """A text without what makes no difference to its words: white space and case."""
     return " ".join(text.split()).casefold()
 
 
@@ -417,7 +412,7 @@ def finding_decision(finding: RubricAnswer) -> tuple[str, str, str]:
 
 def additions_decision(answers: Answers) -> frozenset[tuple[str, frozenset[str], str]]:
     """The decisive parts of the added rubrics, regardless of order, whitespace and case."""
-    return frozenset((_folded(added.criterion), frozenset(added.tags), added.severity) for added in answers.added)
+    return frozenset((folded(added.criterion), frozenset(added.tags), added.severity) for added in answers.added)
 
 
 def verdict_decision(answers: Answers) -> tuple[str, str]:
@@ -444,6 +439,6 @@ def differs(first: Answers, second: Answers, ignored: Collection[str] = ()) -> b
 
 def opinion(form: Form, answers: Answers, role: Role, phase: Phase) -> Opinion:
     """Complete `answers` as input of the state machine, in which inadequate rubrics are vetoes."""
-    inadequate = [choice.inadequate for choice in _chosen_choices(form, answers)]
+    inadequate = [choice.inadequate for choice in chosen_choices(form, answers)]
     inadequate += [finding.value == "inadequate" for finding in answers.rubrics.values()]
     return Opinion(role, phase, Verdict(answers.verdict), any(inadequate))

@@ -14,13 +14,10 @@ MAX_SECONDS = 600  # seconds: nobody reads 2,000 words without scrolling once
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _WORD = re.compile(r"[^\W_]++(?:['’-][^\W_]++)*+")
-_ASCII_WORD = re.compile(r"[A-Za-z0-9]++(?:['-][A-Za-z0-9]++)*+")  # the same for ASCII text, in half the time
 
 
 def count_words(text: str) -> float:
     """The length of a text in words."""
-    if text.isascii():
-        return len(_ASCII_WORD.findall(text))
     rest, cjk = _CJK.subn(" ", text)
     return len(_WORD.findall(rest)) + cjk / CJK_PER_WORD
 

@@ -25,6 +25,8 @@ _MARKS = (  # that of UTF-32 LE begins with that of UTF-16 LE
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# Which bytes of the first characters are zero, without a mark.
+_ZEROS = {"utf-32-le": (0, 1, 1, 1), "utf-32-be": (1, 1, 1, 0), "utf-16-le": (0, 1), "utf-16-be": (1, 0)}
 _CHUNK = 64 * 1024  # bytes
 # White space, and marks that nobody sees, as spreadsheets write them for other directions.
 _INVISIBLE = (
@@ -97,11 +99,8 @@ def _recognise(file: BinaryIO, limit: int | None) -> tuple[str, int]:
         if head.startswith(mark):
             return encoding, len(mark)
     zeros = tuple(byte == 0 for byte in head[:4])  # the first character of data is an ASCII one
-    for encoding, pattern in (("utf-32-le", (0, 1, 1, 1)), ("utf-32-be", (1, 1, 1, 0))):
-        if zeros == pattern:
-            return encoding, 0
-    for encoding, two in (("utf-16-le", (0, 1)), ("utf-16-be", (1, 0))):
-        if zeros[:2] == two:
+    for encoding, pattern in _ZEROS.items():
+        if zeros[: len(pattern)] == pattern:
             return encoding, 0
     file.seek(0)
     return _eight_bit(file, limit), 0
@@ -195,7 +194,7 @@ class CSVTable:
         # strict: a misplaced quote is an error of its record. Otherwise two records would silently
         # become one.
         self._reader = csv.reader(self._lines, delimiter=self.separator, strict=True)
-        self.header = next((_trimmed(cells) for _number, cells in self._records() if any(map(str.strip, cells))), [])
+        self.header = next((_trimmed(cells) for _number, cells in self._records()), [])
         named = [name for name in self.header if name]
         if twice := next((name for name, count in Counter(named).items() if count > 1), ""):
             raise TwiceNamed(twice)
@@ -216,10 +215,12 @@ class CSVTable:
 
     def rows(self) -> Iterator[tuple[int, list[str] | csv.Error]]:
         """(line, as many cells as the header has, or more, or fewer; or the error of the row)."""
-        width = len(self.header)
         while True:
             try:
-                yield from self._filled(width)
+                for number, cells in self._records():
+                    while len(cells) > len(self.header) and not cells[-1].strip():
+                        cells.pop()
+                    yield number, cells
                 return
             except csv.Error as error:
                 number = self._lines.first
@@ -232,21 +233,16 @@ class CSVTable:
                 self._lines.give_back(1)
                 yield number, error
 
-    def _filled(self, width: int) -> Iterator[tuple[int, list[str]]]:
-        for number, cells in self._records():
-            if any(map(str.strip, cells)):
-                while len(cells) > width and not cells[-1].strip():
-                    cells.pop()
-                yield number, cells
-
     def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """The rows that are not empty."""
         while True:
             self._lines.start()
             try:
                 cells = next(self._reader)
             except StopIteration:
                 return
-            yield self._lines.first, cells
+            if any(map(str.strip, cells)):
+                yield self._lines.first, cells
 
 
 class Endless(csv.Error):
@@ -289,18 +285,13 @@ class _Lines:
         self._lines = iter(lines)
         self._again: deque[str | None] = deque()
         self._taken: list[str | None] = []
-        self._size = 0
-        self.first = 1  # line of the record that is being read
-
-    @property
-    def size(self) -> int:
-        """Characters of the record that is being read."""
-        return self._size
+        self.size = 0  # characters of the record that is being read
+        self.first = 1  # its line
 
     def start(self) -> None:
         """A record begins."""
         self.first += len(self._taken)
-        self._taken, self._size = [], 0
+        self._taken, self.size = [], 0
 
     def give_back(self, kept: int) -> None:
         """Read the lines of this record again, without the first `kept`."""
@@ -313,7 +304,7 @@ class _Lines:
     def __next__(self) -> str:
         line = self._again.popleft() if self._again else next(self._lines)
         self._taken.append(line)
-        self._size += MAX_RECORD + 1 if line is None else len(line)
-        if line is None or self._size > MAX_RECORD:
+        self.size += MAX_RECORD + 1 if line is None else len(line)
+        if line is None or self.size > MAX_RECORD:
             raise csv.Error(f"record longer than {MAX_RECORD:,} bytes")
         return line
