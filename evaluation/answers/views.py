@@ -26,7 +26,7 @@ from generation.llm.types import Message
 from generation.models import ReleasedSample
 from review.charts.text_measure import format_share
 from review.common.decorators import requires
-from review.common.paging import keyset_page_by_columns
+from review.common.paging import keyset_page
 from review.rules.blocks import Images
 from review.rules.permissions import Can
 from review.rules.text import whole_number
@@ -44,7 +44,7 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     searched = " ".join(chosen.pop("text", "")[:MAX_LETTERS].split()[:MAX_WORDS])
     matches = search(run, searched)
     rows = queries.judgments(run, **chosen, text=matches or "")
-    page = keyset_page_by_columns(rows.defer(*queries.LARGE_COLUMNS), request, queries.ORDER, size=30)
+    page = keyset_page(rows.defer(*queries.LARGE_COLUMNS), request, queries.ORDER, size=30)
     pk_given = whole_number(request.GET.get("selected", ""))
     selected = None if pk_given is None else reports_queries.judgment(run, pk_given)
     if selected is None and page.rows:

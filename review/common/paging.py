@@ -44,61 +44,42 @@ def page_url(request: HttpRequest, name: str, position: object) -> str:
 
 
 def keyset_page(
-    rows: QuerySet[M], request: HttpRequest, *, size: int = 50, newest_first: bool = False, name: str = "cursor"
+    rows: QuerySet[M],
+    request: HttpRequest,
+    keys: tuple[str, ...] = ("pk",),
+    *,
+    size: int = 50,
+    newest_first: bool = False,
+    name: str = "cursor",
 ) -> Page[M]:
-    """The page that the URL asks for, in one query, always ordered by primary key.
+    """The page that the URL asks for, in one query, ordered by one or two columns of integers.
 
-    The query parameter `name` is 'after-7' or 'before-7', with a primary key; anything else is the
-    first page. `older` is the following page and `newer` the preceding one, even if the order is
-    oldest first.
+    The query parameter `name` is 'after-7' or 'before-7', with a primary key, or 'after-7.12' of
+    two columns that are unique together; anything else is the first page. `older` is the following
+    page and `newer` the preceding one, even if the order is oldest first. With an index on the
+    columns the database starts right at the position, however many rows come before it.
     """
-    direction, _, key = request.GET.get(name, "").partition("-")
-    boundary = whole_number(key) if direction in ("after", "before") else None
-    backwards = boundary is not None and direction == "before"
-    if boundary is not None:
-        rows = rows.filter(pk__gt=boundary) if backwards == newest_first else rows.filter(pk__lt=boundary)
-    fetched = list(rows.order_by("pk" if backwards == newest_first else "-pk")[: size + 1])
-    has_more = len(fetched) > size
-    page_rows = fetched[:size]
-    if backwards:
-        page_rows.reverse()
-    has_newer, has_older = (has_more, boundary is not None) if backwards else (boundary is not None, has_more)
-    return Page(
-        rows=page_rows,
-        newer=page_url(request, name, f"before-{page_rows[0].pk}") if page_rows and has_newer else "",
-        older=page_url(request, name, f"after-{page_rows[-1].pk}") if page_rows and has_older else "",
-    )
-
-
-def keyset_page_by_columns(
-    rows: QuerySet[M], request: HttpRequest, keys: tuple[str, str], *, size: int = 50, name: str = "cursor"
-) -> Page[M]:
-    """Like `keyset_page`, oldest first, ordered by two integer columns that are unique together.
-
-    The position is written as 'after-7.12'. With an index on both columns the database starts right
-    at the position, however many rows come before it.
-    """
-    first, second = keys
     direction, _, position = request.GET.get(name, "").partition("-")
     numbers = [number for part in position.split(".") if (number := whole_number(part)) is not None]
-    boundary = numbers if direction in ("after", "before") and len(numbers) == 2 else None
+    boundary = numbers if direction in ("after", "before") and len(numbers) == len(keys) else None
     backwards = boundary is not None and direction == "before"
+    descending = backwards != newest_first
     if boundary is not None:
-        lookup = "lt" if backwards else "gt"
-        beyond = Q(**{f"{first}__{lookup}": boundary[0]}) | Q(
-            **{first: boundary[0], f"{second}__{lookup}": boundary[1]}
-        )
-        rows = rows.filter(beyond, **{f"{first}__{lookup}e": boundary[0]})  # redundant, but the index can use it
-    sign = "-" if backwards else ""
-    fetched = list(rows.order_by(sign + first, sign + second)[: size + 1])
-    has_more = len(fetched) > size
-    page_rows = fetched[:size]
+        lookup = "lt" if descending else "gt"
+        beyond = Q(**{f"{keys[-1]}__{lookup}": boundary[-1]})
+        if len(keys) > 1:
+            first, value = keys[0], boundary[0]
+            beyond = Q(**{f"{first}__{lookup}": value}) | Q(beyond, **{first: value})
+            rows = rows.filter(**{f"{first}__{lookup}e": value})  # redundant, but the index can use it
+        rows = rows.filter(beyond)
+    fetched = list(rows.order_by(*(f"-{key}" if descending else key for key in keys))[: size + 1])
+    has_more, page_rows = len(fetched) > size, fetched[:size]
     if backwards:
         page_rows.reverse()
     has_newer, has_older = (has_more, boundary is not None) if backwards else (boundary is not None, has_more)
 
     def url_at(side: str, row: M) -> str:
-        return page_url(request, name, f"{side}-{getattr(row, first)}.{getattr(row, second)}")
+        return page_url(request, name, f"{side}-{'.'.join(str(getattr(row, key)) for key in keys)}")
 
     return Page(
         rows=page_rows,
