@@ -157,28 +157,17 @@ class ModelRowSerializer(TypedValues, serializers.ModelSerializer[Any]):
     shows: ClassVar[str] = ""
     Meta: ClassVar[Any]
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
         declared: dict[str, Field] = cls.__dict__["_declared_fields"]
         names = list(cls.Meta.fields) if hasattr(cls, "Meta") else []
         for name, path in entries(cls.__dict__.get("shows", "")):
             if name != path:
-                declared.setdefault(name, _related_field(cls.row, path))
+                hint = _type_of(cls.row, path)
+                options: dict[str, Any] = {"default": None} if NoneType in get_args(hint) else {}
+                declared.setdefault(name, _field(hint, source=path, **options))
             names.append(name)
         cls.Meta = type("Meta", (), {"model": cls.row, "fields": list(dict.fromkeys([*names, *declared]))})
-
-
-def _related_field(model: type[Model], path: str) -> Field:
-    """The field for a value of a related row; null if there may be no such row."""
-    options: dict[str, Any] = {"source": path}
-    *relations, last = path.split(".")
-    for relation in relations:
-        foreign_key: Any = model._meta.get_field(relation)
-        if foreign_key.null:
-            options |= {"allow_null": True, "default": None}
-        model = foreign_key.related_model
-    is_number = isinstance(getattr(getattr(model, last), "field", None), IntegerField)
-    return (serializers.IntegerField if is_number else serializers.CharField)(**options)
 
 
 def refuse_unknown_fields(serializer: serializers.Serializer[Any], data: Any) -> None:
@@ -219,20 +208,29 @@ def _text(most: int, **options: Any) -> serializers.CharField:
     return serializers.CharField(allow_blank=True, default="", trim_whitespace=False, max_length=most, **options)
 
 
+def _code(most: int = limits.CODE, **options: Any) -> serializers.CharField:
+    """A text on one line, such as the code of a reason."""
+    return serializers.CharField(allow_blank=True, default="", max_length=most, **options)
+
+
+def _choice(choices: Sequence[str], **options: Any) -> serializers.ChoiceField:
+    return serializers.ChoiceField(choices=choices, allow_blank=True, default="", **options)
+
+
 class AnswerSerializer(StrictSerializer):
     """The answer to one question."""
 
-    value = serializers.CharField(allow_blank=True, default="", max_length=limits.VALUE)
+    value = _code(limits.VALUE)
     note = _text(limits.TEXT)
 
 
 class RubricAnswerSerializer(StrictSerializer):
     """The answer to one rubric. `wording` is the physician's own if the value is 'corrected'."""
 
-    value = serializers.ChoiceField(choices=RUBRIC_VALUES, allow_blank=True, default="")
+    value = _choice(RUBRIC_VALUES)
     wording = _text(limits.CRITERION)
     note = _text(limits.TEXT)
-    severity = serializers.CharField(allow_blank=True, default="", max_length=100)
+    severity = _code()
 
 
 class CitationSerializer(StrictSerializer):
@@ -243,13 +241,13 @@ class CitationSerializer(StrictSerializer):
     terms of the case have `levels`, each citation belongs to one trap and has a level.
     """
 
-    kind = serializers.ChoiceField(choices=KINDS, allow_blank=True, default="")
-    reference = serializers.CharField(allow_blank=True, default="", max_length=limits.REFERENCE)
-    section = serializers.CharField(allow_blank=True, default="", max_length=limits.SECTION)
+    kind = _choice(KINDS)
+    reference = _code(limits.REFERENCE)
+    section = _code(limits.SECTION)
     passage = _text(limits.TEXT)
-    read_on = serializers.CharField(allow_blank=True, default="", max_length=limits.DAY)
-    trap = serializers.CharField(allow_blank=True, default="", max_length=limits.CODE)
-    level = serializers.ChoiceField(choices=LEVELS, allow_blank=True, default="")
+    read_on = _code(limits.DAY)
+    trap = _code()
+    level = _choice(LEVELS)
 
 
 class AddedRubricSerializer(StrictSerializer):
@@ -259,7 +257,7 @@ class AddedRubricSerializer(StrictSerializer):
     tags = serializers.ListField(
         child=serializers.CharField(max_length=limits.CODE), default=list, max_length=limits.TAGS
     )
-    severity = serializers.CharField(allow_blank=True, default="", max_length=100)
+    severity = _code()
 
 
 class HighlightSerializer(StrictSerializer, DataclassSerializer):
@@ -285,22 +283,15 @@ class AnswersSerializer(StrictSerializer):
 
     questions = serializers.DictField(child=AnswerSerializer(), default=dict)
     rubrics = serializers.DictField(child=RubricAnswerSerializer(), default=dict)
-    verdict = serializers.ChoiceField(choices=[verdict.value for verdict in Verdict], allow_blank=True, default="")
+    verdict = _choice([verdict.value for verdict in Verdict])
     reason = _text(limits.TEXT)
-    reason_code = serializers.CharField(
-        allow_blank=True, default="", max_length=100, help_text="For a rejection: one of the form's reasons."
-    )
-    dissent_code = serializers.CharField(
-        allow_blank=True,
-        default="",
-        max_length=100,
-        help_text="One of the form's dissents, if the secondary confirms an approval that the primary rejected.",
+    reason_code = _code(help_text="For a rejection: one of the form's reasons.")
+    dissent_code = _code(
+        help_text="One of the form's dissents, if the secondary confirms an approval that the primary rejected."
     )
     change_reason = _text(limits.TEXT, help_text="Why the secondary's confirmed answer differs from the blind one.")
-    declaration = serializers.ChoiceField(
-        choices=[declaration.value for declaration in Declaration],
-        allow_blank=True,
-        default="",
+    declaration = _choice(
+        [declaration.value for declaration in Declaration],
         help_text="If the secondary approves other rubrics than the primary: only the wording differs, or the meaning.",
     )
     citations = CitationSerializer(many=True, default=list, max_length=limits.CITATIONS)  # type: ignore[call-arg]
