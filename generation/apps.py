@@ -11,11 +11,10 @@ class GenerationConfig(AppConfig):
         from generation.recipes import registry
         from generation.samples import errata
         from review.common import panels
-        from review.labels import register_benchmark_labels, register_task_labels
+        from review.labels import register_labels
 
         kinds.register(BATCHES)
-        register_benchmark_labels(registry.label)
-        register_task_labels(registry.task_label)
+        register_labels(benchmark=registry.label, task=registry.task_label)
         panels.register("attention", "generation/jobs/_failing_endpoints.html", overview.problems)
         panels.register("attention", "generation/jobs/_jobs_needing_attention.html", overview.jobs_needing_attention)
         panels.register("attention", "generation/samples/_undecided.html", errata.undecided_reports)

@@ -139,28 +139,22 @@ def with_label(label: object, text: object) -> str:
     return "".join((str(label), gettext(": "), str(text)))
 
 
-_benchmark_labels: list[Callable[[str], str]] = []
-_task_labels: list[Callable[[str], str]] = []
+_label_of: dict[str, Callable[[str], str]] = {}
 
 
-def register_task_labels(label: Callable[[str], str]) -> None:
-    """Register how tasks are labelled; like `register_benchmark_labels`."""
-    _task_labels.append(label)
+def register_labels(**label_of: Callable[[str], str]) -> None:
+    """Register how a `benchmark` and a `task` are labelled, from the app that knows them.
+
+    Call it in `AppConfig.ready`.
+    """
+    _label_of.update(label_of)
 
 
 def task_label(name: str) -> str:
     """The benchmark's label for a task, in the reader's language; by default its name."""
-    return translate(next((label(name) for label in _task_labels), name))
-
-
-def register_benchmark_labels(label: Callable[[str], str]) -> None:
-    """Register how benchmarks are labelled, from the app that knows them.
-
-    Call it in `AppConfig.ready`.
-    """
-    _benchmark_labels.append(label)
+    return translate(_label_of.get("task", str)(name))
 
 
 def benchmark_label(name: str) -> str:
     """A benchmark's label without the explanation after a colon; by default its name."""
-    return re.split("[:：]", translate(next((label(name) for label in _benchmark_labels), name)))[0]
+    return re.split("[:：]", translate(_label_of.get("benchmark", str)(name)))[0]

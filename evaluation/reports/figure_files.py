@@ -83,9 +83,9 @@ def _csv_rows(chart: Chart) -> Iterator[Sequence[object]]:
         yield from ((mark.label, mark.series, mark.text) for mark in chart.marks)
     elif isinstance(chart, BoxChart):
         yield "label", "n", "mean", "p5", "q1", "median", "q3", "p95"
-        for mark in chart.marks:
-            box = mark.box
-            yield box.label, box.count, _number(mark.text), *(round(item, 4) for item in box.parts)
+        for drawn in chart.marks:
+            box = drawn.box
+            yield box.label, box.count, _number(drawn.text), *(round(item, 4) for item in box.parts)
     elif isinstance(chart, FlowChart):
         yield "before", "after", "what", "count"
         states = [node.label for node in chart.nodes[: len(chart.nodes) // 2]]

@@ -28,7 +28,7 @@ from mhb_site.backup import rows
 from mhb_site.server import startup
 from review.audit import verification
 from review.audit.trail import EVENTS
-from review.models import ChainHead
+from review.models import Audit, ChainHead
 
 VERSION = 1  # of the folder's layout
 TABLES = "tables"
@@ -158,8 +158,8 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Ba
             _check_unused()
             _restore_files(folder, about)
             _restore_rows(folder, about["tables"], say)
-            progress = verification.CheckProgress()
-            faults = sum(1 for _fault in verification.check(progress))
+            audit = Audit()
+            faults = sum(1 for _fault in verification.check(audit))
     except rows.RowError as error:
         raise BackupError(f"{error}; nothing was restored.") from error
     except IntegrityError as error:
@@ -172,7 +172,7 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Ba
         rows=sum(table["rows"] for table in about["tables"].values()),
         files=len(about["files"]),
         bytes=sum(entry["bytes"] for entry in about["files"]),
-        chain=f"{progress.sequence}:{progress.hash}",
+        chain=f"{audit.sequence}:{audit.hash}",
         faults=faults,
         secrets=tuple(name for name in absent if name == "MHB_SECRET_KEY" or not _is_set(name)),
     )

@@ -41,14 +41,11 @@ def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opin
             continue
         answers = answers_from_json(review.answers)
         declared = Declaration(answers.declaration) if answers.declaration else None
-        consent = _consent(review) if declared is Declaration.WORDING else None
+        outcomes = RewordingOutcome.objects.filter(rewording__review=review).values_list("consent", flat=True)
+        given = outcomes.first() if declared is Declaration.WORDING else None
+        consent = Consent(given) if given else None
         result.append(replace(opinion, wording=compared_part(form, answers), declared=declared, consent=consent))
     return result
-
-
-def _consent(review: Review) -> Consent | None:
-    consent = RewordingOutcome.objects.filter(rewording__review=review).values_list("consent", flat=True).first()
-    return Consent(consent) if consent else None
 
 
 def current_assignments(physician: User) -> QuerySet[Assignment]:
@@ -68,11 +65,10 @@ def count_released_cases(physician: User, within: timedelta) -> int:
     return Event.objects.filter(actor=physician, kind__in=RELEASED_BY_HOLDER, at__gte=since).count()
 
 
-def has_held(physician: User, assignment: Assignment) -> bool:
-    """Whether the physician has ever claimed this assignment."""
-    return Event.objects.filter(
-        case_id=assignment.case_id, actor=physician, kind__in=CLAIMS, data__role=assignment.role
-    ).exists()
+def claims_of(assignment: Assignment, *ends: Event.Kind) -> QuerySet[Event]:
+    """The events by which physicians took this assignment, and of these further kinds."""
+    kinds = [*CLAIMS, *ends]
+    return Event.objects.filter(case_id=assignment.case_id, kind__in=kinds, data__role=assignment.role)
 
 
 def holder_on_record(assignment: Assignment) -> int | None:
@@ -80,15 +76,7 @@ def holder_on_record(assignment: Assignment) -> int | None:
 
     That is the last one to claim it, unless the hold ended since.
     """
-    last = (
-        Event.objects.filter(
-            case_id=assignment.case_id,
-            kind__in=[*CLAIMS, *_HOLD_ENDS],
-            data__role=assignment.role,
-        )
-        .order_by("-id")
-        .first()
-    )
+    last = claims_of(assignment, *_HOLD_ENDS).order_by("-id").first()
     return last.actor_id if last is not None and last.kind in CLAIMS else None
 
 
@@ -98,8 +86,6 @@ def requires_first_look(case: Case) -> bool:
 
 
 def _policy_flag(case: Case, name: str) -> bool:
-    if "frozen" in case.__dict__:
-        return bool(getattr(case.frozen.policy, name))
     # Lists call this for every row; building `frozen` for each would be slow.
     return bool(case.spec["policy"].get(name))
 

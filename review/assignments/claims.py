@@ -140,9 +140,8 @@ def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignme
     # Every phase has its own token; this one belongs to an earlier phase.
     if _submitted(assignment, physician, **conditions):
         raise errors.AlreadySubmitted
-    if Draft.objects.filter(assignment=assignment, physician=physician).exists() or visibility.has_held(
-        physician, assignment
-    ):
+    drafts, claims = Draft.objects.filter(assignment=assignment), visibility.claims_of(assignment)
+    if drafts.filter(physician=physician).exists() or claims.filter(actor=physician).exists():
         raise errors.LeaseLost
     raise errors.NotAssigned
 

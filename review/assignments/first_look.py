@@ -18,8 +18,8 @@ from review.models import Assignment, Event, FirstLook, User
 from review.rules.blocks import highlight_faults, passage_texts
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json
 from review.rules.citations import locate_passage
-from review.rules.consolidation import first_look_problems, with_first_look
-from review.rules.questions import Answers, Problem, limit_problems
+from review.rules.consolidation import with_first_look
+from review.rules.questions import Answers, Problem, limit_problems, question_problems
 from review.rules.state_machine import Phase
 
 
@@ -49,7 +49,7 @@ def reveal(
     if (committed := visibility.first_look_of(assignment, physician)) is not None:
         return committed
     answers = with_allowed_highlights(answers, revealed=False)
-    if missing := first_look_problems(form, answers) + highlight_problems(assignment.case.frozen, answers):
+    if missing := question_problems(form.first_look, answers) + highlight_problems(assignment.case.frozen, answers):
         raise errors.Incomplete(missing)
     first_look = FirstLook.objects.create(
         assignment=assignment,

@@ -305,10 +305,8 @@ def _restore(case_id: int, person_id: int, actor: User) -> bool:
 
 def _delete_unheld(assignment: Assignment) -> None:
     """Delete an assignment that a review opened. Raises NotUndoable if anybody has ever held it."""
-    claim_events = Event.objects.filter(
-        case_id=assignment.case_id, kind__in=visibility.CLAIMS, data__role=assignment.role
-    )
     worked_on = assignment.drafts.exists() or assignment.first_looks.exists() or assignment.intervals.exists()
-    if assignment.hold != Hold.OPEN or assignment.reserved_for_id or worked_on or claim_events.exists():
+    held = assignment.reserved_for_id or visibility.claims_of(assignment).exists()
+    if assignment.hold != Hold.OPEN or worked_on or held:
         raise errors.NotUndoable
     assignment.delete()

@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
 from review.audit import chain_entries
-from review.models import Case, ChainHead, Event, PersonEvent, Review, User
+from review.models import Case, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Operator
 
 Actor = User | Operator | None
-E = TypeVar("E", Event, PersonEvent)
 
 _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
 
@@ -111,7 +110,7 @@ def record_submitted(review: Review) -> None:
 EVENTS, PERSON_EVENTS = "event", "personevent"
 
 
-def _write(name: str, model: type[E], events: Sequence[E]) -> None:
+def _write(name: str, model: type[Chained], events: Sequence[Event | PersonEvent]) -> None:
     """Append events to the chain of this name, and move its head."""
     if not events:
         return

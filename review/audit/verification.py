@@ -94,41 +94,28 @@ class AuditFault:
         return f"{where}{row}{case}: {self.what.label % {'detail': self.detail}}"
 
 
-@dataclass(slots=True)
-class CheckProgress:
-    """The counts of a running check."""
-
-    total: int = 0
-    checked: int = 0
-    reviews: int = 0
-    unsealed: int = 0  # reviews from before the chain existed, whose event holds no digest
-    sequence: int = 0  # position of the last event when the check began, and its hash
-    hash: str = ""
-    faults: int = 0
-
-
 def check(
-    progress: CheckProgress, *, anchors: dict[int, str] | None = None, heartbeat: Callable[[], None] = lambda: None
+    audit: Audit, *, anchors: dict[int, str] | None = None, heartbeat: Callable[[], None] = lambda: None
 ) -> Iterator[AuditFault]:
-    """Yield every fault of the trail, in the order of the chain, and update `progress`.
+    """Yield every fault of the trail, in the order of the chain, and update the counts of `audit`.
 
     Both chains are streamed, so memory use does not grow with them. Events written during the check
     are left to the next one.
 
     Args:
+        audit: neither read from the database nor saved.
         anchors: sequence -> hash of events, noted outside the database (an export holds one). A
             chain that was rewritten as a whole is consistent; only an anchor reveals it.
         heartbeat: called after every `HEARTBEAT_ROWS` rows.
     """
     heads = {head.name: head for head in ChainHead.objects.all()}
-    progress.total = sum(head.sequence for head in heads.values())
+    audit.total = sum(head.sequence for head in heads.values())
     reviews = _Reviews(heads[EVENTS].key if EVENTS in heads else "")
     if EVENTS in heads:
-        progress.sequence, progress.hash = heads[EVENTS].sequence, heads[EVENTS].hash
+        audit.sequence, audit.hash = heads[EVENTS].sequence, heads[EVENTS].hash
     for name, model in ((EVENTS, Event), (PERSON_EVENTS, PersonEvent)):
-        yield from _check_chain(
-            name, model, heads.get(name), progress, reviews, (anchors or {}) if name == EVENTS else {}, heartbeat
-        )
+        noted = (anchors or {}) if model is Event else {}
+        yield from _check_chain(name, model, heads.get(name), audit, reviews, noted, heartbeat)
     yield from reviews.unrecorded()
     for case, mismatch in _confirmed(Case, cases.mismatches):
         yield AuditFault(FaultCode(f"case-{mismatch}"), EVENTS, 0, 0, case=case)
@@ -137,7 +124,7 @@ def check(
     for pk, mismatch in _confirmed(User, accounts.mismatches):
         username = User.objects.values_list("username", flat=True).get(pk=pk)
         yield AuditFault(FaultCode(f"account-{mismatch}"), PERSON_EVENTS, 0, 0, detail=pk, name=username)
-    progress.reviews, progress.unsealed = reviews.checked, reviews.unsealed
+    audit.reviews, audit.unsealed = reviews.checked, reviews.unsealed
 
 
 def _confirmed(
@@ -160,7 +147,7 @@ def _check_chain(
     name: str,
     model: type[Chained],
     head: ChainHead | None,
-    progress: CheckProgress,
+    audit: Audit,
     reviews: "_Reviews",
     anchors: dict[int, str],
     heartbeat: Callable[[], None],
@@ -175,8 +162,8 @@ def _check_chain(
         rows = rows.select_related("case").defer("case__spec")
     for row in rows.iterator(chunk_size=CHUNK):
         where = {"id": row.pk, "case": getattr(row, "case_id", None)}
-        progress.checked += 1
-        if progress.checked % HEARTBEAT_ROWS == 0:
+        audit.checked += 1
+        if audit.checked % HEARTBEAT_ROWS == 0:
             heartbeat()
         if row.sequence <= sequence:
             yield AuditFault(FaultCode.INSERTED, name, row.sequence, row.sequence, **where)
@@ -186,15 +173,9 @@ def _check_chain(
             has_predecessor = False
         sequence = row.sequence
         if chain_entries.digest(chain_entries.entry(row, head.key)) != row.hash:
-            original = _original_sequence(model, row, head.key) if progress.faults < MAX_STORED_FAULTS else None
-            yield AuditFault(
-                FaultCode.MOVED if original else FaultCode.ALTERED,
-                name,
-                sequence,
-                sequence,
-                **where,
-                detail=original,
-            )
+            original = _original_sequence(model, row, head.key) if audit.faults_count < MAX_STORED_FAULTS else None
+            what = FaultCode.MOVED if original else FaultCode.ALTERED
+            yield AuditFault(what, name, sequence, sequence, **where, detail=original)
             has_predecessor = False
         else:
             if has_predecessor and row.previous != hash_:
@@ -212,13 +193,12 @@ def _check_chain(
         yield AuditFault(FaultCode.CUT_OFF, name, sequence + 1, head.sequence)
     elif has_predecessor and hash_ != head.hash:
         yield AuditFault(FaultCode.NO_END, name, sequence, sequence)
-    for beyond in sorted(place for place in anchors if place > head.sequence):
-        yield AuditFault(FaultCode.CUT_OFF, name, beyond, beyond)
+    for place in sorted(place for place in anchors if place > head.sequence):
+        yield AuditFault(FaultCode.CUT_OFF, name, place, place)
     # One statement, because a writer moves the head and adds rows in one transaction.
     end = ChainHead.objects.filter(pk=name).values("sequence")
-    for pk, place in model._default_manager.filter(sequence__gt=Subquery(end)).values_list("pk", "sequence")[
-        :MAX_STORED_FAULTS
-    ]:
+    beyond = model._default_manager.filter(sequence__gt=Subquery(end)).values_list("pk", "sequence")
+    for pk, place in beyond[:MAX_STORED_FAULTS]:
         yield AuditFault(FaultCode.INSERTED, name, place, place, id=pk)
 
 
@@ -334,16 +314,16 @@ def run(
     audit = Audit.objects.get(pk=audit_id)
     if audit.ended_at is not None:
         return audit
-    progress = CheckProgress()
-    faults: list[AuditFault] = []
-    for fault in check(progress, anchors=anchors, heartbeat=lambda: _save_progress(audit, progress)):
-        progress.faults += 1
-        if len(faults) < MAX_STORED_FAULTS:
-            faults.append(fault)
+    audit.checked = audit.faults_count = 0  # an earlier worker may have ended before its check
+    found: list[AuditFault] = []
+    for fault in check(audit, anchors=anchors, heartbeat=lambda: _save_progress(audit)):
+        audit.faults_count += 1
+        if len(found) < MAX_STORED_FAULTS:
+            found.append(fault)
         if on_fault is not None:
             on_fault(fault)
-    audit.ended_at, audit.faults = timezone.now(), [asdict(fault) for fault in faults]
-    _save_progress(audit, progress, "ended_at", "faults")
+    audit.ended_at, audit.faults = timezone.now(), [asdict(fault) for fault in found]
+    _save_progress(audit)
     return audit
 
 
@@ -352,13 +332,9 @@ def faults(audit: Audit) -> list[AuditFault]:
     return [AuditFault(**{**fault, "what": FaultCode(fault["what"])}) for fault in audit.faults]
 
 
-def _save_progress(audit: Audit, progress: CheckProgress, *more_fields: str) -> None:
+def _save_progress(audit: Audit) -> None:
     audit.seen_at = timezone.now()
-    counts = ("total", "checked", "reviews", "unsealed", "sequence", "hash")
-    for name in counts:
-        setattr(audit, name, getattr(progress, name))
-    audit.faults_count = progress.faults
-    audit.save(update_fields=["seen_at", "faults_count", *counts, *more_fields])
+    audit.save()
 
 
 # ----------------------------------------------------------------------------------------- queries

@@ -6,7 +6,7 @@ The chart is rendered as a table, so only the bars are computed here, in per cen
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from review.charts.text_measure import SHARE_TICKS, LegendEntry, check_shares, format_share, format_tick, legend_entries
+from review.charts.text_measure import SHARE_TICKS, LegendEntry, format_share, format_tick, legend_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class BarMark:
     series: str
     href: str
     width: float
-    low: float | None
-    high: float | None
     text: str
-    interval: str
-    count: str
     sign: LegendEntry
     leads: bool
+    low: float | None = None
+    high: float | None = None
+    interval: str = ""
+    count: str = ""
     heading: str = ""
 
 
@@ -81,7 +81,8 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
     `name` is unique on the page. Raises ValueError for a value outside 0..1.
     """
     for row in rows:
-        check_shares(row.label, (row.value, row.low, row.high))
+        if any(share is not None and not 0 <= share <= 1 for share in (row.value, row.low, row.high)):
+            raise ValueError(f"{row.label}: a value is outside 0..1")
     legend = legend_entries([row.series for row in rows if row.series])
     signs = {entry.label: entry for entry in legend}
     marks = []
@@ -128,11 +129,7 @@ def amounts(
             series=sign.label,
             href=row.href,
             width=round(100 * count / top, 2),
-            low=None,
-            high=None,
             text=str(count),
-            interval="",
-            count="",
             sign=sign,
             leads=sign is legend[0],
             heading=row.group if sign is legend[0] and (not index or rows[index - 1].group != row.group) else "",

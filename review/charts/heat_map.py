@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from review.charts.text_measure import check_shares, format_share
+from review.charts.text_measure import format_share
 
 HEAT_STEPS = 10
 
@@ -41,15 +41,12 @@ def heat(
 ) -> HeatMap:
     """A heat map; `values`, `hrefs` and `notes` (why a value is missing) are lists of rows.
 
-    `percent` is as in `Bar`. Raises ValueError unless they fit rows x columns and lie in 0..1.
+    `percent` is as in `Bar`.
     """
     all_links = hrefs if hrefs is not None else [[""] * len(columns) for _ in rows]
     all_notes = notes if notes is not None else [[""] * len(columns) for _ in rows]
     shaded = []
     for label, line, line_links, line_notes in zip(rows, values, all_links, all_notes, strict=True):
-        check_shares(label, line)
-        if len(line) != len(columns):
-            raise ValueError(f"{label}: {len(line)} values for {len(columns)} columns")
         cells = tuple(
             Cell(v, format_share(v, percent=percent) or note, heat_step(v) if v is not None else None, href)
             for v, href, note in zip(line, line_links, line_notes, strict=True)

@@ -8,7 +8,6 @@ from review.charts.text_measure import (
     FONT,
     SHARE_TICKS,
     LegendEntry,
-    check_shares,
     format_share,
     format_tick,
     legend_entries,
@@ -106,13 +105,8 @@ def radar(
 
     The first axis points up, the others follow clockwise. `percent` is as in `Bar`.
 
-    Raises ValueError for more than eight series, a series that does not fit the axes, or a value
-    outside 0..1.
+    Raises ValueError for more than eight series.
     """
-    for entry in series:
-        if len(entry.values) != len(axes):
-            raise ValueError(f"{entry.label}: {len(entry.values)} values for {len(axes)} axes")
-        check_shares(entry.label, entry.values)
 
     def text(one: Series, axis: int) -> str:
         return format_share(one.values[axis], percent=percent) or (one.notes[axis] if one.notes else "")

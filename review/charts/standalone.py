@@ -181,11 +181,11 @@ def _bars(chart: BarChart, y: float, canvas: _Canvas) -> float:
 
 
 def _boxes(chart: BoxChart, y: float, canvas: _Canvas) -> float:
-    left, plot = _plot(mark.label for mark in chart.marks)
+    left, plot = _plot(mark.box.label for mark in chart.marks)
     top = y = y + LINE_HEIGHT
     for mark in chart.marks:
         middle = y + ROW_HEIGHT / 2
-        height = canvas.row_label(left, middle, mark.label, 6)
+        height = canvas.row_label(left, middle, mark.box.label, 6)
         if mark.at:
             low, first, median, third, high = (left + plot * position / 100 for position in mark.at)
             line = f"M{low:g} {middle:g}H{first:g}M{third:g} {middle:g}H{high:g}"
@@ -196,7 +196,7 @@ def _boxes(chart: BoxChart, y: float, canvas: _Canvas) -> float:
         if mark.mean is not None:
             x = left + plot * mark.mean / 100
             canvas.shape(f"M{x - 3:g} {middle:g}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", "ink")
-        text = "  ".join(part for part in (mark.text or "–", mark.note) if part)
+        text = "  ".join(part for part in (mark.text or "–", mark.box.note) if part)
         canvas.text(left + plot + GAP, middle + FONT * 0.35, text)
         y += height
     canvas.scale(chart.ticks, left, plot, top, y)

@@ -1,7 +1,7 @@
 """Text in charts: formatting of values, text width, line breaks, legend entries."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from review.charts.scales import MARKERS
@@ -30,12 +30,6 @@ def legend_entries(labels: Sequence[str]) -> tuple[LegendEntry, ...]:
     if len(distinct) > MAX_SERIES:
         raise ValueError(f"{len(distinct)} series cannot be told apart; {MAX_SERIES} can")
     return tuple(LegendEntry(label, i, DASHES[i], MARKERS[i]) for i, label in enumerate(distinct))
-
-
-def check_shares(label: str, values: Iterable[float | None]) -> None:
-    """Raise ValueError if a value of a chart of shares is none."""
-    if any(value is not None and not 0 <= value <= 1 for value in values):
-        raise ValueError(f"{label}: a value is outside 0..1")
 
 
 def format_share(value: float | None, *, percent: bool = True) -> str:

@@ -7,7 +7,7 @@ is simulated.
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from review import errors
@@ -187,7 +187,10 @@ def _answers(
     own = {review.phase: answers_from_json(review.answers) for review in shown if review.physician_id == physician.pk}
     if held.phase == Phase.CONFIRM:
         primary = next(answers_from_json(review.answers) for review in shown if review.role == Role.PRIMARY)
-        confirmed = _for_stage(form, _confirmation(form, own[Phase.COMMIT], primary, chance))
+        confirmed = _confirmation(form, own[Phase.COMMIT], primary, chance)
+        defaults = {question.key: _favourable_choice(question) for question in form.questions}
+        answered = {key: confirmed.questions.get(key, Answer(value, SIGNED)) for key, value in defaults.items()}
+        confirmed = replace(confirmed, questions=answered)
         declaration_chance = random.Random(f"{seed}/{case.lineage}/{case.version}/declaration")
         confirmed = _with_dissent_code(form, confirmed, primary, chance)
         return _declare(held, form, confirmed, primary, declaration_chance)
@@ -221,12 +224,6 @@ def _judgment(case: Case, form: Form, chance: random.Random, error: float) -> An
         index = -1 if met is None else int(not met)
         questions[question.key] = Answer(question.choices[index].value)
     return Answers(questions)
-
-
-def _for_stage(form: Form, answers: Answers) -> Answers:
-    """`answers` to the questions of this stage only, with default answers for missing ones."""
-    defaults = {question.key: Answer(_default_value(question), SIGNED) for question in form.questions}
-    return replace(answers, questions={key: answers.questions.get(key, answer) for key, answer in defaults.items()})
 
 
 def _blocked_at_first_look(form: Form, own: Answers) -> bool:
@@ -311,13 +308,10 @@ def _with_details(case: Case, answers: Answers, chance: random.Random) -> Answer
         for key, finding in answers.rubrics.items()
     }
     citations = answers.citations
-    if not citations and any(choice.evidence for choice in chosen) and is_by_trap(form.terms):
-        citations = tuple(_citations_by_trap(case, chance))
-    elif not citations and any(choice.evidence for choice in chosen):
-        section, passage = f"Section {chance.randint(1, 12)}", f"What the trap claims is not so. {SIGNED}"
-        read_on = case.opened_at.date().isoformat()
-        required = (Citation(kind, REFERENCES[kind], section, passage, read_on) for kind in kinds)
-        citations = (*required, *_further_citations(case, read_on))
+    if not citations and any(choice.evidence for choice in chosen):
+        citations = tuple(
+            _citations_by_trap(case, chance) if is_by_trap(form.terms) else _citations(case, kinds, chance)
+        )
     needs_code = answers.verdict == Verdict.REJECT and not answers.reason_code and reasons
     code = chance.choice(reasons).code if needs_code else answers.reason_code
     return replace(answers, rubrics=rubrics, citations=citations, reason_code=code)
@@ -333,56 +327,66 @@ def _harm_level(case: Case, key: str, chance: random.Random) -> str:
     return levels[min(max(index, 0), len(levels) - 1)]
 
 
+def _citations(case: Case, kinds: Iterable[str], chance: random.Random) -> Iterator[Citation]:
+    """A source of each of these kinds; a search and words of the case, if they can show a trap."""
+    section, passage = f"Section {chance.randint(1, 12)}", f"What the trap claims is not so. {SIGNED}"
+    for kind in kinds:
+        yield Citation(kind, REFERENCES[kind], section, passage, _read_on(case))
+    further = {kind for term in case.frozen.form.terms for kind in term.evidence}
+    for kind in ("search", "case"):
+        if kind in further and (citation := _without_source(case, kind)):
+            yield citation
+
+
 def _citations_by_trap(case: Case, chance: random.Random) -> Iterator[Citation]:
     """One source for each trap, mostly of the first level that can show it."""
-    read_on = case.opened_at.date().isoformat()
-    text = next((passage.text for passage in passages(case.frozen.blocks) if passage.text.strip()), "")
     for term in case.frozen.form.terms:
         level = term.levels[0] if chance.random() < 0.5 else chance.choice(term.levels)
-        claim = f"What trap {term.code} claims is not so. {SIGNED}"
-        if level == "search":
-            yield Citation("search", "Simulated drug register", "", f"what the trap names {SIGNED}", read_on, term.code)
-        elif level == "case" and text:
-            yield Citation("case", "Simulated place", "", text.strip()[:60].strip(), read_on, term.code)
-        elif level == "textbook":
-            yield Citation("book", "Simulated textbook", f"Page {chance.randint(1, 900)}", claim, read_on, term.code)
+        if level in ("search", "case") and (own := _without_source(case, level)):
+            yield replace(own, trap=term.code)
+            continue
+        if level == "textbook":
+            citation = Citation("book", "Simulated textbook", f"Page {chance.randint(1, 900)}")
         elif level in ("review", "study", "label"):
-            yield Citation("url", REFERENCES["url"], "", claim, read_on, term.code, level)
+            citation = Citation("url", REFERENCES["url"], level=level)
         else:
-            section = f"Section {chance.randint(1, 12)}"
-            yield Citation("guideline", REFERENCES["guideline"], section, claim, read_on, term.code)
+            citation = Citation("guideline", REFERENCES["guideline"], f"Section {chance.randint(1, 12)}")
+        claim = f"What trap {term.code} claims is not so. {SIGNED}"
+        yield replace(citation, passage=claim, read_on=_read_on(case), trap=term.code)
 
 
-def _further_citations(case: Case, read_on: str) -> Iterator[Citation]:
-    """Evidence of a trap besides a guideline: a search without result, or words of the case."""
-    spec = case.frozen
-    kinds = {kind for term in spec.form.terms if term.evidence for kind in term.evidence}
-    if "search" in kinds:
-        yield Citation("search", "Simulated drug register", "", f"what the trap names {SIGNED}", read_on)
-    text = next((passage.text for passage in passages(spec.blocks) if passage.text.strip()), "")
-    if "case" in kinds and text:
-        yield Citation("case", "Simulated place", "", text.strip()[:60].strip(), read_on)
+def _without_source(case: Case, kind: str) -> Citation | None:
+    """A search without result, or words of the case; None if it has none."""
+    if kind == "search":
+        return Citation(kind, "Simulated drug register", "", f"what the trap names {SIGNED}", _read_on(case))
+    text = next((passage.text for passage in passages(case.frozen.blocks) if passage.text.strip()), "")
+    return Citation(kind, "Simulated place", "", text.strip()[:60].strip(), _read_on(case)) if text else None
+
+
+def _read_on(case: Case) -> str:
+    return case.opened_at.date().isoformat()
 
 
 def _favourable_answer(question: Question, chance: random.Random) -> Answer:
     """An answer that speaks for approval, if the question has one."""
 
-    def against(choice: Choice) -> bool:
-        return choice.blocks or choice.inadequate
-
-    choices = [choice for choice in question.choices if not against(choice)] or list(question.choices)
+    choices = [choice for choice in question.choices if not _is_against(choice)] or list(question.choices)
     if not choices:
         return Answer(note=f"{chance.choice(PRAISE)} {SIGNED}")
     # The first choice is the clearest 'yes'; sometimes choose a milder one.
     chosen = choices[0] if chance.random() < 0.85 else chance.choice(choices)
-    has_note = chance.random() < 0.25 or against(chosen)
+    has_note = chance.random() < 0.25 or _is_against(chosen)
     return Answer(
-        chosen.value, f"{chance.choice(OBJECTIONS if against(chosen) else PRAISE)} {SIGNED}" if has_note else ""
+        chosen.value, f"{chance.choice(OBJECTIONS if _is_against(chosen) else PRAISE)} {SIGNED}" if has_note else ""
     )
 
 
-def _default_value(question: Question) -> str:
-    return next((choice.value for choice in question.choices if not choice.blocks and not choice.inadequate), "")
+def _is_against(choice: Choice) -> bool:
+    return choice.blocks or choice.inadequate
+
+
+def _favourable_choice(question: Question) -> str:
+    return next((choice.value for choice in question.choices if not _is_against(choice)), "")
 
 
 def _blocks(question: Question, answer: Answer) -> bool:

@@ -9,6 +9,8 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
 from review.errors import ShownError
+from review.models import User
+from review.people.roster import sentences
 
 
 class StepCommand(BaseCommand):
@@ -36,7 +38,7 @@ class StepCommand(BaseCommand):
         except ShownError as error:
             raise CommandError(str(error)) from error
         except ValidationError as error:
-            raise CommandError(_sentences(error)) from error
+            raise CommandError("; ".join(sentences(error))) from error
         if options["json"]:
             self.stdout.write(json.dumps(result, ensure_ascii=False, default=str))
         else:
@@ -46,11 +48,12 @@ class StepCommand(BaseCommand):
             sys.exit(1)
 
 
-def _sentences(error: ValidationError) -> str:
-    """The messages of an error, by field if it has fields."""
-    if not hasattr(error, "error_dict"):
-        return " ".join(error.messages)
-    return "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
+def account_named(username: str) -> User:
+    """The account with this name. Raises CommandError."""
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise CommandError(f"There is no account {username}.")
+    return user
 
 
 def readable(value: Any) -> str:

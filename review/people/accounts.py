@@ -6,7 +6,7 @@ the accounts with these events, so nothing else may write `role`, `is_active`, `
 """
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -82,28 +82,23 @@ def import_people(roster: Roster, *, actor: User | Operator, simulated: bool = F
     if simulated and any(entry.user.role != UserRole.PHYSICIAN for entry in roster.entries):
         raise RosterRefused(_("Only physicians can be simulated."))
     try:
-        if simulated:
-            return _add_simulated([entry.user for entry in roster.entries], actor=actor)
-        return invite_new([entry.user for entry in roster.entries], actor=actor)
+        return invite_new([entry.user for entry in roster.entries], actor=actor, simulated=simulated)
     except IntegrityError:
         raise RosterRefused(_("One of the accounts was created in the meantime. Preview the file again.")) from None
 
 
 @recording_events()
-def _add_simulated(users: Sequence[User], *, actor: User | Operator) -> list[User]:
-    for user in users:
-        user.simulated = True
-        add_person(user, None, actor=actor)
-    return list(users)
+def invite_new(users: list[User], *, actor: User | Operator, simulated: bool = False) -> list[User]:
+    """Create accounts without a password and invite their owners, in one transaction.
 
-
-@recording_events()
-def invite_new(users: Sequence[User], *, actor: User | Operator) -> list[User]:
-    """Create accounts without a password and invite their owners, in one transaction."""
+    Nobody is invited to simulated ones.
+    """
     for user in users:
+        user.simulated = simulated
         add_person(user, None, actor=actor)
-        _invite(user, actor)
-    return list(users)
+        if not simulated:
+            _invite(user, actor)
+    return users
 
 
 @recording_events()
@@ -123,8 +118,7 @@ def withdraw_invitation(person_id: int, *, actor: User | Operator) -> User:
     """Withdraw an open invitation. Idempotent."""
     user = _lock_user(person_id, actor)
     if user.invited_at is not None:
-        user.invited_at = None
-        user.save(update_fields=["invited_at"])
+        _store(user, invited_at=None)
         record_person(user, PersonEvent.Kind.UNINVITED, actor)
     return user
 
@@ -161,9 +155,7 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
         raise ValueError(f"not for admins to change: {sorted(unknown)}")
     if changed:
         before = _sealed(user, {name: getattr(user, name) for name in changed})
-        for name, value in changed.items():
-            setattr(user, name, value)
-        user.save(update_fields=list(changed))
+        _store(user, **changed)
         record_person(user, PersonEvent.Kind.EDITED, actor, before=before, after=_sealed(user, changed))
     return user
 
@@ -175,17 +167,9 @@ def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **becaus
         raise NotAllowed(_("You cannot change your own role."))
     user = _lock_user(person_id, actor)
     if user.role != role:
-        before, user.role = user.role, role
-        user.save(update_fields=["role"])
-        record_person(
-            user,
-            PersonEvent.Kind.ROLE,
-            actor,
-            before=before,
-            role=str(role),
-            **because,
-            **end_access(user),
-        )
+        change = {"before": user.role, "role": str(role)}
+        _store(user, role=role)
+        record_person(user, PersonEvent.Kind.ROLE, actor, **change, **because, **end_access(user))
     return user
 
 
@@ -197,8 +181,7 @@ def set_admin_access(person_id: int, *, staff: bool, superuser: bool, actor: Use
     user = _lock_user(person_id, actor)
     _require_superuser(User.objects.get(pk=actor.pk))
     if (user.is_staff, user.is_superuser) != (staff, superuser):
-        user.is_staff, user.is_superuser = staff, superuser
-        user.save(update_fields=["is_staff", "is_superuser"])
+        _store(user, is_staff=staff, is_superuser=superuser)
         record_person(user, PersonEvent.Kind.KEEPER, actor, staff=staff, superuser=superuser, **end_access(user))
     return user
 
@@ -211,8 +194,7 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
     """
     user = _lock_user(person_id, actor)
     if (user.paused_at is not None) != paused:
-        user.paused_at = timezone.now() if paused else None
-        user.save(update_fields=["paused_at"])
+        _store(user, paused_at=timezone.now() if paused else None)
         record_person(user, PersonEvent.Kind.PAUSED if paused else PersonEvent.Kind.RESUMED, actor)
     return user
 
@@ -229,8 +211,7 @@ def set_active(person_id: int, active: bool, *, actor: User | Operator, **becaus
         raise NotAllowed(_("You cannot close your own account."))
     user = _lock_user(person_id, actor)
     if user.is_active != active:
-        user.is_active = active
-        user.save(update_fields=["is_active"])
+        _store(user, is_active=active)
         if active:
             record_person(user, PersonEvent.Kind.OPENED, actor, **because)
         else:
@@ -344,10 +325,15 @@ def _require_superuser(actor: User | Operator) -> None:
 
 
 def _invite(user: User, actor: User | Operator) -> User:
-    user.invited_at = timezone.now()
-    user.save(update_fields=["invited_at"])
+    _store(user, invited_at=timezone.now())
     record_person(user, PersonEvent.Kind.INVITED, actor)
     return user
+
+
+def _store(user: User, **values: Any) -> None:
+    for name, value in values.items():
+        setattr(user, name, value)
+    user.save(update_fields=list(values))
 
 
 def _sealed(user: User, values: Mapping[str, Any]) -> dict[str, Any]:

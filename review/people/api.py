@@ -183,16 +183,6 @@ class PauseSerializer(serializers.Serializer[Any]):
     paused = serializers.BooleanField()
 
 
-def _whole_person(user: User) -> WithValues:
-    return WithValues(
-        user,
-        today=case_queue.done_today(user),
-        given_back=visibility.count_released_cases(user, visibility.HOUR),
-        calibration=queries.standings(user),
-        trail=accounts.account_trail(user),
-    )
-
-
 class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     """Accounts, oldest first."""
 
@@ -222,8 +212,7 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         if not body["dry_run"]:
             users = accounts.import_people(parsed, actor=signed_in_account(request))
         sent = invitations.send_invitations(users, request.build_absolute_uri("/"))
-        report = roster.import_report(parsed, invitations.invitations_as_json(sent))
-        return Response(report)
+        return Response(roster.import_report(parsed, invitations.invitations_as_json(sent)))
 
     @acts(InvitationSerializer)
     def invite(self, request: Request, pk: int) -> Any:
@@ -242,7 +231,14 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     @answers(WholePersonSerializer)
     def retrieve(self, request: Request, pk: int) -> Any:
         """One account."""
-        return _whole_person(self.get_object())
+        user = self.get_object()
+        return WithValues(
+            user,
+            today=case_queue.done_today(user),
+            given_back=visibility.count_released_cases(user, visibility.HOUR),
+            calibration=queries.standings(user),
+            trail=accounts.account_trail(user),
+        )
 
     @extend_schema(request=PersonSerializer, responses=PersonSerializer)
     def partial_update(self, request: Request, pk: int) -> Response:

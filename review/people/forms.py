@@ -20,21 +20,23 @@ from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 
 
-def _password(label: Any) -> forms.CharField:
-    return forms.CharField(
-        label=label,
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy(
-            "Use at least 10 characters. Share the password in person; it can be changed after sign-in."
-        ),
-    )
+class PasswordField(forms.CharField):
+    """A new password, which is kept as it is typed."""
+
+    def __init__(self, **options: Any) -> None:
+        widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
+        super().__init__(strip=False, widget=widget, **options)
 
 
 class PasswordForm(forms.Form):
     """A password set by an admin; the rules of `AUTH_PASSWORD_VALIDATORS` apply."""
 
-    password = _password(gettext_lazy("Password"))
+    password = PasswordField(
+        label=gettext_lazy("Password"),
+        help_text=gettext_lazy(
+            "Use at least 10 characters. Share the password in person; it can be changed after sign-in."
+        ),
+    )
 
     def __init__(self, data: QueryDict | None = None, *, user: User) -> None:
         self.user = user
@@ -113,18 +115,15 @@ class AboutForm(forms.ModelForm[User]):
 class PersonForm(AboutForm):
     """A new account, created by an admin with an initial password or an invitation."""
 
-    password = _password(gettext_lazy("Initial password"))
+    role = forms.ChoiceField(label=gettext_lazy("Role"), choices=list(USER_ROLES.items()))
+    password = PasswordField(
+        label=gettext_lazy("Initial password"),
+        required=False,
+        help_text=gettext_lazy("Leave empty to get an invitation link, with which the person sets the password."),
+    )
 
     class Meta(AboutForm.Meta):
         fields = ["username", "first_name", "last_name", "role", *AboutForm.Meta.fields[2:]]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["password"].required = False
-        self.fields["password"].help_text = gettext(
-            "Leave empty to get an invitation link, with which the person sets the password."
-        )
-        self.fields["role"] = forms.ChoiceField(label=gettext("Role"), choices=list(USER_ROLES.items()))
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]  # fills self.instance, against which the password is validated

@@ -61,8 +61,11 @@ class Roster:
     refusals: list[RosterRefusal]
 
 
-class _Refused(Exception):
-    """A row or the whole file cannot be read. The argument is the reason, for the user."""
+def sentences(error: ValidationError) -> list[str]:
+    """The messages of an error; of one with fields, all messages of a field in one sentence."""
+    if not hasattr(error, "error_dict"):
+        return [" ".join(error.messages)]
+    return [f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items()]
 
 
 def new_account(**values: str) -> User:
@@ -126,14 +129,9 @@ def read_roster(file: str, data: bytes) -> Roster:
             try:
                 entries.append(RosterRow(row, new_account(**_row_values(header, cells))))
             except ValidationError as error:
-                refusals += [
-                    RosterRefusal(file, row, f"{name}: {' '.join(messages)}")
-                    for name, messages in error.message_dict.items()
-                ]
-            except _Refused as error:
-                refusals.append(RosterRefusal(file, row, str(error)))
-    except _Refused as error:
-        refusals.append(RosterRefusal(file, 0, str(error)))
+                refusals += [RosterRefusal(file, row, reason) for reason in sentences(error)]
+    except ValidationError as error:
+        refusals.append(RosterRefusal(file, 0, *sentences(error)))
     refusals += [RosterRefusal(file, row, reason) for row, reason in conflicts(entries)]
     if not entries and not refusals:
         refusals.append(RosterRefusal(file, 0, _("The file contains no people.")))
@@ -143,37 +141,37 @@ def read_roster(file: str, data: bytes) -> Roster:
 def _read_rows(data: bytes) -> Iterator[tuple[int, list[str], list[str] | csv.Error]]:
     """(line, header, cells or the error) of each non-empty row."""
     if len(data) > MAX_BYTES:
-        raise _Refused(_("The file is larger than 1 MB."))
+        raise ValidationError(_("The file is larger than 1 MB."))
     try:
         text = decoded(data)
     except UnicodeDecodeError:
-        raise _Refused(_("The file is not UTF-8. Save it as “CSV UTF-8”.")) from None
+        raise ValidationError(_("The file is not UTF-8. Save it as “CSV UTF-8”.")) from None
     if not is_storable(text):
-        raise _Refused(_("The file contains a NUL character."))
+        raise ValidationError(_("The file contains a NUL character."))
     try:
         table = CSVTable(io.StringIO(text))
     except csv.Error as error:
         raise _not_csv(error) from None
     except TwiceNamed:
-        raise _Refused(_("A column is named twice.")) from None
+        raise ValidationError(_("A column is named twice.")) from None
     header = [cell.lower() for cell in table.header]
     if "name" not in header:
         reason = _("The first row must name the columns, including “name”. Columns: %s.") % ", ".join(COLUMNS)
         found = _("Found: %s.") % ", ".join(header) if header else ""
-        raise _Refused(f"{reason} {found}".strip())
+        raise ValidationError(f"{reason} {found}".strip())
     if unknown := [cell or "“”" for cell in header if cell not in COLUMNS]:
         names = {"unknown": ", ".join(unknown), "columns": ", ".join(COLUMNS)}
-        raise _Refused(_("Unknown column: %(unknown)s. Columns: %(columns)s.") % names)
+        raise ValidationError(_("Unknown column: %(unknown)s. Columns: %(columns)s.") % names)
     if len(set(header)) < len(header):
-        raise _Refused(_("A column is named twice."))
+        raise ValidationError(_("A column is named twice."))
     for count, (row, cells) in enumerate(table.rows(), start=1):
         if count > MAX_ROWS:
-            raise _Refused(_("The file has more than %s rows.") % MAX_ROWS)
+            raise ValidationError(_("The file has more than %s rows.") % MAX_ROWS)
         yield row, header, cells
 
 
-def _not_csv(error: csv.Error) -> _Refused:
-    return _Refused(_("This is not CSV: %(reason)s.") % {"reason": error})
+def _not_csv(error: csv.Error) -> ValidationError:
+    return ValidationError(_("This is not CSV: %(reason)s.") % {"reason": error})
 
 
 def _row_values(header: list[str], cells: list[str] | csv.Error) -> dict[str, str]:
@@ -181,7 +179,7 @@ def _row_values(header: list[str], cells: list[str] | csv.Error) -> dict[str, st
         raise _not_csv(cells)
     if len(cells) != len(header):
         counts = {"cells": len(cells), "columns": len(header)}
-        raise _Refused(_("The row has %(cells)s cells and the header has %(columns)s.") % counts)
+        raise ValidationError(_("The row has %(cells)s cells and the header has %(columns)s.") % counts)
     return dict(zip(header, cells, strict=True))
 
 

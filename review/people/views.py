@@ -93,8 +93,7 @@ def person_invitation(request: HttpRequest, person_id: int) -> HttpResponse:
     if "withdraw" not in request.POST:
         return _show_invitations(request, [accounts.invite(shown.pk, actor=actor)])
     accounts.withdraw_invitation(shown.pk, actor=actor)
-    messages.success(request, _("The invitation of %(name)s is no longer valid.") % {"name": shown.username})
-    return redirect("review:person", person_id)
+    return _done(request, shown, _("The invitation of %(name)s is no longer valid."))
 
 
 @requires(Can.OVERSEE, "GET")
@@ -136,7 +135,12 @@ def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
     active = request.POST.get("active") == "1"
     shown = accounts.set_active(_account(person_id).pk, active, actor=signed_in_account(request))
     done = _("%(name)s can sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
-    return redirect_saying(request, done % {"name": shown.username}, "review:person", person_id)
+    return _done(request, shown, done)
+
+
+def _done(request: HttpRequest, shown: User, text: str) -> HttpResponse:
+    """Back to the page of a person, which then says what was done."""
+    return redirect_saying(request, text % {"name": shown.username}, "review:person", shown.pk)
 
 
 @requires(Can.OVERSEE, "POST")
@@ -145,18 +149,16 @@ def person_anonymise(request: HttpRequest, person_id: int) -> HttpResponse:
     shown = _account(person_id)
     if request.POST.get("name") != shown.username:
         messages.error(request, _("Type the username of the account to confirm."))
-    else:
-        anonymise(person_id, actor=signed_in_account(request))
-        messages.success(request, _("The person is anonymised."))
-    return redirect("review:person", person_id)
+        return redirect("review:person", person_id)
+    anonymise(person_id, actor=signed_in_account(request))
+    return _done(request, shown, _("The person is anonymised."))
 
 
 @requires(Can.OVERSEE, back="review:person")
 def person_second_factor(request: HttpRequest, person_id: int) -> HttpResponse:
     """Remove a lost second factor."""
     shown = accounts.remove_second_factor(_account(person_id).pk, actor=signed_in_account(request))
-    messages.success(request, _("Second factor removed for %(name)s.") % {"name": shown.username})
-    return redirect("review:person", person_id)
+    return _done(request, shown, _("Second factor removed for %(name)s."))
 
 
 @requires(Can.OVERSEE, back="review:person")
@@ -167,8 +169,7 @@ def person_password(request: HttpRequest, person_id: int) -> HttpResponse:
     if not form.is_valid():
         return _person_page(request, shown, refused=form)
     accounts.set_password(person_id, form.cleaned_data["password"], actor=signed_in_account(request))
-    messages.success(request, _("Password changed for %(name)s.") % {"name": shown.username})
-    return redirect("review:person", person_id)
+    return _done(request, shown, _("Password changed for %(name)s."))
 
 
 @requires(Can.OVERSEE, acting=True)
@@ -178,11 +179,9 @@ def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
     form = AboutForm(request.POST or None, instance=shown)
     if request.method == "POST" and form.is_valid():
         accounts.edit_person(person_id, form.cleaned_data, actor=signed_in_account(request))
-        messages.success(request, _("Changes to %(name)s saved.") % {"name": shown.username})
-        return redirect("review:person", person_id)
-    return render(
-        request, "review/people/person_edit.html", {"shown": shown, "form": form}, status=422 if form.is_bound else 200
-    )
+        return _done(request, shown, _("Changes to %(name)s saved."))
+    context = {"shown": shown, "form": form}
+    return render(request, "review/people/person_edit.html", context, status=422 if form.is_bound else 200)
 
 
 @requires(Can.OVERSEE, back="review:person")
@@ -191,15 +190,15 @@ def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
     get_object_or_404(User, pk=person_id)
     shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=signed_in_account(request))
     done = _("%(name)s is paused and gets no new cases.") if shown.paused_at else _("%(name)s gets new cases again.")
-    return redirect_saying(request, done % {"name": shown.username}, "review:person", person_id)
+    return _done(request, shown, done)
 
 
 @requires(Can.OVERSEE, back="review:person")
 def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
     """Offer a physician the calibration cases again."""
     count = services.offer_again(get_object_or_404(User, pk=person_id), actor=signed_in_account(request))
-    messages.success(request, _("Calibration cases offered again: %(n)s.") % {"n": count})
-    return redirect("review:person", person_id)
+    text = _("Calibration cases offered again: %(n)s.") % {"n": count}
+    return redirect_saying(request, text, "review:person", person_id)
 
 
 @login_required

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
-from django.db.models import DurationField, ExpressionWrapper, F, QuerySet, Sum
+from django.db.models import DurationField, ExpressionWrapper, F, Sum
 from django.utils import timezone
 
 from review import errors
-from review.models import ActiveInterval, Assignment, Event, User
+from review.access import visibility
+from review.models import ActiveInterval, Assignment, User
 from review.rules.permissions import Can, require
 
 Stretch = tuple[datetime, datetime]
@@ -83,12 +84,7 @@ def _from_milliseconds(milliseconds: float) -> datetime:
 
 def _held_since(physician: User, assignment: Assignment) -> datetime:
     """When the physician first claimed the assignment. Raises NotAssigned."""
-    claims = Event.objects.filter(
-        case_id=assignment.case_id,
-        actor=physician,
-        kind__in=[Event.Kind.CLAIMED, Event.Kind.TAKEN_OVER],
-        data__role=assignment.role,
-    )
+    claims = visibility.claims_of(assignment).filter(actor=physician)
     first = claims.order_by("id").values_list("at", flat=True).first()
     if first is None and assignment.physician_id != physician.pk:
         raise errors.NotAssigned
@@ -108,18 +104,16 @@ def _subtract(stretch: Stretch, known: Iterable[Stretch]) -> list[Stretch]:
     return remaining
 
 
-def _with_duration(rows: QuerySet[ActiveInterval]) -> QuerySet[ActiveInterval]:
-    return rows.annotate(spent=ExpressionWrapper(F("ended_at") - F("began_at"), output_field=DurationField()))
+SPENT = Sum(ExpressionWrapper(F("ended_at") - F("began_at"), output_field=DurationField()))
 
 
 def active_time(physician: User, *, since: datetime | None = None) -> timedelta:
     """The active time of a physician, optionally only of stretches that began from `since` on."""
     rows = ActiveInterval.objects.filter(physician=physician)
-    total = _with_duration(rows.filter(began_at__gte=since) if since else rows).aggregate(total=Sum("spent"))["total"]
-    return total or timedelta()
+    return (rows.filter(began_at__gte=since) if since else rows).aggregate(total=SPENT)["total"] or timedelta()
 
 
 def minutes_by_assignment(physician: User) -> dict[int, float]:
     """A physician's active minutes by assignment, without assignments that have none measured."""
-    rows = _with_duration(ActiveInterval.objects.filter(physician=physician)).values("assignment").order_by()
-    return {row["assignment"]: row["total"].total_seconds() / 60 for row in rows.annotate(total=Sum("spent"))}
+    rows = ActiveInterval.objects.filter(physician=physician).values("assignment").order_by()
+    return {row["assignment"]: row["total"].total_seconds() / 60 for row in rows.annotate(total=SPENT)}

@@ -92,14 +92,12 @@ def agreement(
     categories: Sequence[str],
     *,
     ordinal: bool = False,
-    minimum: int = MINIMUM,
 ) -> Agreement:
     """The agreement between the first and the second answer of each pair.
 
     Args: cases: the pairs of answers of each case (one pair for a question, one per rubric for
         rubrics). categories: all possible answers, in their order if they have one. ordinal: the
         categories are a scale: alpha weighs a distance by the number of answers in between.
-        minimum: cases below which there is no interval.
 
     Raises ValueError for an answer that is not among `categories`.
     """
@@ -120,7 +118,7 @@ def agreement(
             tables[row, first, second] += 1
     frequencies = np.array(list(case_counts.values()), dtype=float)
     figures = (raw, kappa, ac1, lambda table: alpha(table, ordinal=ordinal))
-    estimates = (table_interval(tables, figure, frequencies, minimum=minimum) for figure in figures)
+    estimates = (table_interval(tables, figure, frequencies) for figure in figures)
     return Agreement(round(float((tables.sum(axis=(1, 2)) * frequencies).sum())), case_counts.total(), *estimates)
 
 
@@ -151,16 +149,13 @@ def table_interval(
     )
 
 
-def several_raters(
-    ratings: "ArrayLike", clusters: "Sequence[Any] | Values | None" = None, *, minimum: int = MINIMUM
-) -> RaterAgreement:
+def several_raters(ratings: "ArrayLike", clusters: "Sequence[Any] | Values | None" = None) -> RaterAgreement:
     """The agreement of any number of raters on a nominal scale.
 
     Args:
         ratings: (items, categories): how many raters gave an item each answer. An item with one
             answer counts only for how often each answer is given (Gwet 2014, section 2.4).
         clusters: the cluster of each item; None: each item is its own.
-        minimum: clusters below which there is no interval.
     """
     import numpy as np
 
@@ -175,7 +170,7 @@ def several_raters(
     counts = np.zeros((len(names), len(patterns)))
     np.add.at(counts, (cluster, which.ravel()[: len(items)]), 1)
     estimates = (
-        interval(counts, _item_sums(patterns), patterns, figure, None, minimum=minimum)
+        interval(counts, _item_sums(patterns), patterns, figure)
         for figure in (_raw_of_items, _fleiss_of_items, _ac1_of_items, _alpha_of_items)
     )
     return RaterAgreement(int((raters >= 2).sum()), len(names), *estimates)

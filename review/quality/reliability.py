@@ -78,8 +78,8 @@ class AgreementCriterion:
     key: str
     label: str
     categories: tuple[str, ...]
-    ordinal: bool
     read: PairReader
+    ordinal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:
 
 
 def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[AgreementCriterion]:
-    verdict = AgreementCriterion("verdict", gettext("Verdict"), tuple(Verdict), False, _read_verdict)
+    verdict = AgreementCriterion("verdict", gettext("Verdict"), tuple(Verdict), _read_verdict)
     if form is None:
         return [verdict]
     criteria = [verdict]
@@ -179,24 +179,22 @@ def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Ag
         ordinal = len(values) > 2 and all(value.isdecimal() for value in values)
         ordered = tuple(sorted(values, key=int)) if ordinal else tuple(values)
         criteria.append(
-            AgreementCriterion(f"question.{key}", translate(question.label), ordered, ordinal, _question_reader(key))
+            AgreementCriterion(f"question.{key}", translate(question.label), ordered, _question_reader(key), ordinal)
         )
     text_keys = {question.key.partition(":")[0] for question in form.questions} - scored.keys()
     asked = {key.partition(":")[0] for pair in both for answers in pair for key in answers["questions"]}
     older = asked - scored.keys() - text_keys
-    criteria += [AgreementCriterion(f"question.{key}", key, (), False, _question_reader(key)) for key in sorted(older)]
+    criteria += [AgreementCriterion(f"question.{key}", key, (), _question_reader(key)) for key in sorted(older)]
     findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
-    criteria.append(AgreementCriterion("rubric", gettext("Rubric adequacy"), findings, False, _read_findings))
+    criteria.append(AgreementCriterion("rubric", gettext("Rubric adequacy"), findings, _read_findings))
     wordings = ("generated", "corrected", "corrected-2", "added", "absent")
-    criteria.append(
-        AgreementCriterion("wording", gettext("Wording of the rubrics kept"), wordings, False, _read_wordings)
-    )
+    criteria.append(AgreementCriterion("wording", gettext("Wording of the rubrics kept"), wordings, _read_wordings))
     if form.severities:
         levels = tuple(level.value for level in form.severities)
-        criteria.append(AgreementCriterion("severity", gettext("Rubric severity"), levels, True, _read_severities))
+        criteria.append(AgreementCriterion("severity", gettext("Rubric severity"), levels, _read_severities, True))
     if form.reasons:
         codes = tuple(reason.code for reason in form.reasons)
-        criteria.append(AgreementCriterion("reason", gettext("Reason for rejection"), codes, False, _read_reasons))
+        criteria.append(AgreementCriterion("reason", gettext("Reason for rejection"), codes, _read_reasons))
     return criteria
 
 

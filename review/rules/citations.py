@@ -34,7 +34,7 @@ KIND_LEVELS: dict[str, tuple[CitationLevel, ...]] = {
     "pmid": PUBLISHED_LEVELS,
     "url": PUBLISHED_LEVELS,
 }
-_UNTOLD = ("doi", "pmid", "url")
+_UNTOLD: tuple[CitationKind, ...] = ("doi", "pmid", "url")
 Fault = Literal["citation-malformed", "citation-incomplete", "citation-duplicate"]
 
 _ISBN = re.compile(r"ISBN(?:-1[03])?:?\s*[0-9][0-9Xx -]{8,16}", re.IGNORECASE)
@@ -84,8 +84,8 @@ def level_of(citation: Citation) -> str:
 def recognise_kind(reference: str) -> CitationKind | Literal[""]:
     """The kind of source that a reference looks like, by default a guideline; empty if empty."""
     squeezed = _squeeze(reference)
-    for kind, normalised in _NORMALISED.items():
-        if normalised(squeezed):
+    for kind in _UNTOLD:
+        if _NORMALISED[kind](squeezed):
             return kind
     if _ISBN.match(squeezed):
         return "book"

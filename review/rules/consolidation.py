@@ -21,7 +21,6 @@ from review.rules.questions import (
     RubricText,
     chosen_choices,
     folded,
-    question_problems,
     retained_wordings,
     without_unasked,
 )
@@ -147,11 +146,6 @@ def added_wordings(raters: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     texts = [[" ".join(str(each["criterion"]).split()) for each in one.get("added", ())] for one in raters]
     keys = {text: f"P{number}" for number, text in enumerate(dict.fromkeys(chain.from_iterable(texts)), 1)}
     return [{key: "added" if text in own else "absent" for text, key in keys.items()} for own in texts]
-
-
-def first_look_problems(form: Form, answers: Answers) -> list[Problem]:
-    """The unanswered questions of the first look, before which no traps are revealed."""
-    return question_problems(form.first_look, answers)
 
 
 def with_first_look(form: Form, answers: Answers, first_look: Answers) -> Answers:

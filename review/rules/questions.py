@@ -6,7 +6,6 @@ Plain values, worded by the benchmark.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 from review.rules import citations, limits
@@ -263,7 +262,6 @@ def limit_problems(form: Form, answers: Answers) -> list[Problem]:
     return [Problem(name, "too-long") for name, text, most in _limited_texts(answers) if len(text) > most]
 
 
-@cache
 def _limits(kind: type) -> dict[str, int]:
     """How many characters the texts of a dataclass may have, by the names of its fields."""
     hints = get_type_hints(kind, include_extras=True)
@@ -272,19 +270,20 @@ def _limits(kind: type) -> dict[str, int]:
 
 def _limited_texts(answers: Answers) -> Iterator[tuple[str, str, int]]:
     """(field, text, limit) of every text in `answers`."""
-    rows: list[tuple[str, Iterable[tuple[object, object]]]] = [
-        ("question.", answers.questions.items()),
-        ("rubric.", answers.rubrics.items()),
-        ("citation.", enumerate(answers.citations, 1)),
-        ("added.", enumerate(answers.added, 1)),
-        ("highlight.", enumerate(answers.highlights, 1)),
+    rows: list[tuple[str, type, Iterable[tuple[object, object]]]] = [
+        ("question", Answer, answers.questions.items()),
+        ("rubric", RubricAnswer, answers.rubrics.items()),
+        ("citation", Citation, enumerate(answers.citations, 1)),
+        ("added", AddedRubric, enumerate(answers.added, 1)),
+        ("highlight", Highlight, enumerate(answers.highlights, 1)),
     ]
     for name, most in _limits(Answers).items():
         yield name, getattr(answers, name), most
-    for kind, entries in rows:
+    for part, kind, entries in rows:
+        most_by_name = _limits(kind)
         for key, entry in entries:
-            for name, most in _limits(type(entry)).items():
-                yield f"{kind}{key}.{name}".removesuffix(".value"), getattr(entry, name), most
+            for name, most in most_by_name.items():
+                yield f"{part}.{key}.{name}".removesuffix(".value"), getattr(entry, name), most
     for number, added in enumerate(answers.added, 1):
         yield f"added.{number}.tags", max(added.tags, key=len, default=""), limits.CODE
         if len(added.tags) > limits.TAGS:

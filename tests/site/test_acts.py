@@ -12,7 +12,7 @@ from generation.endpoints.services import add_endpoint
 from generation.jobs import life_cycle, services
 from generation.models import Batch
 from review.audit import acts, verification
-from review.models import PersonEvent, User
+from review.models import Audit, PersonEvent, User
 from tests.engine import conversations_file, endpoint, import_file, launch_batch
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +45,7 @@ def test_a_change_of_an_endpoint_names_account_and_values(adela: User, client: A
     assert act(PersonEvent.Kind.ENDPOINT) == changed  # nothing changed
     page = client.get(reverse("review:audit-site"), {"kind": "endpoint"}).content.decode()
     assert "<del>nothing</del> <ins>https://models.example/v1</ins>" in page
-    assert not list(verification.check(verification.CheckProgress()))
+    assert not list(verification.check(Audit()))
 
 
 def test_what_happens_to_a_job_is_recorded_in_order(adela: User, batch: Batch) -> None:

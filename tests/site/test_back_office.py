@@ -12,7 +12,7 @@ from knox.models import AuthToken
 
 from generation.models import TaxonomyTerm
 from review.audit import verification
-from review.models import PersonEvent, User
+from review.models import Audit, PersonEvent, User
 from review.rules.permissions import UserRole
 from tests.review.factories import PASSWORD, account
 from tests.site.test_second_factor import enrol
@@ -40,7 +40,7 @@ def events(person: User, after: int = 1) -> list[tuple[str, dict[str, Any]]]:
 
 
 def audit_faults() -> list[str]:
-    return [str(fault) for fault in verification.check(verification.CheckProgress())]
+    return [str(fault) for fault in verification.check(Audit())]
 
 
 def test_only_accounts_terms_and_second_factors_can_be_changed(keeper: User, rf: RequestFactory) -> None:

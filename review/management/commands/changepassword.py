@@ -6,8 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from review.management.step_command import StepCommand
-from review.models import User
+from review.management.step_command import StepCommand, account_named
 from review.people import accounts
 from review.rules.permissions import OPERATOR
 
@@ -19,9 +18,7 @@ class Command(StepCommand):
         parser.add_argument("username")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        user = User.objects.filter(username=options["username"]).first()
-        if user is None:
-            raise CommandError("There is no account with this name.")
+        user = account_named(options["username"])
         password = getpass("New password: ")
         if getpass("New password (again): ") != password:
             raise CommandError("The two passwords differ. Nothing was changed.")

@@ -7,8 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from review.assignments import annotation_formats, annotations
-from review.management.step_command import StepCommand
-from review.models import User
+from review.management.step_command import StepCommand, account_named
 from review.rules.shown_values import shown
 
 
@@ -30,9 +29,7 @@ class Command(StepCommand):
         )
 
     def step(self, **options: Any) -> dict[str, Any]:
-        file, actor = options["file"], User.objects.filter(username=options["by"]).first()
-        if actor is None:
-            raise CommandError(f"There is no account {options['by']}.")
+        file, actor = options["file"], account_named(options["by"])
         try:
             with file.open("rb") as stream:
                 result = annotations.import_file(

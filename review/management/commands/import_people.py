@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from review.management.step_command import StepCommand
+from review.models import User
 from review.people import accounts, invitations, roster
 from review.rules.permissions import OPERATOR
 
@@ -32,12 +33,11 @@ class Command(StepCommand):
                 parsed = roster.read_roster(options["file"].name, file.read(roster.MAX_BYTES + 1))
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}") from None
-        links: dict[str, dict[str, Any]] = {}
+        users: list[User] = []
         if not options["dry_run"] and not parsed.refusals:
             users = accounts.import_people(parsed, actor=OPERATOR, simulated=options["simulated"])
-            links = {user.username: {} for user in users}
-            if not options["simulated"]:
-                links = invitations.invitations_as_json(invitations.send_invitations(users))
+        sent = invitations.send_invitations([user for user in users if not user.simulated])
+        links = {user.username: {} for user in users} | invitations.invitations_as_json(sent)
         for refusal in parsed.refusals:
             self.stderr.write(str(refusal))
         if parsed.refusals:

@@ -3,9 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
-from review.models import User
+from review.management.step_command import account_named
 from review.people import accounts
 from review.rules.permissions import OPERATOR
 
@@ -17,8 +17,6 @@ class Command(BaseCommand):
         parser.add_argument("username")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = User.objects.filter(username=options["username"]).first()
-        if user is None:
-            raise CommandError("There is no account with this name.")
+        user = account_named(options["username"])
         accounts.remove_second_factor(user.pk, actor=OPERATOR)
         self.stdout.write(f"{user.username} no longer has a second factor.")

@@ -13,7 +13,7 @@ from generation.outcomes import services as outcomes_services
 from generation.releases import audit_bundle, verify_trail
 from generation.releases import services as releases_services
 from review.audit import verification
-from review.models import Event, User
+from review.models import Audit, Event, User
 from tests.generation.batches.test_barriers import launch_brew, toys, work_until_idle
 from tests.generation.batches.test_second_shape import source_of, text_of
 from tests.generation.merges.test_merges import arrivals_of, merged_batch, work_up_to_the_barrier
@@ -32,7 +32,7 @@ def recorded_decisions(sample: Sample) -> list[tuple[str, int, int]]:
 
 
 def assert_trail_intact() -> None:
-    assert list(verification.check(verification.CheckProgress())) == []
+    assert list(verification.check(Audit())) == []
 
 
 def test_a_decision_is_in_the_trail_of_every_sample_it_concerns(
@@ -103,6 +103,6 @@ def test_an_altered_decision_is_detected(merged_batch: Batch, adela: User) -> No
     event = Event.objects.filter(kind="merged").earliest("sequence")
     with unprotected("review_event"):
         Event.objects.filter(pk=event.pk).update(data={**event.data, "into": 1})
-    [fault] = verification.check(verification.CheckProgress())
+    [fault] = verification.check(Audit())
     assert (fault.what, fault.sequence) == ("altered", event.sequence)
     assert MergeEvent.objects.filter(draft=event.data["draft"], into=event.data["into"]).exists()

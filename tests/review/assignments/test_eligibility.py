@@ -21,7 +21,7 @@ from review.audit.trail import recording_events
 from review.calibration import queries
 from review.calibration import services as calibration_services
 from review.cases import services as cases_services
-from review.models import Assignment, Case, Declined, Event, Notice, PersonEvent, User
+from review.models import Assignment, Audit, Case, Declined, Event, Notice, PersonEvent, User
 from review.people import accounts
 from review.rules.state_machine import Ground, Phase, Policy, Role, State, position
 from tests.conftest import Clock, RunConcurrently
@@ -280,9 +280,9 @@ def test_only_senior_physicians_decide_where_the_policy_says_so(
         claim_and_submit(physician, approval())
     case.refresh_from_db()
     assert case.ground == Ground.ADJUDICATED
-    assert list(verification.check(verification.CheckProgress())) == []
+    assert list(verification.check(Audit())) == []
     User.objects.filter(pk=bo.pk).update(senior=True)
-    assert [fault.what for fault in verification.check(verification.CheckProgress())] == ["account-senior"]
+    assert [fault.what for fault in verification.check(Audit())] == ["account-senior"]
 
 
 def test_a_primary_without_a_hospital_is_excluded_where_the_policy_needs_one(ana: User, bo: User) -> None:

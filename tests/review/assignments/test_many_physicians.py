@@ -43,7 +43,7 @@ from review.cases import queries as cases_queries
 from review.cases import services as cases_services
 from review.cases.services import lease
 from review.discussion import remarks as discussion_remarks
-from review.models import Assignment, Case, Declined, Draft, FirstLook, Review, User
+from review.models import Assignment, Audit, Case, Declined, Draft, FirstLook, Review, User
 from review.people import accounts
 from review.rules.blocks import Dialogue, Turn
 from review.rules.permissions import UserRole
@@ -467,7 +467,7 @@ class ManyPhysicians(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            assert not list(verification.check(verification.CheckProgress()))
+            assert not list(verification.check(Audit()))
             connection.check_constraints()
         finally:
             transaction.set_rollback(True)
@@ -747,7 +747,7 @@ def test_concurrent_actions_are_as_if_in_some_order(run_concurrently: RunConcurr
         for case_pk in expected.cases:
             if not expected.cases[case_pk].position.state.final:
                 site.check_visible(expected, case_pk)
-    assert not list(verification.check(verification.CheckProgress()))
+    assert not list(verification.check(Audit()))
 
 
 def _concurrent_actions(site: RealSite, expected: ExpectedState, chance: random.Random) -> list[Action]:

@@ -11,7 +11,7 @@ from review.access import visibility
 from review.assignments import retraction, services
 from review.audit import verification
 from review.cases import queries
-from review.models import Assignment, Case, Review, User
+from review.models import Assignment, Audit, Case, Review, User
 from review.rules.questions import AddedRubric, Answers, RubricAnswer
 from review.rules.state_machine import Ground, Policy, State
 from tests.review.factories import FULL_FORM, case_in_secondary, claim, claim_and_submit, full_approval, full_rejection
@@ -80,7 +80,7 @@ def test_both_sign_one_proposal_on_the_page_and_by_the_api(
     settled = queries.settled_case(discussed).rubrics
     assert next(rubric.criterion for rubric in settled if not rubric.removed) == WORDING
     assert settled[-1].criterion == ADDED.criterion
-    assert not list(verification.check(verification.CheckProgress()))
+    assert not list(verification.check(Audit()))
 
 
 def test_two_who_sign_different_proposals_leave_the_sample_undecided(discussed: Case, chen: User, dina: User) -> None:

@@ -18,7 +18,7 @@ from mhb_site.demo.load import ACCOUNTS, _create_accounts
 from review.audit import verification
 from review.audit.verification import FaultCode
 from review.errors import NotAllowed
-from review.models import PersonEvent, User
+from review.models import Audit, PersonEvent, User
 from review.people import accounts
 from review.rules.permissions import OPERATOR, UserRole
 from tests.conftest import Beside
@@ -30,7 +30,7 @@ NEW = "quite-another-password"
 
 
 def faults() -> list[tuple[FaultCode, str]]:
-    return [(fault.what, fault.name) for fault in verification.check(verification.CheckProgress())]
+    return [(fault.what, fault.name) for fault in verification.check(Audit())]
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,7 @@ def events() -> list[Event]:
 
 
 def faults(**options: Any) -> list[tuple[FaultCode, int, int]]:
-    return [
-        (fault.what, fault.sequence, fault.until)
-        for fault in verification.check(verification.CheckProgress(), **options)
-    ]
+    return [(fault.what, fault.sequence, fault.until) for fault in verification.check(Audit(), **options)]
 
 
 # ---------------------------------------------------------------------------------------- the chain
@@ -168,7 +165,7 @@ def test_accounts_have_a_chain_too(adela: User, ana: User) -> None:
     assert faults() == []
     with unprotected("review_personevent"):
         sql("UPDATE review_personevent SET actor_id = %s WHERE sequence = 4", ana.pk)
-    [fault] = verification.check(verification.CheckProgress())
+    [fault] = verification.check(Audit())
     assert (fault.what, fault.chain, fault.sequence) == (FaultCode.ALTERED, "personevent", 4)
 
 
@@ -311,7 +308,7 @@ def test_an_altered_review_is_found(events: list[Event], column: str, value: str
         value = "approve" if review.verdict == "reject" else "reject"
     with unprotected("review_review"):
         sql(f"UPDATE review_review SET {column} = %s WHERE id = %s", value, review.pk)
-    [fault] = verification.check(verification.CheckProgress())
+    [fault] = verification.check(Audit())
     assert (fault.what, fault.detail, fault.case) == (FaultCode.REVIEW_ALTERED, review.pk, review.case_id)
     assert str(review.pk) in str(fault)
 
@@ -340,7 +337,7 @@ def test_a_case_or_a_row_of_it_that_differs_from_its_events_is_named(
     assert faults() == []
     with unprotected(*tables):
         sql(statement.format(open=case.pk, author=adela.pk))
-    [fault] = verification.check(verification.CheckProgress())
+    [fault] = verification.check(Audit())
     assert fault.what == code
     assert str(fault).startswith(f"case {fault.case}: ")
     if code != "case-unrecorded":
@@ -352,7 +349,7 @@ def test_a_review_form_that_differs_from_its_event_is_named(adela: User) -> None
     assert faults() == []
     with unprotected("review_reviewform"):
         sql("UPDATE review_reviewform SET design = %s", '{"questions": []}')
-    [fault] = verification.check(verification.CheckProgress())
+    [fault] = verification.check(Audit())
     assert (fault.what, fault.name, fault.detail) == (FaultCode.FORM, "mhb", 1)
     assert str(fault).startswith("mhb: version 1 ")
 
@@ -363,11 +360,11 @@ def test_a_review_without_an_event_and_an_event_without_a_review_are_found(event
         **{name: getattr(review, name) for name in ("case", "assignment", "role", "verdict", "inadequate", "submitted_at")},
         physician=emil, answers={}, phase="discuss",
     )  # fmt: skip
-    [fault] = verification.check(verification.CheckProgress())
+    [fault] = verification.check(Audit())
     assert (fault.what, fault.case) == (FaultCode.REVIEW_UNRECORDED, review.case_id)
     with unprotected("review_review"):
         sql("DELETE FROM review_review WHERE id >= %s", review.pk)
-    [fault] = verification.check(verification.CheckProgress())
+    [fault] = verification.check(Audit())
     assert (fault.what, fault.detail) == (FaultCode.REVIEW_MISSING, review.pk)
 
 
@@ -405,7 +402,7 @@ def test_verification_reads_many_events_in_little_memory(ana: User) -> None:
     Case.objects.filter(pk=case.pk).update(priority=2)
 
     def verify() -> None:
-        progress = verification.CheckProgress()
+        progress = Audit()
         assert list(verification.check(progress)) == []
         assert progress.checked == progress.total == transactions * 500 + 2, "including the event of the account"
 

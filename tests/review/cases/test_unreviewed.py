@@ -13,7 +13,7 @@ from review.calibration import queries as calibration_queries
 from review.calibration import services as calibration_services
 from review.cases import queries as cases_queries
 from review.cases import services as cases_services
-from review.models import Assignment, Case, Event, User
+from review.models import Assignment, Audit, Case, Event, User
 from review.quality import progress, reliability
 from review.rules.questions import Answers
 from review.rules.state_machine import Ground, Policy, State
@@ -31,7 +31,7 @@ def test_an_unreviewed_case_is_approved_on_opening_and_the_trail_gives_the_groun
     assert not Assignment.objects.exists()
     kinds = list(Event.objects.filter(case=case).order_by("pk").values_list("kind", "data__ground"))
     assert kinds == [("opened", None), ("closed", "unreviewed")]
-    assert not list(verification.check(verification.CheckProgress()))
+    assert not list(verification.check(Audit()))
 
 
 @pytest.mark.parametrize("state", ["primary", "rejected", "withdrawn"])

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from review.audit import verification
 from review.errors import NotAllowed, RosterRefused
-from review.models import PersonEvent, User
+from review.models import Audit, PersonEvent, User
 from review.people import accounts, roster
 from review.rules.permissions import OPERATOR
 from tests.api.conftest import Api, api
@@ -50,7 +50,7 @@ def test_a_valid_file_creates_every_account() -> None:
     assert User.objects.get(username="李伟").specialties == ["心内科", "肾内科"]
     assert not any(user.has_usable_password() for user in users)
     assert list(PersonEvent.objects.order_by("id").values_list("kind", flat=True)) == ["made", "invited"] * 3
-    assert list(verification.check(verification.CheckProgress())) == []
+    assert list(verification.check(Audit())) == []
 
 
 def test_account_names_drop_characters_they_cannot_contain() -> None:

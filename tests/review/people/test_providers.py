@@ -10,7 +10,7 @@ from knox.models import AuthToken
 from mhb_site.sign_in.providers import Provider, are_of_two_people, is_unverified, read_providers
 from review.audit import verification
 from review.errors import ProviderRefused
-from review.models import PersonEvent, User
+from review.models import Audit, PersonEvent, User
 from review.people import accounts
 from review.people.providers import Provided, admit
 from review.rules.permissions import UserRole
@@ -36,7 +36,7 @@ def test_an_account_that_an_admin_closed_stays_closed(adela: User) -> None:
     nia.refresh_from_db()
     with pytest.raises(ProviderRefused):
         sign_in(UserRole.RESEARCHER, nia)
-    assert list(verification.check(verification.CheckProgress())) == []
+    assert list(verification.check(Audit())) == []
 
 
 @pytest.mark.django_db
@@ -91,7 +91,7 @@ def test_groups_mark_senior_physicians(adela: User) -> None:
         assert nia is not None
         nia.refresh_from_db()
         assert nia.senior == (senior is not False), "where no group decides, what an admin said stays"
-    assert list(verification.check(verification.CheckProgress())) == []
+    assert list(verification.check(Audit())) == []
 
 
 HOSPITAL = {"protocol": "openid_connect", "id": "hospital", "name": "Hospital", "client_id": "mhb"}

@@ -142,7 +142,7 @@ def test_several_raters_agree_as_irr_cac_says() -> None:
     """cac.raw4raters by gwet.ac1.raw, fleiss.kappa.raw and krippen.alpha.raw of irrCAC 1.0."""
     import krippendorff
 
-    result = several_raters(ratings_of(OBSERVERS, "12345"), minimum=10)
+    result = several_raters(ratings_of(OBSERVERS, "12345"))
     assert (result.n, result.cases) == (11, 12)
     assert result.raw.value == pytest.approx(0.81818, abs=5e-6)
     assert result.ac1.value == pytest.approx(0.77544, abs=5e-6)

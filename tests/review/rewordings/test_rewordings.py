@@ -16,7 +16,7 @@ from review.assignments import retraction
 from review.audit import verification
 from review.cases import queries
 from review.cases import services as cases_services
-from review.models import Assignment, Case, Event, Review, Rewording, RewordingOutcome, User
+from review.models import Assignment, Audit, Case, Event, Review, Rewording, RewordingOutcome, User
 from review.rewordings import queries as rewordings_queries
 from review.rewordings import services
 from review.rules.questions import AddedRubric, Answers, RubricAnswer
@@ -82,7 +82,7 @@ def test_a_rewording_waits_for_the_first_reviewer_and_is_approved_when_accepted(
     assert queries.settled_case(case).rubrics[0].criterion == NEW_WORDING
     assert event_kinds(case)[-4:] == ["submitted", "reworded", "accepted", "closed"]
     assert not rewordings_queries.waiting_for(ana).exists()
-    assert not list(verification.check(verification.CheckProgress()))
+    assert not list(verification.check(Audit()))
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_an_outcome_that_is_deleted_or_changed_in_the_database_is_named(
 ) -> None:
     case, rewording = ask_for_consent(ana, bo)
     services.object_to(ana, rewording.pk, OBJECTION)
-    assert not list(verification.check(verification.CheckProgress()))
+    assert not list(verification.check(Audit()))
     with unprotected("review_rewordingoutcome"):
         sql(statement)
-    [fault] = verification.check(verification.CheckProgress())
+    [fault] = verification.check(Audit())
     assert (fault.what, fault.case) == (verification.FaultCode.CASE_REWORDING, case.pk)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from review.rules.case_spec import answers_from_json, answers_to_json, spec_from_json, spec_to_json
-from review.rules.consolidation import first_look_problems, with_first_look
+from review.rules.consolidation import with_first_look
 from review.rules.questions import (
     RUBRIC_VALUES,
     AddedRubric,
@@ -23,6 +23,7 @@ from review.rules.questions import (
     differs,
     opinion,
     problems,
+    question_problems,
 )
 from review.rules.state_machine import Opinion, Phase, Role, Verdict
 from tests.profile import by_profile
@@ -161,11 +162,11 @@ def test_the_first_look_asks_only_its_own_questions_and_reveals_nothing_else() -
     assert [question.key for question in first.questions] == ["natural"]
     assert first == Form(first.questions, labels=first.labels)
     assert [label.value for label in first.labels] == ["odd"], "labels for revealed traps are not shown"
-    assert first_look_problems(FULL_FORM, Answers()) == [Problem("question.natural", "unanswered")]
-    assert first_look_problems(FULL_FORM, Answers({"natural": Answer("no")})) == [
+    assert question_problems(first, Answers()) == [Problem("question.natural", "unanswered")]
+    assert question_problems(first, Answers({"natural": Answer("no")})) == [
         Problem("question.natural.note", "note-missing")
     ]
-    assert first_look_problems(FULL_FORM, Answers({"natural": Answer("yes")})) == []
+    assert question_problems(first, Answers({"natural": Answer("yes")})) == []
 
 
 def test_later_answers_do_not_change_those_of_the_first_look() -> None:
