@@ -14,7 +14,7 @@ from review.answers import signatures
 from review.errors import InvitationInvalid
 from review.models import User
 from review.people import accounts, invitations
-from review.people.forms import PasswordForm
+from review.people.forms import PasswordField, PasswordForm
 
 COOKIE = "mhb_invitation"
 MINUTES = 60  # for which the page may be left open
@@ -25,19 +25,10 @@ NOBODY = "not an account"
 class FirstPasswordForm(PasswordForm):
     """A new password, typed twice."""
 
-    password = forms.CharField(
-        label=gettext_lazy("Password"),
-        strip=False,
-        max_length=4096,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy("Use at least 10 characters."),
+    password = PasswordField(
+        label=gettext_lazy("Password"), max_length=4096, help_text=gettext_lazy("Use at least 10 characters.")
     )
-    again = forms.CharField(
-        label=gettext_lazy("Password (again)"),
-        strip=False,
-        max_length=4096,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-    )
+    again = PasswordField(label=gettext_lazy("Password (again)"), max_length=4096)
 
     def clean_again(self) -> str:
         again: str = self.cleaned_data["again"]

@@ -37,7 +37,8 @@ class Command(StepCommand):
         if not options["dry_run"] and not parsed.refusals:
             users = accounts.import_people(parsed, actor=OPERATOR, simulated=options["simulated"])
         sent = invitations.send_invitations([user for user in users if not user.simulated])
-        links = {user.username: {} for user in users} | invitations.invitations_as_json(sent)
+        links: dict[str, dict[str, Any]] = {user.username: {} for user in users}
+        links |= invitations.invitations_as_json(sent)
         for refusal in parsed.refusals:
             self.stderr.write(str(refusal))
         if parsed.refusals:
