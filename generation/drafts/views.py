@@ -14,7 +14,7 @@ from generation.errors import GenerationError
 from generation.models import Draft, SampleVersion
 from generation.recipes import registry
 from generation.samples import queries as samples_queries
-from review.cases.bulk import ReasonForm
+from review.cases.forms import ReasonForm
 from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import Action, apply_bulk_action, list_context
 from review.errors import ReviewError

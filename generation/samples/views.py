@@ -11,7 +11,7 @@ from generation.models import Draft, Erratum, ReleasedSample, Sample, SampleVers
 from generation.outcomes import regeneration
 from generation.samples import errata, forms, queries
 from review.audit.trail import record_read
-from review.cases.bulk import case_actions
+from review.cases.forms import case_actions
 from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
 from review.rules.diffing import diff_words

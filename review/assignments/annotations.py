@@ -7,7 +7,7 @@ who imported it, from which tool and file. Nothing that a physician has written 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import IO, NamedTuple
 
@@ -20,7 +20,6 @@ from review.assignments.annotation_formats import (
     MAX_BYTES,
     Annotation,
     RefusedAnnotation,
-    Task,
     WrongExport,
     annotations,
     files,
@@ -51,21 +50,16 @@ class AnnotationImport:
     refusals: list[RefusedAnnotation] = field(default_factory=list)
 
 
-def open_tasks(benchmark: str, *, actor: User | Operator) -> Iterator[Task]:
-    """The tasks of all cases that wait for a review.
+def task_files(tool: str, benchmark: str, *, actor: User | Operator) -> dict[str, str]:
+    """The files for a tool, by name: tasks of the cases that wait, and the tool's configuration.
 
     Without cases whose policy has physicians judge before they see the traps: a tool would show
     these at once.
     """
     require(actor, Can.OVERSEE, reading=True)
-    for case in queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator():
-        if not visibility.requires_first_look(case):
-            yield from tasks(case.pk, case.frozen)
-
-
-def task_files(tool: str, benchmark: str, *, actor: User | Operator) -> dict[str, str]:
-    """The files for a tool, by name: tasks of the cases that wait, and the tool's configuration."""
-    written = dict(files(tool, open_tasks(benchmark, actor=actor)))
+    waiting = queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator()
+    shown = (case for case in waiting if not visibility.requires_first_look(case))
+    written = dict(files(tool, (task for case in shown for task in tasks(case.pk, case.frozen))))
     with recording_events():
         record_person(None, PersonEvent.Kind.EXPORTED, actor, what=f"{tool}: {benchmark or 'all'}")
     return written

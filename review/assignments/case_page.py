@@ -1,5 +1,6 @@
 """The page of one case: what its reader may see, and the answer form with the answers so far."""
 
+import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -203,12 +204,13 @@ def _common_answers(assignment: Assignment, spec: CaseSpec, columns: Sequence[Re
     return common_ground.common_answers(spec.form, [column.answers for column in columns])
 
 
-def confirmation_problems(me: User, assignment: Assignment, answers: Answers) -> list[Problem]:
+def confirmation_problems(me: User, assignment: Assignment, token: uuid.UUID, answers: Answers) -> list[Problem]:
     """The problems of an adjudicator's vote that does not confirm the answers filled in for it.
 
-    Empty if no answers were filled in.
+    Empty if no answers were filled in, and where the service will refuse the vote.
     """
-    if assignment.role not in ADJUDICATORS or assignment.phase != Phase.COMMIT:
+    is_held = assignment.physician_id == me.pk and assignment.token == token
+    if not is_held or assignment.role not in ADJUDICATORS or assignment.phase != Phase.COMMIT:
         return []
     spec = visibility.case_shown_to(me, assignment)
     columns = anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))

@@ -26,7 +26,7 @@ from review.quality import reliability
 from review.rewordings import queries as rewordings_queries
 from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
-from review.rules.questions import Answers, Problem
+from review.rules.questions import Answers
 from review.rules.state_machine import Phase
 from review.rules.text import whole_number
 
@@ -228,7 +228,9 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         committed = case_page.submitted_answers(posted.me, posted.assignment)
         answers = case_page.confirm_unchanged(committed, answers)
     try:
-        if "agreed" not in request.POST and (problems := _confirmation_problems(posted, answers)):
+        if "agreed" not in request.POST and (
+            problems := case_page.confirmation_problems(posted.me, posted.assignment, posted.token, answers)
+        ):
             raise errors.Incomplete(problems)
         with signatures.count_refused_signatures(request, posted.me, posted.assignment, posted.token):
             signature = {name: request.POST.get(name, "") for name in ("password", "code")}
@@ -358,13 +360,6 @@ def _render_lost(request: HttpRequest, late: errors.ReviewError, assignment_id: 
         context,
         status=late.status,
     )
-
-
-def _confirmation_problems(posted: PostedReview, answers: Answers) -> list[Problem]:
-    assignment = posted.assignment
-    if assignment.physician_id != posted.me.pk or assignment.token != posted.token:
-        return []  # the service will refuse the submission
-    return case_page.confirmation_problems(posted.me, assignment, answers)
 
 
 def _is_htmx(request: HttpRequest) -> bool:

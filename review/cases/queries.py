@@ -93,12 +93,8 @@ def cases(
         rows = idle(rows)
     elif state:
         rows = rows.filter(state=state).exclude(ground=Ground.UNREVIEWED)
-    if benchmark:
-        rows = rows.filter(benchmark=benchmark)
-    if specialty:
-        rows = rows.filter(specialty=specialty)
-    if language:
-        rows = rows.filter(language=language)
+    exact = {"benchmark": benchmark, "specialty": specialty, "language": language}
+    rows = rows.filter(**{name: value for name, value in exact.items() if value})
     if text:
         rows = rows.filter(Q(title__icontains=text) | Q(lineage__icontains=text))
     return rows
@@ -120,15 +116,14 @@ def benchmarks() -> list[str]:
 
 
 def specialties() -> list[str]:
-    """The specialties that open cases require."""
-    rows = Case.objects.filter(closed_at__isnull=True).exclude(specialty="")
-    return list(rows.values_list("specialty", flat=True).distinct().order_by("specialty"))
+    """The specialties that cases require."""
+    rows = Case.objects.exclude(specialty="").order_by("specialty")
+    return list(rows.values_list("specialty", flat=True).distinct())
 
 
 def languages() -> list[str]:
-    """The languages of open cases, UNDETERMINED first."""
-    rows = Case.objects.filter(closed_at__isnull=True).exclude(language="")
-    codes = rows.values_list("language", flat=True).distinct().order_by("language")
+    """The languages of cases, UNDETERMINED first."""
+    codes = Case.objects.exclude(language="").order_by("language").values_list("language", flat=True).distinct()
     return sorted(codes, key=lambda code: code != UNDETERMINED)
 
 

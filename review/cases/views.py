@@ -1,6 +1,6 @@
 """The admin pages on cases."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 
@@ -18,14 +18,21 @@ from django.utils.translation import gettext as _
 from review import errors
 from review.access import visibility
 from review.answers.marked_text import marks
-from review.answers.side_by_side import ReviewColumn, compare, named_columns
+from review.answers.side_by_side import compare, named_columns
 from review.assignments import annotation_formats, annotations, reassignment, retraction
 from review.audit.trail import record_read
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
 from review.cases.attention import attention
-from review.cases.bulk import ACTIONS, LanguageForm, SpecialtyForm
-from review.cases.forms import AnnotationsForm, CaseFilters, PriorityForm, WithdrawForm
+from review.cases.forms import (
+    ACTIONS,
+    AnnotationsForm,
+    CaseFilters,
+    LanguageForm,
+    PriorityForm,
+    SpecialtyForm,
+    WithdrawForm,
+)
 from review.common.decorators import download, redirect_saying, requires, signed_in_account
 from review.common.lists import apply_bulk_action, list_context
 from review.labels import CASE_STATES, ROLES
@@ -128,12 +135,15 @@ def history(request: HttpRequest, case_id: int) -> HttpResponse:
 def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | PriorityForm | None = None) -> HttpResponse:
     spec = case.localized_spec
     columns = named_columns(visibility.reviews_shown_to(signed_in_account(request), case))
+    last = {column.role: column for column in columns}
+    # Marks in the text need short names: the role alone.
+    short = [replace(column, who=str(ROLES[role])) for role, column in last.items()]
     context = {
         "case": case,
         "spec": spec,
         "comparison": compare(spec.form, columns),
         "columns": columns,
-        "marks": marks(spec, spec.form, (), _last_by_role(columns)),
+        "marks": marks(spec, spec.form, (), short),
         "trail": queries.trail(case),
         "holds": visibility.assignments_of(case),
         "versions": queries.versions(case),
@@ -148,12 +158,6 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
         "simulated": case.simulated,
     }
     return render(request, "review/cases/history.html", context, status=422 if refused else 200)
-
-
-def _last_by_role(columns: Iterable[ReviewColumn]) -> list[ReviewColumn]:
-    """The last review of each role, named by its role alone: marks in the text need short names."""
-    last = {column.role: column for column in columns}
-    return [replace(column, who=str(ROLES[role])) for role, column in last.items()]
 
 
 @requires(Can.OVERSEE, back="review:history")

@@ -88,15 +88,16 @@ def apply_design(design: Design, version: int, spec: CaseSpec) -> CaseSpec:
     """The case, built with the folder's form, with a form version's questions and policy."""
     keys = {question.key for question in design.questions}
     rubrics_when = spec.form.rubrics_when if spec.form.rubrics_when.partition("=")[0] in keys else ""
-    questions = case_questions(design.questions, spec.form)
+    reworded = {level.value: level for level in design.levels or ()}
     form = replace(
         spec.form,
-        questions=questions,
+        questions=case_questions(design.questions, spec.form),
         rubrics_when=rubrics_when,
         wordings=dict(design.wordings),
         reasons=_reasons(design, spec.form),
         dissents=spec.form.dissents if design.dissents is None else design.dissents,
-        severities=_severities(design, spec.form),
+        # By value: rates are weighted by the folder's levels, whose words alone can change.
+        severities=tuple(reworded.get(level.value, level) for level in spec.form.severities),
         severity_asks=design.severity_asks or spec.form.severity_asks,
     )
     return replace(spec, form=form, policy=_policy(design, spec), form_version=version)
@@ -117,12 +118,6 @@ def _reasons(design: Design, form: Form) -> tuple[Reason, ...]:
         return form.reasons
     revisable = can_be_revised(form)
     return tuple(replace(reason, reducible=reason.reducible and revisable) for reason in design.reasons)
-
-
-def _severities(design: Design, form: Form) -> tuple[Level, ...]:
-    """The folder's levels, by which rates are weighted, in the design's words."""
-    by_value = {level.value: level for level in design.levels or ()}
-    return tuple(by_value.get(level.value, level) for level in form.severities)
 
 
 def case_questions(asked: tuple[Question, ...], form: Form) -> tuple[Question, ...]:

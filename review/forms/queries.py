@@ -67,21 +67,15 @@ def senior_decides(benchmark: str) -> bool:
 
 
 def _with_form(spec: CaseSpec, row: ReviewForm | None) -> CaseSpec:
-    if row is None or row.design is None or _is_control(spec):
+    sample = sample_case(spec.benchmark)
+    # A control has no question in common with the practice case, and keeps its own form.
+    is_control = sample is not None and not _question_keys(sample) & _question_keys(spec)
+    if row is None or row.design is None or is_control:
         if any(question.per != "case" for question in spec.form.questions):
             form = replace(spec.form, questions=case_questions(spec.form.questions, spec.form))
             spec = replace(spec, form=form)
         return replace(spec, form_version=row.version) if row else spec
     return apply_design(design_from_json(row.design), row.version, spec)
-
-
-def _is_control(spec: CaseSpec) -> bool:
-    """Whether a case is a control, which has no question in common with the practice case.
-
-    The form does not apply to controls.
-    """
-    sample = sample_case(spec.benchmark)
-    return sample is not None and not _question_keys(sample) & _question_keys(spec)
 
 
 def _question_keys(spec: CaseSpec) -> set[str]:

@@ -13,7 +13,7 @@ from review.answers import signatures
 from review.assignments import case_queue
 from review.calibration import queries as calibration_queries
 from review.calibration import services
-from review.cases.bulk import SpecialtyForm
+from review.cases.forms import SpecialtyForm
 from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import Action, apply_bulk_action, list_context
 from review.models import User

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
-from typing import Any
+from typing import NamedTuple
 
 from django import template
 from django.template import Context
@@ -102,13 +102,9 @@ def _place(spans: Sequence[Span], note: TrapNote) -> tuple[int, int]:
     return trap_place(spans, [note.location, *(text for _column, text in note.lines)])
 
 
-@register.simple_tag(takes_context=True, name="show_block")
-def show_block_here(context: Context, block: Block, number: int, language: str = "", **options: Any) -> SafeString:
-    """`show_block` for the reader of the current page, for whom the URLs of images are signed."""
-    return show_block(block, number, language, reader=getattr(context.get("request"), "user", None), **options)
-
-
+@register.simple_tag(takes_context=True)
 def show_block(
+    context: Context,
     block: Block,
     number: int,
     language: str = "",
@@ -117,7 +113,6 @@ def show_block(
     among: Sequence[Block] = (),
     view: str = "shown",
     marks: Marks | None = None,
-    reader: object = None,
     within: str = "",
 ) -> SafeString:
     """`{% show_block block forloop.counter case.language folded=True %}`: render a block.
@@ -128,7 +123,6 @@ def show_block(
     among: all blocks of the case, to show the traps beside their turns.
     view: the view of a conversation that is open.
     marks: the highlights in the texts of the case.
-    reader: the person to whom it is shown.
     within: the name of the question with which it is shown.
     """
     notes = _notes(among)
@@ -136,13 +130,15 @@ def show_block(
         is_bait = block.tone == "question" and not any(isinstance(other, Diff) for other in among)
         marks = _with_traps(block.text, notes.get(1, ()) if is_bait else (), marks or {}, f"{number}.1")
     block_view = _BlockView(block, number, language, folded, beside, view, within, tuple(notes.items()))
-    if marks or isinstance(block, Images):
-        return _render(block_view, marks or {}, _picture_links(block, reader) if isinstance(block, Images) else ())
-    return _cached_block(block_view, get_language())
+    if isinstance(block, Images):  # the URLs are signed for the reader of the page
+        reader = getattr(context.get("request"), "user", None)
+        signed = ((picture, picture_token(reader, picture.sha256)) for picture in block.pictures)
+        pictures = [(picture, f"{reverse('image', args=[picture.sha256])}?seen={token}") for picture, token in signed]
+        return _render(block_view, marks or {}, pictures)
+    return _render(block_view, marks) if marks else _cached_block(block_view, get_language())
 
 
-@dataclass(frozen=True, slots=True)
-class _BlockView:
+class _BlockView(NamedTuple):
     """A block with everything that determines its rendering. notes: the traps by turn."""
 
     block: Block
@@ -174,29 +170,14 @@ def _cached_block(view: _BlockView, _language: str | None) -> SafeString:
 
 def _render(view: _BlockView, marks: Marks, pictures: Sequence[tuple[Picture, str]] = ()) -> SafeString:
     block, notes = view.block, dict(view.notes)
-    values = {
-        "block": block,
-        "number": view.number,
+    values = view._asdict() | {
         "parts": _row_runs(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else [],
-        "view": view.view,
         "elsewhere": bool(notes),
         "chart": points_chart(block) if isinstance(block, Points) else None,
         "pictures": pictures,
-        "folded": view.folded,
-        "within": view.within,
-        "language": view.language,
-        "beside": view.beside,
         "marks": marks,
     }
     return render_to_string(f"review/blocks/{block.kind}.html", values)
-
-
-def _picture_links(block: Images, reader: object) -> list[tuple[Picture, str]]:
-    """The pictures with their URLs, which are signed for this reader."""
-    return [
-        (picture, f"{reverse('image', args=[picture.sha256])}?seen={picture_token(reader, picture.sha256)}")
-        for picture in block.pictures
-    ]
 
 
 @register.simple_tag

@@ -60,14 +60,12 @@ def discussion(case: Case, user: User) -> list[dict[str, Any]]:
     return [
         {
             "remark": remark,
-            "author": str(remark.author) if overseer else AUTHORS[_author_key(remark.author, names)],
+            "author": str(remark.author)
+            if overseer
+            else AUTHORS[names.get(remark.author_id, "admin" if remark.author.role == "admin" else "physician")],
         }
         for remark in remarks
     ]
-
-
-def _author_key(author: User, names: dict[int, str]) -> str:
-    return names.get(author.pk) or ("admin" if author.role == "admin" else "physician")
 
 
 @register.simple_tag

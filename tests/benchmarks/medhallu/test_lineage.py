@@ -2,6 +2,7 @@
 
 import asyncio
 
+from django.template import Context
 from django.template.loader import render_to_string
 
 from mhb_site.benchmarks.medhallu import attempt
@@ -220,7 +221,7 @@ def test_the_analysis_contains_the_papers_table_of_clusters():
 def test_the_chart_counts_the_points_that_it_leaves_out():
     blocks = analysis([clustered_draft().data] * (MAX_POINTS // 2 + 3))
     (chart,) = (block for block in blocks if isinstance(block, Points))
-    assert "6 more points are" in show_block(chart, 1)
+    assert "6 more points are" in show_block(Context(), chart, 1)
 
 
 def test_an_analysis_without_candidates_is_empty():

@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from django.template import Context
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -138,15 +139,15 @@ def test_the_words_that_the_location_of_a_trap_quotes_are_marked_in_the_question
     row = ("A5", "Research fabrication", "the question: “Castell registry”", "It is presupposed.", "None exists.")
     columns = ("Code", "Trap", "Location", "What is false", "Why it is false")
     traps = Table("Traps", columns, (row,), tone="trap", places=((1,),))
-    page = show_block(question, 1, "en", among=(question, traps))
+    page = show_block(Context(), question, 1, "en", among=(question, traps))
     assert re.findall("<mark[^>]*>([^<]*)</mark>", page) == ["Castell registry"]
 
 
 def test_turns_are_numbered_and_empty_cells_left_out_of_what_is_judged() -> None:
-    page = show_block(Dialogue("Talk", (Turn("Patient", "May I?"), Turn("Doctor", "No."))), 1, "en")
+    page = show_block(Context(), Dialogue("Talk", (Turn("Patient", "May I?"), Turn("Doctor", "No."))), 1, "en")
     assert re.findall(r"(\d) (Patient|Doctor)", page) == [("1", "Patient"), ("2", "Doctor")]
     label = Table("Label", ("Label", "Explanation"), (("factual", ""),))
-    assert "Explanation" not in show_block(label, 1, "en", within="Is the label right?")
+    assert "Explanation" not in show_block(Context(), label, 1, "en", within="Is the label right?")
 
 
 def test_a_trap_is_placed_at_the_change_with_most_shared_words_else_at_the_first() -> None:

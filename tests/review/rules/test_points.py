@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from django.template import Context
 
 from review.charts.scales import scale_between
 from review.charts.scatter import MAX_POINTS, points_chart
@@ -68,13 +69,15 @@ def test_sixteen_groups_differ_without_colour() -> None:
 
 
 def test_the_number_of_omitted_points_is_stated() -> None:
-    html = show_block(block_of(*(Point(n, n) for n in range(MAX_POINTS + 3))), 1)
+    html = show_block(Context(), block_of(*(Point(n, n) for n in range(MAX_POINTS + 3))), 1)
     assert "3 more points are not shown in the chart or in the table." in html
     assert html.count("<path") == MAX_POINTS
 
 
 def test_the_table_contains_every_number_of_the_chart() -> None:
-    html = show_block(block_of(Point(0.1, 0.25, "first", 2, "easy"), Point(0.7, 0.5, "second", 1, "hard")), 3)
+    html = show_block(
+        Context(), block_of(Point(0.1, 0.25, "first", 2, "easy"), Point(0.7, 0.5, "second", 1, "hard")), 3
+    )
     cell = r"<td[^>]*>(.*?)</td>\s*"
     rows = re.findall(rf"<tr>\s*{cell * 5}</tr>", html)
     assert rows == [("first", "easy", "0.1", "0.25", "2"), ("second", "hard", "0.7", "0.5", "1")]
@@ -85,7 +88,7 @@ def test_the_table_contains_every_number_of_the_chart() -> None:
 
 
 def test_without_points_nothing_is_drawn() -> None:
-    html = show_block(block_of(), 1)
+    html = show_block(Context(), block_of(), 1)
     assert "<svg" not in html
     assert "Nothing to plot yet" in html
 
@@ -93,7 +96,7 @@ def test_without_points_nothing_is_drawn() -> None:
 def test_labels_are_escaped() -> None:
     bad = "<img src=x onerror=alert(1)>"
     block = Points(bad, bad, bad, (Point(1, 1, bad, group=bad), Point(2, 2, bad, group="other")))
-    assert "<img" not in show_block(block, 1, language="en", beside=bad)
+    assert "<img" not in show_block(Context(), block, 1, language="en", beside=bad)
 
 
 def test_points_are_stored_as_json() -> None:
