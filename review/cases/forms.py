@@ -100,9 +100,22 @@ class CaseFilters(Filters):
     benchmark = any_of(
         gettext_lazy("Benchmark"), lambda: [(name, benchmark_label(name)) for name in queries.benchmarks()]
     )
-    specialty = any_of(gettext_lazy("Specialty"), lambda: [(name, name) for name in queries.specialties()])
-    language = any_of(gettext_lazy("Language"), lambda: [(code, language_label(code)) for code in queries.languages()])
+    specialty = forms.ChoiceField(label=gettext_lazy("Specialty"), required=False)
+    language = forms.ChoiceField(label=gettext_lazy("Language"), required=False)
     kind = forms.ChoiceField(label=gettext_lazy("Kind"), required=False, choices=Case.Kind.choices)
+
+    def full_clean(self) -> None:
+        # Keep a value from the address as a choice even after its last open case has closed, so
+        # that the list is then empty instead of unfiltered.
+        specialties = [(name, name) for name in self._with_requested("specialty", queries.specialties())]
+        self.fields["specialty"].choices = [ALL, *specialties]  # type: ignore[attr-defined]
+        languages = [(code, language_label(code)) for code in self._with_requested("language", queries.languages())]
+        self.fields["language"].choices = [ALL, *languages]  # type: ignore[attr-defined]
+        super().full_clean()
+
+    def _with_requested(self, name: str, known: list[str]) -> list[str]:
+        requested = self.data.get(name, "")
+        return known if not requested or requested in known else [*known, requested]
 
 
 def case_actions(case_of: Callable[[int], int] = int) -> tuple[Action, ...]:

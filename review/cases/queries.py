@@ -116,14 +116,15 @@ def benchmarks() -> list[str]:
 
 
 def specialties() -> list[str]:
-    """The specialties that cases require."""
-    rows = Case.objects.exclude(specialty="").order_by("specialty")
-    return list(rows.values_list("specialty", flat=True).distinct())
+    """The specialties that open cases require."""
+    rows = Case.objects.filter(closed_at__isnull=True).exclude(specialty="")
+    return list(rows.values_list("specialty", flat=True).distinct().order_by("specialty"))
 
 
 def languages() -> list[str]:
-    """The languages of cases, UNDETERMINED first."""
-    codes = Case.objects.exclude(language="").order_by("language").values_list("language", flat=True).distinct()
+    """The languages of open cases, UNDETERMINED first."""
+    rows = Case.objects.filter(closed_at__isnull=True).exclude(language="")
+    codes = rows.values_list("language", flat=True).distinct().order_by("language")
     return sorted(codes, key=lambda code: code != UNDETERMINED)
 
 

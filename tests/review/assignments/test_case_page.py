@@ -279,17 +279,6 @@ def test_undo_is_not_offered_once_somebody_builds_on_the_review(browse: Browse, 
 # Drafts -------------------------------------------------------------------------------------------
 
 
-def test_a_second_tab_can_choose_to_overwrite_the_first_ones_draft(browse: Browse, ana: User) -> None:
-    open_case()
-    assignment, client = claim(ana), browse(ana)
-    post(client, "draft", assignment, approval(reason="from the first tab"))
-    refused = post(client, "draft", assignment, approval(reason="from the second"), headers=HTMX)
-    [over] = Elements(refused).named("over")
-    assert "formaction" in over
-    assert post(client, "draft", assignment, approval(reason="from the second"), over=over["value"]).status_code == 302
-    assert Draft.objects.get().answers["reason"] == "from the second"
-
-
 @pytest.mark.parametrize("action", ["draft", "submit", "heartbeat", "open"])
 def test_typed_text_can_be_copied_when_somebody_else_has_the_case(
     action: str, browse: Browse, ana: User, bo: User, clock: Any

@@ -115,12 +115,6 @@ def test_a_newer_version_is_not_overwritten_and_an_earlier_one_can_be_restored(b
     assert "Version 1 again" in listed
 
 
-@pytest.mark.parametrize("path", ["", "mhb/", "mhb/compare/"])
-def test_only_admins_can_open_the_pages(browse: Browse, ana: User, rui: User, path: str) -> None:
-    for user in (ana, rui):
-        assert browse(user).get(f"/review/forms/{path}").status_code == 403
-
-
 def test_an_unknown_benchmark_has_no_form(browse: Browse, adela: User) -> None:
     assert browse(adela).get("/review/forms/invented/").status_code == 404
 
