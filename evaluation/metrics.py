@@ -83,19 +83,6 @@ class MeasuredRate:
             return self
         return replace(self, low=None, high=None, method=Method.UNDEFINED.value, bounds=None, score=None, partial=True)
 
-    def __add__(self, other: "MeasuredRate") -> "MeasuredRate":
-        return MeasuredRate(
-            self.numerator + other.numerator, self.denominator + other.denominator, self.excluded + other.excluded
-        )
-
-
-EMPTY_RATE = MeasuredRate(0, 0, 0)
-
-
-def pool(parts: Iterable[MeasuredRate]) -> MeasuredRate:
-    """The micro-average: adds numerators and denominators before dividing (MHB, "Metric")."""
-    return sum(parts, EMPTY_RATE)
-
 
 @dataclass(frozen=True, slots=True)
 class Totals:
