@@ -1,11 +1,10 @@
 """Imported studies with several judges, whose verdicts become votes decided by majority."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from evaluation.models import Judgment, Run, RunJudge, Vote
 from evaluation.runs import queries
-from evaluation.runs.rows.votes import CountedVote, decide_judgments, panel_of, panel_verdict
+from evaluation.runs.rows.votes import decide_judgments, panel_of
 from generation.common.chunks import CHUNK
 from generation.models import Endpoint
 from generation.models.work import Work
@@ -49,40 +48,27 @@ def votes_on(run: Run, responses: Iterable[int]) -> Iterable[tuple[int, int, int
 
 def store_votes(run: Run, votes: Sequence[VoteRow]) -> None:
     """Store votes, and decide or re-decide the criteria they are on."""
-    of_judgment: dict[tuple[int, int], list[CountedVote]] = defaultdict(list)
-    for response, rubric, judge, (verdict, error), explanation in votes:
-        of_judgment[response, rubric].append(CountedVote(judge, 0, verdict, error, explanation))
-    existing = Judgment.objects.filter(run=run, response__in={response for response, _rubric in of_judgment})
-    rows = existing.values_list("pk", "response_id", "rubric_id")
-    pks = {(response, rubric): pk for pk, response, rubric in rows if (response, rubric) in of_judgment}
-    existing_pks, panel = list(pks.values()), panel_of(run)
-    new = [key for key in of_judgment if key not in pks]
-    decisions = [panel_verdict(panel, of_judgment[key]) for key in new]
-    judgments = Judgment.objects.bulk_create(
-        Judgment(
-            run=run,
-            response_id=response,
-            rubric_id=rubric,
-            status=Status.DONE if decision.verdict else Status.FAILED,
-            **decision._asdict(),
-        )
-        for (response, rubric), decision in zip(new, decisions, strict=True)
+    criteria = dict.fromkeys((response, rubric) for response, rubric, *_vote in votes)
+    judgments = Judgment.objects.filter(run=run, response__in={response for response, _rubric in criteria})
+    known = {(row.response_id, row.rubric_id): row.pk for row in judgments.only("response_id", "rubric_id")}
+    opened = {"status": Status.QUEUED, "verdict": "", "explanation": "", "error": "", "detail": ""}
+    judgments.filter(pk__in=[known[each] for each in criteria if each in known]).update(**opened)
+    new = Judgment.objects.bulk_create(
+        Judgment(run=run, response_id=response, rubric_id=rubric)
+        for response, rubric in criteria
+        if (response, rubric) not in known
     )
-    pks.update(zip(new, (judgment.pk for judgment in judgments), strict=True))
+    pks = known | {(row.response_id, row.rubric_id): row.pk for row in new}
     Vote.objects.bulk_create(
         Vote(
             run=run,
-            judgment_id=pks[key],
-            judge_id=vote.judge_id,
-            repeat=vote.repeat,
-            verdict=vote.verdict,
-            error=vote.error,
-            explanation=vote.explanation,
-            status=Status.DONE if vote.verdict else Status.FAILED,
+            judgment_id=pks[response, rubric],
+            judge_id=judge,
+            verdict=verdict,
+            error=error,
+            explanation=explanation,
+            status=Status.DONE if verdict else Status.FAILED,
         )
-        for key, counted_votes in of_judgment.items()
-        for vote in counted_votes
+        for response, rubric, judge, (verdict, error), explanation in votes
     )
-    undecided = {"status": Status.QUEUED, "verdict": "", "explanation": "", "error": "", "detail": ""}
-    Judgment.objects.filter(pk__in=existing_pks).update(**undecided)
-    decide_judgments(panel, existing_pks)
+    decide_judgments(panel_of(run), [pks[each] for each in criteria])

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -112,14 +112,10 @@ def decide_judgments(run_panel: Panel, pks: Collection[int]) -> None:
             if further := run_panel.new_votes(pk, [judge for judge in run_panel.asked() if judge not in voted]):
                 escalated += further
                 continue
-        outcome, judgment = panel_verdict(run_panel, votes), locked[pk]
-        if outcome.verdict:
-            judgment.status, judgment.verdict, judgment.explanation = Status.DONE, outcome.verdict, outcome.explanation
-        else:
-            judgment.status, judgment.error, judgment.detail = Status.FAILED, outcome.error, outcome.detail
-        decided.append(judgment)
+        _decide(run_panel, locked[pk], votes)
+        decided.append(locked[pk])
     Vote.objects.bulk_create(escalated, ignore_conflicts=True)
-    Judgment.objects.bulk_update(decided, ["status", "verdict", "explanation", "error", "detail"])
+    Judgment.objects.bulk_update(decided, ["status", "verdict", "explanation", "error", "detail"], batch_size=CHUNK)
 
 
 def leave_out_judge(run_panel: Panel, judge: int, *, error: str, because: str) -> None:
@@ -158,29 +154,7 @@ def add_judge_again(run_panel: Panel, judge: int) -> None:
         )
 
 
-class CountedVote(NamedTuple):
-    """The fields of a vote that a verdict depends on."""
-
-    judge_id: int
-    repeat: int
-    verdict: str
-    error: str
-    explanation: str
-
-
-class PanelVerdict(NamedTuple):
-    """The outcome of the votes on a criterion.
-
-    `verdict`: '' if the rule gives none; `error`, `detail` then say why.
-    """
-
-    verdict: str
-    explanation: str = ""
-    error: str = ""
-    detail: str = ""
-
-
-def by_judge(run_panel: Panel, votes: Iterable[Vote | CountedVote]) -> list[list[str]]:
+def by_judge(run_panel: Panel, votes: Iterable[Vote]) -> list[list[str]]:
     """The verdicts of each judge who voted, in the order of the panel."""
     verdicts: dict[int, list[str]] = {judge: [] for judge in run_panel.judges}
     for vote in votes:
@@ -189,14 +163,15 @@ def by_judge(run_panel: Panel, votes: Iterable[Vote | CountedVote]) -> list[list
     return [judge_verdicts for judge_verdicts in verdicts.values() if judge_verdicts]
 
 
-def panel_verdict(run_panel: Panel, votes: Sequence[Vote | CountedVote]) -> PanelVerdict:
-    """The panel's verdict from these votes, all of which have ended."""
+def _decide(run_panel: Panel, judgment: Judgment, votes: Sequence[Vote]) -> None:
+    """Decide a judgment by these votes, all of which have ended."""
     verdicts = by_judge(run_panel, votes)
-    verdict = panel.decide(run_panel.rule, verdicts)
-    if verdict:
+    if verdict := panel.decide(run_panel.rule, verdicts):
         order = sorted(votes, key=lambda vote: (run_panel.judges.index(vote.judge_id), vote.repeat))
-        return PanelVerdict(verdict, panel.explanation(verdict, [(vote.verdict, vote.explanation) for vote in order]))
+        judgment.status, judgment.verdict = Status.DONE, verdict
+        judgment.explanation = panel.explanation(verdict, [(vote.verdict, vote.explanation) for vote in order])
+        return
     errors = [vote.error for vote in votes if vote.error]
     # If every vote failed, the error is that of the first; otherwise there is no majority.
-    error = errors[0] if len(errors) == len(votes) else panel.NO_MAJORITY
-    return PanelVerdict("", error=error, detail=panel.vote_summary(verdicts))
+    judgment.error = errors[0] if len(errors) == len(votes) else panel.NO_MAJORITY
+    judgment.status, judgment.detail = Status.FAILED, panel.vote_summary(verdicts)
