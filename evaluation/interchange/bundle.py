@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 import evaluation
 from evaluation import errors
@@ -61,11 +61,9 @@ PROGRAMS = {"verify_run.py": Path(verify_run.__file__)} | {
 REQUIREMENTS = "requirements.txt"  # of the program
 HELD_OUT = ReleasedSample.Split.HELD_OUT
 ARM, POLARITY_COLUMN = "version__sample__arm", "sample__version__rubrics__polarity"
-ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # the order of responses
-RESPONSE_COLUMNS = ("endpoint__name", "sample__key", "variant", "repeat")
-RESPONSE_NAMES = ("model", "sample", "variant", "repeat")  # of these columns, in the files
-REPLY_COLUMNS = ("call__fingerprint", "call__started_at", "call__hit_of__started_at")
-VERDICT_COLUMNS = ("status", "verdict", "error")
+# The columns of fields in the files.
+REPLY_COLUMNS = {"reported_model": "call__model", "system_fingerprint": "call__fingerprint"}
+VERDICT_COLUMNS = {name: name for name in ("status", "verdict", "error", "explanation")}
 
 
 def export_run(run: Run, folder: Path, *, with_held_out: bool = False) -> list[Path]:
@@ -110,8 +108,8 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     if run.panel:
         yield sums.add(_lines(folder / "votes.jsonl", _votes(run, with_held_out)))
     if validation := validation_of(run):
-        yield sums.add(_lines(folder / "validation.jsonl", judging.validation_rows(validation, ORDER)))
-        yield sums.add(_lines(folder / "physicians.jsonl", judging.physician_rows(validation, ORDER)))
+        yield sums.add(_lines(folder / "validation.jsonl", judging.validation_rows(validation)))
+        yield sums.add(_lines(folder / "physicians.jsonl", judging.physician_rows(validation)))
     yield sums.add(_lines(folder / "calls.jsonl", judging.call_rows(run)))
     if run.judge_id and run.origin == Run.Origin.LAUNCHED:
         yield sums.add(_lines(folder / "judge_replies.jsonl", judging.reply_rows(run)))
@@ -300,72 +298,52 @@ def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
 
 
 def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
-    rows = Response.objects.filter(run=run).order_by(*ORDER)
-    names = (*RESPONSE_NAMES, "status", "error", "detail", "about")
-    columns = (*RESPONSE_COLUMNS, "status", "error", "detail", "about")
-    more = ("outcome", "like_reasoning", "call__model", *REPLY_COLUMNS, "sample__split", "text", "reasoning")
-    for (
-        *columns_of_row,
-        outcome,
-        like_reasoning,
-        reported,
-        fingerprint,
-        read_at,
-        paid_at,
-        split,
-        text,
-        reasoning,
-    ) in _streamed(rows, *columns, *more):
-        known, replied_at = dict(zip(names, columns_of_row, strict=True)), paid_at or read_at
+    own = ("status", "error", "detail", "about", "outcome", "like_reasoning", "text", "reasoning")
+    times = {"read_at": "call__started_at", "paid_at": "call__hit_of__started_at"}
+    columns = {**{name: name for name in own}, **REPLY_COLUMNS, **times, "split": "sample__split"}
+    rows = judging.rows_on_answers(Response.objects.filter(run=run), "", columns)
+    for row in _withheld(rows, with_held_out, "text", "reasoning"):
+        read_at, paid_at = row.pop("read_at"), row.pop("paid_at")
+        oddity = reports_queries.oddity_of(row["outcome"], row["detail"], row.pop("like_reasoning"))
+        replied_at = paid_at or read_at
         yield {
-            **known,
-            "outcome": outcome or OPEN,
-            "oddity": reports_queries.oddity_of(outcome, known["detail"], like_reasoning),
-            "reported_model": reported or "",
-            "system_fingerprint": fingerprint or "",
+            **row,
+            **{name: row[name] or "" for name in REPLY_COLUMNS},
+            "outcome": row["outcome"] or OPEN,
+            "oddity": oddity,
             "replied_at": replied_at and replied_at.isoformat(),
             "reused": paid_at is not None,
-            **_texts(with_held_out or split != HELD_OUT, text=text, reasoning=reasoning),
         }
 
 
 def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
-    rows = Judgment.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
-    names = (*RESPONSE_NAMES, "rubric", *VERDICT_COLUMNS)
-    columns = (*(f"response__{name}" for name in RESPONSE_COLUMNS), "rubric__key", *VERDICT_COLUMNS)
-    for *columns_of_row, split, explanation in _streamed(rows, *columns, "response__sample__split", "explanation"):
-        texts = _texts(with_held_out or split != HELD_OUT, explanation=explanation)
-        yield {**dict(zip(names, columns_of_row, strict=True)), **texts}
+    columns = {"rubric": "rubric__key", **VERDICT_COLUMNS, "split": "response__sample__split"}
+    rows = judging.rows_on_answers(Judgment.objects.filter(run=run), "response__", columns, "rubric__pk")
+    return _withheld(rows, with_held_out, "explanation")
 
 
 def _scores(run: Run) -> Iterator[dict[str, Any]]:
     """The scores that code assigned to responses."""
-    rows = ResponseScore.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
-    columns = (*(f"response__{name}" for name in RESPONSE_COLUMNS), "rubric__key", "names", "numbers")
-    for *columns_of_row, names, numbers in _streamed(rows, *columns):
-        scores = dict(zip(names.split(), map(float, numbers.split()), strict=True))
-        yield {**dict(zip((*RESPONSE_NAMES, "rubric"), columns_of_row, strict=True)), "scores": scores}
+    columns = {"rubric": "rubric__key", "names": "names", "numbers": "numbers"}
+    for row in judging.rows_on_answers(ResponseScore.objects.filter(run=run), "response__", columns, "rubric__pk"):
+        names, numbers = row.pop("names").split(), map(float, row.pop("numbers").split())
+        yield {**row, "scores": dict(zip(names, numbers, strict=True))}
 
 
 def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     """Every vote of a panel that was cast. `vote` numbers those of a judge on a rubric, from 0."""
-    order = (*(f"judgment__response__{name}" for name in ORDER), "judgment__rubric__pk", "judge__name", "repeat")
-    rows = Vote.objects.filter(run=run).exclude(status=Vote.Status.DROPPED).order_by(*order)
-    names = (*RESPONSE_NAMES, "rubric", "judge", "vote", *VERDICT_COLUMNS)
-    columns = (
-        *(f"judgment__response__{name}" for name in RESPONSE_COLUMNS),
-        *("judgment__rubric__key", "judge__name", "repeat", *VERDICT_COLUMNS),
-    )
-    for *columns_of_row, split, explanation in _streamed(
-        rows, *columns, "judgment__response__sample__split", "explanation"
-    ):
-        texts = _texts(with_held_out or split != HELD_OUT, explanation=explanation)
-        yield {**dict(zip(names, columns_of_row, strict=True)), **texts}
+    cast = Vote.objects.filter(run=run).exclude(status=Vote.Status.DROPPED)
+    columns = {"rubric": "judgment__rubric__key", "judge": "judge__name", "vote": "repeat", **VERDICT_COLUMNS}
+    columns |= {"split": "judgment__response__sample__split"}
+    order = ("judgment__rubric__pk", "judge__name", "repeat")
+    rows = judging.rows_on_answers(cast, "judgment__response__", columns, *order)
+    return _withheld(rows, with_held_out, "explanation")
 
 
-def _texts(included: bool, **texts: str) -> dict[str, Any]:
-    return texts if included else {"withheld": True}
-
-
-def _streamed(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:
-    return rows.values_list(*columns).iterator(chunk_size=CHUNK)
+def _withheld(rows: Iterable[dict[str, Any]], with_held_out: bool, *texts: str) -> Iterator[dict[str, Any]]:
+    """The rows, those of held-out samples without their texts unless `with_held_out`."""
+    for row in rows:
+        if row.pop("split") == HELD_OUT and not with_held_out:
+            yield {name: value for name, value in row.items() if name not in texts} | {"withheld": True}
+        else:
+            yield row

@@ -1,9 +1,9 @@
 """The rows behind a report's figures on judges and costs: physicians' answers, families, calls."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django.db.models import Q, Value
+from django.db.models import Q, QuerySet, Value
 
 from evaluation.judges.content import rubric_pk
 from evaluation.judges.families import makers
@@ -23,6 +23,10 @@ from review.audit import trail
 from review.models import Case, ChainHead
 from review.rules.case_spec import answers_from_json
 from review.rules.state_machine import Phase
+
+# Which answer a row is about: the columns of a response, by their names in the files.
+ANSWER = {"model": "endpoint__name", "sample": "sample__key", "variant": "variant", "repeat": "repeat"}
+ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # of answers
 
 
 def run_fields(run: Run, protocol: Protocol) -> dict[str, Any]:
@@ -46,23 +50,34 @@ def run_fields(run: Run, protocol: Protocol) -> dict[str, Any]:
     }
 
 
-def validation_rows(validation: Validation, order: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """The responses drawn for physicians. `order`: field names that sort responses."""
-    items = validation.items.order_by(*(f"response__{name}" for name in order))
-    columns = ("endpoint__name", "sample__key", "variant", "repeat")
-    rows = items.values_list(*(f"response__{name}" for name in columns), "weight", "case__state")
-    for model, sample, variant, repeat, weight, state in rows:
-        response = {"model": model, "sample": sample, "variant": variant, "repeat": repeat}
-        yield {**response, "weight": weight, "closed": state == Case.State.APPROVED}
+def rows_on_answers(
+    rows: QuerySet[Any], to_answer: str, columns: Mapping[str, str], *order: str
+) -> Iterator[dict[str, Any]]:
+    """Rows with the answer that each is about and the given columns, by their names in the files.
+
+    `to_answer`: the lookup from a row to its response. `order`: of the rows on one answer; answers
+    are in the order of the release.
+    """
+    names = {**{name: f"{to_answer}{column}" for name, column in ANSWER.items()}, **columns}
+    rows = rows.order_by(*(f"{to_answer}{name}" for name in ORDER), *order)
+    for values in rows.values_list(*names.values()).iterator(chunk_size=CHUNK):
+        yield dict(zip(names, values, strict=True))
 
 
-def physician_rows(validation: Validation, order: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def validation_rows(validation: Validation) -> Iterator[dict[str, Any]]:
+    """The responses drawn for physicians."""
+    columns = {"weight": "weight", "closed": "case__state"}
+    for row in rows_on_answers(validation.items.all(), "response__", columns):
+        yield {**row, "closed": row["closed"] == Case.State.APPROVED}
+
+
+def physician_rows(validation: Validation) -> Iterator[dict[str, Any]]:
     """Physicians' answers, one row per criterion, under pseudonyms that differ between runs."""
     secret = ChainHead.objects.values_list("key", flat=True).get(pk=trail.EVENTS)
     items = validation.items.filter(case__state=Case.State.APPROVED).select_related(
         "response__sample", "response__endpoint"
     )
-    item_of = {item.case_id: item for item in items.order_by(*(f"response__{name}" for name in order))}
+    item_of = {item.case_id: item for item in items.order_by(*(f"response__{name}" for name in ORDER))}
     rows = counted_reviews().filter(case__in=item_of, phase=Phase.COMMIT).select_related("physician").order_by("pk")
     reviews: dict[int, list[Any]] = {case: [] for case in item_of}
     for review in rows:
@@ -95,8 +110,7 @@ def reply_rows(run: Run) -> Iterator[dict[str, Any]]:
     asked = Q(subject__startswith="judgment:") | Q(subject__startswith="vote:")
     calls = Call.objects.filter(asked, job=run, error="").order_by("pk")
     columns = ("subject", "endpoint__name", "model", "fingerprint", "started_at", "hit_of__started_at")
-    of_response = ("response__endpoint__name", "response__sample__key", "response__variant", "response__repeat")
-    of_judgment = (*of_response, "rubric__key")
+    of_judgment = (*(f"response__{column}" for column in ANSWER.values()), "rubric__key")
     for chunk in chunked(calls.values_list(*columns).iterator(chunk_size=CHUNK)):
         pks: dict[str, set[int]] = {"judgment": set(), "vote": set()}
         for subject, *_rest in chunk:
@@ -109,9 +123,7 @@ def reply_rows(run: Run) -> Iterator[dict[str, Any]]:
         for subject, judge, reported, fingerprint, read_at, paid_at in chunk:
             if subject in about:
                 yield {
-                    **dict(
-                        zip(("vote", "model", "sample", "variant", "repeat", "rubric"), about[subject], strict=True)
-                    ),
+                    **dict(zip(("vote", *ANSWER, "rubric"), about[subject], strict=True)),
                     "judge": judge,
                     "reported_model": reported,
                     "system_fingerprint": fingerprint,
