@@ -8,8 +8,11 @@ from django.utils.translation import gettext_lazy as _
 
 from evaluation.interchange.importing import StudySettings
 from evaluation.models import Run
+from evaluation.runs import adding
 from evaluation.runs.forms import ReleaseField
-from generation.jobs.forms import BUDGET, BudgetForm, SettingsForm
+from evaluation.runs.settings import RunSettings
+from generation.jobs.forms import SettingsForm, SpendingForm
+from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
 
 MAX_CHOICES = 200  # the newest runs are offered for comparison
@@ -28,17 +31,23 @@ class ImportResultsForm(SettingsForm):
     )
 
 
-class AddModelForm(BudgetForm):
+class AddModelForm(SpendingForm):
     """A model to add to a finished run."""
+
+    settings_class = Budget
 
     endpoint = forms.ModelChoiceField(label=_("Model"), queryset=Endpoint.objects.none(), to_field_name="name")
 
     def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._run = run
         available = Endpoint.objects.usable().exclude(pk__in=run.tested.values("endpoint"))
         self.fields["endpoint"].queryset = available  # type: ignore[attr-defined]
-        for name in BUDGET:
-            del self.fields[name]
+
+    @property
+    def settings(self) -> RunSettings:
+        """The settings of a run of this model alone. Raises what `adding.add_model` does."""
+        return adding.check_model(self._run, self.cleaned_data["endpoint"])
 
 
 class CompareForm(forms.Form):

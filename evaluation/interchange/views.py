@@ -16,10 +16,11 @@ from evaluation.models import ResultsImport
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p, reach_of, scale_of
 from evaluation.runs import adding
-from evaluation.runs import estimate as runs_estimate
+from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
-from generation.jobs.forms import BudgetForm
+from evaluation.runs.settings import RunSettings
 from generation.jobs.live_status import live_workers
+from generation.jobs.views import Launch
 from generation.models import Release
 from generation.models.work import Work
 from generation.releases import archive
@@ -72,22 +73,16 @@ def _import_context(pk: int) -> dict[str, Any]:
 def add_model(request: HttpRequest, pk: int) -> HttpResponse:
     """Add a model to a finished run: choose it, then confirm the estimate."""
     run = RUNS.get(pk)
+
+    def add(settings: RunSettings, **_by: Any) -> str:
+        [endpoint] = settings.endpoints
+        adding.add_model(pk, endpoint, money=settings.budget_money, calls=settings.budget_calls)
+        messages.success(request, _("Model %(name)s added.") % {"name": endpoint.name})
+        return RUNS.address("", pk)
+
+    pages = ("evaluation/interchange/add_model.html", "evaluation/interchange/add_model_estimate.html")
     form = forms.AddModelForm(request.POST if request.method == "POST" else None, run=run)
-    if "back" not in request.POST and form.is_valid():
-        endpoint, budget = form.cleaned_data["endpoint"], BudgetForm(request.POST)
-        with refusals_on(form, EvaluationError):
-            settings = adding.check_model(run, endpoint)
-            if "confirmed" in request.POST and budget.is_valid():
-                limits = budget.cleaned_data
-                adding.add_model(pk, endpoint, money=limits["budget_money"], calls=limits["budget_calls"])
-                messages.success(request, _("Model %(name)s added.") % {"name": endpoint.name})
-                return redirect("evaluation:run", pk)
-            estimate = runs_estimate.estimate_run(settings)
-            shown = budget if "confirmed" in request.POST else BudgetForm.for_estimate(estimate, {})
-            context = {"run": run, "estimate": estimate, "form": shown, "carried": [("endpoint", endpoint.name)]}
-            return render(request, "evaluation/interchange/add_model_estimate.html", context)
-    status = 422 if form.errors and "back" not in request.POST else 200
-    return render(request, "evaluation/interchange/add_model.html", {"run": run, "form": form}, status=status)
+    return Launch(*pages, estimate_run, add, lambda _settings: {"run": run}).respond(request, form, {"run": run})
 
 
 @requires(Can.READ_RESULTS, "GET")

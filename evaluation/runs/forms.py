@@ -13,7 +13,7 @@ from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.runs import plan, queries
 from evaluation.runs.settings import RunSettings
 from evaluation.verdicts.selection import COMBINED
-from generation.jobs.forms import SpendingForm
+from generation.jobs.forms import BUDGET, SpendingForm
 from generation.models import Endpoint, Release
 from generation.prompts import queries as prompts_queries
 from review.common.lists import Filters, any_of
@@ -51,7 +51,7 @@ class RunForm(SpendingForm):
 
     settings_class = RunSettings
     records_title = _("Release")
-    omitted = ("outcomes", "comparisons")  # asked for by selects
+    omitted = (*BUDGET, "outcomes", "comparisons")  # the last two are asked for by selects
     shown = ("datasets", "preset", "primary_dataset")
 
     release = ReleaseField(queryset=Release.objects.order_by("-pk"))
@@ -144,11 +144,6 @@ class RunForm(SpendingForm):
             "outcomes": [f"{outcome}={rule}" for outcome, rule in rules.items() if rule],
             "comparisons": [":".join(pair) for pair in data.get("comparisons", ())],
         }
-
-    @property
-    def settings(self) -> RunSettings:
-        """The settings to launch. Requires a valid form."""
-        return RunSettings(**self.values)
 
 
 def _temperature_help() -> str:

@@ -9,11 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.crypto import get_random_string
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 
-from evaluation.errors import EvaluationError, StillCounting
+from evaluation.errors import StillCounting
 from evaluation.interchange import power
 from evaluation.judges import summary
 from evaluation.models import Run
@@ -33,11 +32,10 @@ from evaluation.runs.rows.result_cache import cached_page
 from evaluation.runs.settings import RunSettings
 from evaluation.verdicts.selection import UNJUDGED
 from generation.endpoints import queries as endpoints_queries
-from generation.jobs.forms import LAUNCH_KEY, BudgetForm
 from generation.jobs.queries import with_role_names
-from generation.jobs.views import estimate_beside, job_context
+from generation.jobs.views import Launch, job_context
 from generation.models import Endpoint, Release
-from review.common.decorators import refusals_on, requires, signed_in_account
+from review.common.decorators import requires, signed_in_account
 from review.common.lists import list_context
 from review.rules.permissions import Can
 from review.rules.text import whole_number
@@ -77,30 +75,28 @@ def run_new(request: HttpRequest) -> HttpResponse:
         if "defaults" not in request.GET:
             last, initial = services.last_settings(signed_in_account(request), form.chosen)
             form.initial.update(initial)
-    if "estimate" in request.GET:
-        return estimate_beside(request, form, lambda: runs_estimate.estimate_run(form.settings), EvaluationError)
-    going_back = "back" in request.POST or form.is_growing()
-    if not going_back and form.is_valid():
-        data = form.cleaned_data
-        with refusals_on(form, EvaluationError):
-            if "confirmed" not in request.POST:
-                estimate = runs_estimate.estimate_run(form.settings)
-                budget = BudgetForm.for_estimate(estimate, data)
-                carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
-                context = {"estimate": estimate, "carried": carried, "form": budget, "release": data["release"]}
-                context |= power_context(form.settings)
-                return render(request, "evaluation/runs/run_estimate.html", context)
-            key = request.POST.get(LAUNCH_KEY, "")
-            launched = services.launch_run(form.settings, actor=signed_in_account(request), key=key)
-            return redirect("evaluation:run", launched.pk)
     context = {
-        "form": form,
         "last": last,
         "has_releases": Release.objects.exists(),
         "has_endpoints": Endpoint.objects.usable().exists(),
     }
-    status = 422 if form.errors and not going_back else 200
-    return render(request, "evaluation/runs/run_new.html", context, status=status)
+    return _LAUNCH.respond(request, form, context)
+
+
+def _launch(settings: RunSettings, **by: Any) -> str:
+    return RUNS.address("", services.launch_run(settings, **by).pk)
+
+
+def _power(settings: RunSettings) -> dict[str, Any]:
+    """The context of the power table: the precision to expect from these settings."""
+    cells = [(_(cell.dataset_label), cell) for cell in power.expected_power(settings)]
+    expected = {"rate": power.RATE, "correlation": power.CORRELATION}
+    return {"power": cells, "compared": len(settings.tested), "expected": expected}
+
+
+_LAUNCH = Launch(
+    "evaluation/runs/run_new.html", "evaluation/runs/run_estimate.html", runs_estimate.estimate_run, _launch, _power
+)
 
 
 @requires(Can.MEASURE, "POST")
@@ -118,13 +114,6 @@ def add_again(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     leaving.add_again(RUNS.get(pk).pk, endpoints_queries.endpoint(name), role=request.POST.get("role", ""))
     messages.success(request, _("%(name)s is asked again.") % {"name": name})
     return redirect(f"{reverse('evaluation:run', args=[pk])}#model-states")
-
-
-def power_context(settings: RunSettings) -> dict[str, Any]:
-    """The context of the power table: the precision to expect from these settings."""
-    cells = [(_(cell.dataset_label), cell) for cell in power.expected_power(settings)]
-    expected = {"rate": power.RATE, "correlation": power.CORRELATION}
-    return {"power": cells, "compared": len(settings.tested), "expected": expected}
 
 
 @requires(Can.READ_RESULTS, "GET")

@@ -17,7 +17,7 @@ from generation.batches import queries as batches_queries
 from generation.batches.draw import FIELDS, FIRST, RANDOM, STRATIFIED, draw_fields, draw_values
 from generation.errors import WrongPlan, WrongSetting
 from generation.jobs.endpoint_choices import EndpointChoice, EndpointChoices
-from generation.jobs.forms import SpendingForm
+from generation.jobs.forms import BUDGET, SpendingForm
 from generation.models import Batch, Source
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry
@@ -68,7 +68,7 @@ class BatchForm(SpendingForm):
     """The endpoint for each role of a recipe, the record limit, and how to make samples."""
 
     settings_class = launch.BatchSettings
-    omitted = ("benchmark", "source", "roles", "further_endpoints", "checks", "where", "changes")
+    omitted = (*BUDGET, "benchmark", "source", "roles", "further_endpoints", "checks", "where", "changes")
     shown = ("preset", "limit", "plan")
     also_records = ("stratify_by", "targets")
 
@@ -261,13 +261,17 @@ class BatchForm(SpendingForm):
         return super()._is_folded(name) and not name.startswith("role-")
 
     @property
+    def carried(self) -> list[tuple[str, str]]:
+        return [("benchmark", self._benchmark), ("source", self._source.name), *super().carried]
+
+    @property
     def needs_endpoint(self) -> bool:
         """Whether any role must have an endpoint."""
         return any(field.required for name, field in self.fields.items() if name.startswith("role-"))
 
     @property
     def settings(self) -> launch.BatchSettings:
-        """The settings to launch; only for a valid form."""
+        """The settings to estimate or launch, without a budget. Requires a valid form."""
         data = self.cleaned_data
         plan = data.get("targets") or registry.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in registry.check_names(self._benchmark) if name not in data.get("skip", ())]

@@ -6,18 +6,14 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.crypto import get_random_string
 from django.utils.translation import gettext as _
 
 from generation.batches import estimate as batches_estimate
 from generation.batches import forms, launch, queries, review_results, rounds
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
-from generation.errors import GenerationError, KeyReused
-from generation.jobs import forms as jobs_forms
 from generation.jobs import queries as jobs_queries
-from generation.jobs.estimate import Estimate
-from generation.jobs.views import estimate_beside, job_context
+from generation.jobs.views import Launch, job_context
 from generation.models import Source
 from generation.models.work import Work
 from generation.recipes import registry
@@ -70,27 +66,8 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     if not form_data and "defaults" not in request.GET:
         last, initial = launch.last_settings(signed_in_account(request), benchmark)
     form = forms.BatchForm(*form_data, benchmark=benchmark, source=source, kinds=unused, initial=initial)
-    if "estimate" in request.GET:
-        return estimate_beside(request, form, lambda: batches_estimate.estimate_batch(form.settings), GenerationError)
-    going_back = "back" in request.POST or form.is_growing()
-    if not going_back and form.is_valid():
-        settings, actor, key = form.settings, signed_in_account(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
-        try:
-            if "confirmed" not in request.POST:
-                estimate = batches_estimate.estimate_batch(settings)
-                return _estimate_page(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
-            if settings.compare is None:
-                batch = launch.launch_batch(settings, actor=actor, key=key)
-                return redirect("generation:batch", batch.pk)
-            comparison = launch.launch_comparison(settings, actor=actor, key=key)
-            return redirect("generation:comparison", comparison.pk)
-        except KeyReused:
-            raise
-        except GenerationError as error:
-            form.add_error(None, str(error))
     context = {
         "choice": choice,
-        "form": form,
         "benchmark": benchmark,
         "source": source,
         "left": sum(unused.values()),
@@ -98,21 +75,22 @@ def batch_new(request: HttpRequest) -> HttpResponse:
         "last": last,
         "no_endpoint": not endpoints_queries.endpoints().exists() and form.needs_endpoint,
     }
-    status = 422 if form.errors and not going_back else 200
-    return render(request, "generation/batches/batch_new.html", context, status=status)
+    return _LAUNCH.respond(request, form, context)
 
 
-def _estimate_page(
-    request: HttpRequest, estimate: Estimate, form: forms.BatchForm, choice: list[tuple[str, str]]
-) -> HttpResponse:
-    """The page between form and launch: the estimate, with a budget to confirm."""
-    context = {
-        "estimate": estimate,
-        "benchmark": dict(choice)["benchmark"],
-        "carried": [*choice, *form.carried, (jobs_forms.LAUNCH_KEY, get_random_string(32))],
-        "form": jobs_forms.BudgetForm.for_estimate(estimate, form.cleaned_data),
-    }
-    return render(request, "generation/batches/batch_estimate.html", context)
+def _launch(settings: launch.BatchSettings, **by: Any) -> str:
+    """Launch a batch, or two to compare."""
+    if settings.compare is None:
+        return BATCHES.address("", launch.launch_batch(settings, **by).pk)
+    return reverse("generation:comparison", args=[launch.launch_comparison(settings, **by).pk])
+
+
+_LAUNCH = Launch(
+    "generation/batches/batch_new.html",
+    "generation/batches/batch_estimate.html",
+    batches_estimate.estimate_batch,
+    _launch,
+)
 
 
 def _with_defaults(submitted: QueryDict) -> dict[str, str]:

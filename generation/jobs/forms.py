@@ -1,6 +1,5 @@
 """Budget and launch forms for every kind of job."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Self
@@ -14,7 +13,6 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from generation.jobs.endpoint_choices import EndpointChoice, EndpointChoices
-from generation.jobs.estimate import Estimate
 from generation.jobs.settings import RECORDS, Budget, Declared, JobLimits, declared
 from generation.models import Endpoint
 from generation.models.jobs import Job
@@ -97,14 +95,6 @@ class BudgetForm(SettingsForm):
             with_label(self[name].label, " ".join(map(str, errors))) for name, errors in self.errors.items()
         )
 
-    @classmethod
-    def for_estimate(cls, estimate: Estimate, typed: Mapping[str, Any]) -> Self:
-        """A form beside an estimate: with the budget typed earlier, else the proposed one."""
-        budget = {name: typed.get(name) for name in BUDGET}
-        if budget == dict.fromkeys(BUDGET):
-            budget = {"budget_money": estimate.budget_money, "budget_calls": estimate.budget_calls}
-        return cls(initial=budget)
-
 
 class LimitsForm(BudgetForm):
     """What may be changed while a job runs: its budget, its priority, its worker processes."""
@@ -126,33 +116,28 @@ class FormStep:
     open: bool = False
 
 
-class SpendingForm(GrowingForm, BudgetForm):
-    """A launch form, in three steps: records, models, and limits beside the estimate."""
+class SpendingForm(GrowingForm, SettingsForm):
+    """A launch form, in two steps: records and models. The estimate's page asks for the budget."""
 
+    omitted = BUDGET
     records_title: ClassVar[Promise] = _("Records")
     also_records: ClassVar[tuple[str, ...]] = ()  # fields of the first step that are no settings by themselves
     shown: ClassVar[tuple[str, ...]] = ()  # optional fields that are not folded away
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name in BUDGET:
-            self.fields[name].help_text = _("If you leave both empty, the estimate on the next page suggests a budget.")
+    @property
+    def settings(self) -> Any:
+        """The settings to estimate or launch, without a budget. Requires a valid form."""
+        return self.settings_class(**self.values)
 
     @property
-    def _records(self) -> set[str]:
+    def steps(self) -> list[FormStep]:
+        """Records and models."""
         of_settings = {each.name for each in declared(self.settings_class) if each.setting.section == RECORDS}
-        return of_settings | set(self.also_records)
+        records = [name for name in self.fields if name in {*of_settings, *self.also_records}]
+        models = [name for name in self.fields if name not in records]
+        return [self._step(self.records_title, records), self._step(_("Models"), models)]
 
-    @property
-    def steps(self) -> list["FormStep"]:
-        """Records and models; and the budget if it has errors, as otherwise the next page asks."""
-        records = [name for name in self.fields if name in self._records]
-        models = [name for name in self.fields if name not in (*records, *BUDGET)]
-        steps = [self._step(self.records_title, records), self._step(_("Models"), models)]
-        has_errors = any(name in self.errors for name in BUDGET) if self.is_bound else False
-        return [*steps, FormStep(_("Limits"), [self[name] for name in BUDGET])] if has_errors else steps
-
-    def _step(self, title: Promise, names: list[str]) -> "FormStep":
+    def _step(self, title: Promise, names: list[str]) -> FormStep:
         """A step whose optional fields are folded away, unless they are to be shown."""
         folded = [name for name in names if self._is_folded(name)]
         fields = [self[name] for name in names if name not in folded]
@@ -170,13 +155,12 @@ class SpendingForm(GrowingForm, BudgetForm):
 
     @property
     def carried(self) -> list[tuple[str, str]]:
-        """The submitted values without the budget, which the estimate page submits again."""
+        """The submitted values, which the estimate page submits again."""
         if not isinstance(self.data, QueryDict):
             return []
-        asked = [(name, field.widget) for name, field in self.fields.items() if name not in BUDGET]
         names = [
             each
-            for name, widget in asked
-            for each in (widget.names(name) if isinstance(widget, RowsWidget) else [name])
+            for name, field in self.fields.items()
+            for each in (field.widget.names(name) if isinstance(field.widget, RowsWidget) else [name])
         ]
         return [(name, value) for name in names for value in self.data.getlist(name)]

@@ -1,6 +1,7 @@
 """Pages and controls of jobs of any kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Literal
 
@@ -9,20 +10,22 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
+from django.utils.crypto import get_random_string
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django_htmx.http import trigger_client_event
 
-from generation.errors import GenerationError
+from generation.errors import GenerationError, KeyReused
 from generation.jobs import kinds, life_cycle, queries, services
 from generation.jobs.estimate import Estimate
-from generation.jobs.forms import LimitsForm, SpendingForm
+from generation.jobs.forms import BUDGET, LAUNCH_KEY, BudgetForm, LimitsForm, SpendingForm
 from generation.jobs.kinds import JobKind
 from generation.models import Job
 from generation.trials import checking
-from review.common.decorators import redirect_saying, requires
+from review.common.decorators import redirect_saying, refusals_on, requires, signed_in_account
 from review.common.paging import keyset_page
+from review.errors import ShownError
 from review.rules.permissions import allowed
 
 CALLS_SHOWN = 5  # failed calls, on the page of a job
@@ -85,17 +88,60 @@ def progress_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict
     }
 
 
-def estimate_beside(
-    request: HttpRequest, form: SpendingForm, estimate: Callable[[], Estimate], refusal: type[Exception]
-) -> HttpResponse:
-    """The estimate beside a launch form, or why there is none yet. Nothing is launched."""
-    context: dict[str, object] = {}
-    if form.is_valid():
-        try:
-            context["estimate"] = estimate()
-        except refusal as error:
-            context["problem"] = str(error)
-    return render(request, "generation/jobs/_estimate_beside.html", context)
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a page launches, in two steps: a form, then the estimate with a budget to confirm.
+
+    Attributes:
+        form_page, estimate_page: the templates of both steps.
+        estimate: the service that estimates the settings of the form.
+        launch: launches them, with the budget; returns the URL to go to. Takes `actor` and `key`.
+        more: further context of the second step.
+    """
+
+    form_page: str
+    estimate_page: str
+    estimate: Callable[[Any], Estimate]
+    launch: Callable[..., str]
+    more: Callable[[Any], Mapping[str, Any]] = lambda _settings: {}
+
+    def respond(self, request: HttpRequest, form: SpendingForm, context: Mapping[str, Any]) -> HttpResponse:
+        """Show the form, or the estimate of a sent one, or launch what was confirmed.
+
+        `?estimate` asks for the estimate beside the form only. A refusal is shown on the form,
+        which keeps what was typed.
+        """
+        if "estimate" in request.GET:
+            return self._estimate_beside(request, form)
+        going_back = "back" in request.POST or form.is_growing()
+        if not going_back and form.is_valid():
+            with refusals_on(form, ShownError, but=(KeyReused,)):
+                return self._confirm(request, form)
+        status = 422 if form.errors and not going_back else 200
+        return render(request, self.form_page, {"form": form, **context}, status=status)
+
+    def _estimate_beside(self, request: HttpRequest, form: SpendingForm) -> HttpResponse:
+        """The estimate beside the form, or why there is none yet."""
+        estimate = None
+        if form.is_valid():
+            with refusals_on(form, ShownError, but=(KeyReused,)):
+                estimate = self.estimate(form.settings)
+        context = {"estimate": estimate, "problem": " ".join(map(str, form.non_field_errors()))}
+        return render(request, "generation/jobs/_estimate_beside.html", context)
+
+    def _confirm(self, request: HttpRequest, form: SpendingForm) -> HttpResponse:
+        """Show the estimate with a proposed budget, or launch with the confirmed one."""
+        settings, confirmed = form.settings, "confirmed" in request.POST
+        budget = BudgetForm(request.POST if confirmed else None)
+        if confirmed and budget.is_valid():
+            actor, key = signed_in_account(request), request.POST.get(LAUNCH_KEY, "")
+            return redirect(self.launch(replace(settings, **budget.values), actor=actor, key=key))
+        estimate = self.estimate(settings)
+        budget.initial = {name: getattr(estimate, name) for name in BUDGET}
+        carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
+        context = {"settings": settings, "estimate": estimate, "form": budget, "carried": carried}
+        status = 422 if confirmed else 200
+        return render(request, self.estimate_page, {**context, **self.more(settings)}, status=status)
 
 
 def job_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str, Any]:

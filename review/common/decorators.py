@@ -60,11 +60,13 @@ def signed_in_account(request: HttpRequest) -> User:
 
 
 @contextmanager
-def refusals_on(form: forms.Form, kind: type[ShownError]) -> Iterator[None]:
-    """Show an error of this kind on the form, which keeps what was typed."""
+def refusals_on(form: forms.Form, kind: type[ShownError], *, but: tuple[type[ShownError], ...] = ()) -> Iterator[None]:
+    """Show an error of this kind, but none of `but`, on the form, which keeps what was typed."""
     try:
         yield
     except kind as error:
+        if isinstance(error, but):
+            raise
         form.add_error(None, str(error))
 
 
