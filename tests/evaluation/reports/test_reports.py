@@ -132,7 +132,9 @@ def test_a_report_of_a_real_run_adds_up(evaluated_release: tuple[Release, Run]) 
     report = reports_queries.report(run)
     for name in report.endpoints:
         by_dataset = {row.dataset: row.measured for row in report.overall if row.endpoint == name}
-        assert by_dataset["combined"] == by_dataset["dialogue"] + by_dataset["report"]
+        for part in ("numerator", "denominator", "excluded"):
+            of = {dataset: getattr(measured, part) for dataset, measured in by_dataset.items()}
+            assert of["combined"] == of["dialogue"] + of["report"]
         assert by_dataset["combined"].denominator == release.rubrics_count
         for facet, values in release.counts.items():
             if facet == "task":
