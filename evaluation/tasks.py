@@ -30,7 +30,7 @@ def try_prompt(key: str, language: str, asked: dict[str, Any], endpoint_id: int,
     def work() -> dict[str, Any]:
         prepared = playground_services.prepare(Asked(**asked))
         actor = None if actor_id is None else User.objects.get(pk=actor_id)
-        return playground_services.try_out(prepared, Endpoint.objects.get(pk=endpoint_id), actor=actor).as_dict()
+        return asdict(playground_services.try_out(prepared, Endpoint.objects.get(pk=endpoint_id), actor=actor))
 
     waking.answer(key, language, work)
 

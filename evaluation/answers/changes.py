@@ -1,7 +1,7 @@
 """Effects of asking in another variant: charts, table rows, and the answers behind them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -9,7 +9,7 @@ from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
-from evaluation.labels import verdict_label, verdict_state
+from evaluation.answers import queries
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
@@ -33,88 +33,55 @@ MOVES = {
 _CELLS = {KEPT: (0, 0), BROKEN: (0, 1), FIXED: (1, 0), STAYED: (1, 1)}
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeLine:
-    """A change as a row of a table: texts and URLs."""
-
-    label: str
-    dataset: str
-    endpoint: str
-    rates: tuple[str, str]
-    gain: str
-    interval: str
-    p: str
-    fix: str
-    broken: str
-    fix_href: str
-    broken_href: str
-    samples: int
-
-
 def rates_with_changes(report: Report) -> list[Rate]:
     """The rates for which a report has changes."""
     names = {change.rate for change in report.numbers.changes}
     return [rate for rate in report.rates if rate.name in names]
 
 
-def change_lines(report: Report, rate: Rate) -> list[ChangeLine]:
-    """The rows of every contrast and model, and of the mean over models at the end."""
+def change_lines(report: Report, rate: Rate) -> list[dict[str, Any]]:
+    """Table rows of every contrast and model, and of the mean over models at the end."""
     datasets, run = dict(report.datasets), report.run
     return [
-        ChangeLine(
-            label=gettext(change.label),
-            dataset=gettext(datasets[change.second]),
-            endpoint=change.endpoint,
-            rates=(_share(change.rates[0], rate), _share(change.rates[1], rate)),
-            gain=format_difference(change.gain, rate),
-            interval=format_interval(change.low, change.high, rate),
-            p=format_p(change.p_adjusted),
-            fix=_share_of(change.fix_rate, change.moves[FIXED], change.moves[FIXED] + change.moves[STAYED]),
-            broken=_share_of(change.break_rate, change.moves[BROKEN], change.moves[BROKEN] + change.moves[KEPT]),
-            fix_href=changed_samples_url(run, change, FIXED),
-            broken_href=changed_samples_url(run, change, BROKEN),
-            samples=change.clusters,
-        )
+        {
+            "label": gettext(change.label),
+            "dataset": gettext(datasets[change.second]),
+            "endpoint": change.endpoint,
+            "rates": [format_share(value, percent=rate.percent) for value in change.rates],
+            "gain": format_difference(change.gain, rate),
+            "interval": format_interval(change.low, change.high, rate),
+            "p": format_p(change.p_adjusted),
+            "fix": _share_of(change.fix_rate, change.moves[FIXED], change.moves[FIXED] + change.moves[STAYED]),
+            "broken": _share_of(change.break_rate, change.moves[BROKEN], change.moves[BROKEN] + change.moves[KEPT]),
+            "fix_href": changed_samples_url(run, change, FIXED),
+            "broken_href": changed_samples_url(run, change, BROKEN),
+            "samples": change.clusters,
+        }
         for change in report.numbers.changes
         if change.rate == rate.name
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class BottleneckLine:
-    """A bottleneck as a row of a table. `significant`: whether its lead is more than chance."""
+def bottleneck_lines(report: Report, rate: Rate) -> list[dict[str, Any]]:
+    """Table rows of the contrast with the largest gain in each data set, and its lead.
 
-    dataset: str
-    label: str
-    gains: tuple[tuple[str, str], ...]
-    lead: str
-    interval: str
-    p: str
-    significant: bool
-    samples: int
-
-
-def bottleneck_lines(report: Report, rate: Rate) -> list[BottleneckLine]:
-    """The contrast with the largest gain in each data set, and its lead over the runner-up."""
+    `significant`: whether the lead over the runner-up is more than chance.
+    """
     datasets = dict(report.datasets)
     return [
-        BottleneckLine(
-            dataset=gettext(datasets[bottleneck.dataset]),
-            label=gettext(bottleneck.label),
-            gains=tuple((gettext(label), format_difference(gain, rate)) for label, gain in bottleneck.gains.items()),
-            lead=format_difference(bottleneck.lead, rate),
-            interval=format_interval(bottleneck.low, bottleneck.high, rate),
-            p=format_p(bottleneck.p_adjusted),
-            significant=bottleneck.p_adjusted is not None and bottleneck.p_adjusted < 0.05,
-            samples=bottleneck.clusters,
-        )
+        {
+            "dataset": gettext(datasets[bottleneck.dataset]),
+            "label": gettext(bottleneck.label),
+            "gains": [(gettext(label), format_difference(gain, rate)) for label, gain in bottleneck.gains.items()],
+            "lead": format_difference(bottleneck.lead, rate),
+            "interval": format_interval(bottleneck.low, bottleneck.high, rate),
+            "p": format_p(bottleneck.p_adjusted),
+            "significant": bottleneck.p_adjusted is not None and bottleneck.p_adjusted < 0.05,
+            "samples": bottleneck.clusters,
+        }
         for bottleneck in report.numbers.bottlenecks
         if bottleneck.rate == rate.name
     ]
-
-
-def _share(value: float | None, rate: Rate) -> str:
-    return format_share(value, percent=rate.percent)
 
 
 def _share_of(share: float | None, n: int, whole: int) -> str:
@@ -177,28 +144,11 @@ def samples_with_move(run: Run, report: Report, query: Mapping[str, str]) -> lis
     return counted.samples_with_move(table, protocol, rate, first=first, second=second, endpoint=endpoint, move=move)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One answer by parts, with its verdicts; the reference answer has no response."""
-
-    head: str
-    texts: tuple[str, ...]
-    response: Response | None = None
-    verdicts: tuple[tuple[Judgment, str, str, str], ...] = ()  # judgment, rubric key, label, state
-
-
-@dataclass(frozen=True, slots=True)
-class PartsTable:
-    """The reference and the answers to one sample; `rows` are (part, its text in each column)."""
-
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-def parts_table(run: Run, sample: ReleasedSample, query: Mapping[str, str]) -> PartsTable:
+def parts_table(run: Run, sample: ReleasedSample, query: Mapping[str, str]) -> dict[str, Any]:
     """The reference, then for each model its answers in the baseline and in the variant.
 
-    Takes four database queries, and one more for each link of a chain.
+    `columns`: each answer with its verdicts; `rows`: (part, its text in each column). Takes four
+    database queries, and one more for each link of a chain.
     """
     protocol = registry.protocol(run.release.benchmark)
     datasets = {dataset.name: dataset for dataset in protocol.datasets}
@@ -217,26 +167,18 @@ def parts_table(run: Run, sample: ReleasedSample, query: Mapping[str, str]) -> P
     judged: dict[int, list[Judgment]] = {}
     for judgment in Judgment.objects.filter(response__in=responses).select_related("rubric").order_by("rubric__pk"):
         judged.setdefault(judgment.response_id, []).append(judgment)
-    columns = []
+    columns: list[tuple[str, Sequence[str], list[dict[str, Any]]]] = []  # heading, texts, verdicts
     if protocol.reference is not None:
         text = protocol.reference(runs_queries.sample_value(sample))
-        columns.append(Column(gettext("Reference"), _part_texts(protocol, text)))
+        columns.append((gettext("Reference"), _part_texts(protocol, text), []))
     for row in responses:
-        verdicts = tuple(
-            (
-                judgment,
-                judgment.rubric.key,
-                verdict_label(judgment.verdict, protocol),
-                verdict_state(judgment.verdict, protocol),
-            )
-            for judgment in judged.get(row.pk, [])
-        )
+        verdicts = [queries.with_verdict(judgment, protocol) for judgment in judged.get(row.pk, [])]
         head = f"{row.endpoint.name}, {labels[row.variant]}"
-        columns.append(Column(head, _part_texts(protocol, texts[row.pk]), row, verdicts))
+        columns.append((head, _part_texts(protocol, texts[row.pk]), verdicts))
     names = [gettext(label) for label, _text in protocol.parts("")] if protocol.parts else [gettext("Answer")]
-    parts = tuple((name, tuple(column.texts[index] for column in columns)) for index, name in enumerate(names))
-    return PartsTable(tuple(columns), parts)
+    parts = [(name, [texts[index] for _head, texts, _verdicts in columns]) for index, name in enumerate(names)]
+    return {"columns": columns, "rows": parts}
 
 
-def _part_texts(protocol: Protocol, text: str) -> tuple[str, ...]:
-    return tuple(part for _label, part in protocol.parts(text)) if protocol.parts else (text,)
+def _part_texts(protocol: Protocol, text: str) -> Sequence[str]:
+    return [part for _label, part in protocol.parts(text)] if protocol.parts else [text]

@@ -1,10 +1,12 @@
 """Responses of models and the judgments on them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Exists, Min, OuterRef, Q, QuerySet
 
 from evaluation.answers.search import SearchResult, search
+from evaluation.labels import verdict_label, verdict_state
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import Ask, Protocol
 from evaluation.reports import queries as reports_queries
@@ -57,24 +59,22 @@ def judgments(
     return matches.order_by(*ORDER)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedCriterion:
-    """A criterion with the judgment on each response, in their order; None where there is none."""
-
-    rubric: ReleasedRubric
-    judgments: tuple[Judgment | None, ...]
+def with_verdict(row: Judgment, protocol: Protocol) -> dict[str, Any]:
+    """A judgment with the label of its verdict and the state of its badge."""
+    label, state = verdict_label(row.verdict, protocol), verdict_state(row.verdict, protocol)
+    return {"judgment": row, "label": label, "state": state}
 
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """All models' responses to one sample, and the judgments on each criterion.
+    """All models' responses to one sample, and each criterion with the judgment on each response.
 
     `before`, `after`: keys of the neighbouring samples in the release, '' at its ends.
     """
 
     sample: ReleasedSample
     responses: tuple[Response, ...]
-    criteria: tuple[JudgedCriterion, ...]
+    criteria: tuple[tuple[ReleasedRubric, tuple[Judgment | None, ...]], ...]
     before: str
     after: str
 
@@ -107,7 +107,7 @@ def side_by_side(run: Run, key: str) -> SideBySide | None:
     judgments = Judgment.objects.filter(response__in=[row.pk for row in responses])
     by_cell = {(row.rubric_id, row.response_id): row for row in judgments}
     criteria = tuple(
-        JudgedCriterion(rubric, tuple(by_cell.get((rubric.pk, response.pk)) for response in responses))
+        (rubric, tuple(by_cell.get((rubric.pk, response.pk)) for response in responses))
         for rubric in ReleasedRubric.objects.filter(sample=sample).order_by("pk")
     )
     return SideBySide(sample, responses, criteria, before or "", after or "")

@@ -13,8 +13,7 @@ from evaluation.answers import changes as changed_answers
 from evaluation.answers import forms, queries
 from evaluation.answers.search import MAX_LETTERS, MAX_MATCHES, MAX_SCANNED, MAX_WORDS, search
 from evaluation.judges.content import stored_images
-from evaluation.labels import verdict_label, verdict_state
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Run
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports import figure_files
 from evaluation.reports import queries as reports_queries
@@ -22,12 +21,10 @@ from evaluation.reports import services as reports_services
 from evaluation.reports.views import figure_response
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
-from generation.llm.types import Message
 from generation.models import ReleasedSample
 from review.charts.text_measure import format_share
 from review.common.decorators import requires
 from review.common.paging import keyset_page
-from review.rules.blocks import Images
 from review.rules.permissions import Can
 from review.rules.text import whole_number
 
@@ -72,31 +69,29 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
 def _item(row: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, object]:
     query = request.GET.copy()
     query["selected"] = str(row.pk)
-    return {
-        "judgment": row,
-        "href": f"?{query.urlencode()}",
-        "label": verdict_label(row.verdict, protocol),
-        "state": verdict_state(row.verdict, protocol),
-    }
+    return {**queries.with_verdict(row, protocol), "href": f"?{query.urlencode()}"}
+
+
+def _data_set_labels(protocol: Protocol) -> dict[tuple[str, str], str]:
+    return {(dataset.task, dataset.variant): _(dataset.label) for dataset in protocol.datasets}
 
 
 def _selected_judgment(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, object]:
     """Template context of a judgment: the exact question, the response, and all its judgments."""
     response, sample = judgment.response, judgment.rubric.sample
     response.sample = sample
-    ask = queries.question_asked(protocol, response, run.seed)
-    labels = {(dataset.task, dataset.variant): _(dataset.label) for dataset in protocol.datasets}
+    ask, shown = queries.question_asked(protocol, response, run.seed), queries.with_verdict(judgment, protocol)
     return {
         "question_messages": ask.messages if ask else (),
         "images": stored_images(ask.messages if ask else (), runs_queries.question_text(sample)),
         "about": sorted(response.about.items()),
-        "dataset": labels.get((sample.task, response.variant), sample.task),
+        "dataset": _data_set_labels(protocol).get((sample.task, response.variant), sample.task),
         "response": response,
         "outcome": response.get_outcome_display(),
         "sample": sample,
         "language": runs_queries.language_of(sample),
-        "verdict": verdict_label(judgment.verdict, protocol),
-        "state": verdict_state(judgment.verdict, protocol),
+        "verdict": shown["label"],
+        "state": shown["state"],
         "response_judgments": [_item(row, protocol, request) for row in runs_queries.judgments_of(response)],
     }
 
@@ -126,53 +121,27 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
     comparison = queries.side_by_side(run, key)
     if comparison is None:
         raise Http404
-    protocol = registry.protocol(run.release.benchmark)
-    labels = {(dataset.task, dataset.variant): _(dataset.label) for dataset in protocol.datasets}
-    questions = _questions(run, comparison.sample, comparison.responses, protocol)
+    protocol, shown, responses = registry.protocol(run.release.benchmark), comparison.sample, comparison.responses
+    labels, variants = _data_set_labels(protocol), {response.variant for response in responses}
+    with runs_queries.prompts_of(run):
+        asks = [ask for ask in protocol.ask(runs_queries.sample_value(shown), run.seed) if ask.variant in variants]
+    messages = [message for ask in asks for message in ask.messages]
     context = {
         "run": run,
         "comparison": comparison,
-        "images": stored_images(
-            [message for _label, messages in questions for message in messages],
-            runs_queries.question_text(comparison.sample),
-        ),
-        "columns": [
-            (response, labels.get((comparison.sample.task, response.variant), "")) for response in comparison.responses
-        ],
-        "several": len({response.variant for response in comparison.responses}) > 1,
-        "repeated": any(response.repeat for response in comparison.responses),
+        "images": stored_images(messages, runs_queries.question_text(shown)),
+        "columns": [(response, labels.get((shown.task, response.variant), "")) for response in responses],
+        "several": len(variants) > 1,
+        "repeated": any(response.repeat for response in responses),
         "rows": [
-            (criterion.rubric, [_cell(row, protocol) for row in criterion.judgments])
-            for criterion in comparison.criteria
+            (rubric, [row and queries.with_verdict(row, protocol) for row in judgments])
+            for rubric, judgments in comparison.criteria
         ],
-        "questions": questions,
-        "language": runs_queries.language_of(comparison.sample),
+        "questions": [(labels.get((shown.task, ask.variant), ""), ask.messages) for ask in asks],
+        "language": runs_queries.language_of(shown),
         **RUNS.page_notes(run),
     }
     return render(request, "evaluation/answers/sample.html", context)
-
-
-def _cell(row: Judgment | None, protocol: Protocol) -> dict[str, object] | None:
-    if row is None:
-        return None
-    label = verdict_label(row.verdict, protocol)
-    return {"judgment": row, "label": label, "state": verdict_state(row.verdict, protocol)}
-
-
-def _questions(
-    run: Run, sample: ReleasedSample, responses: tuple[Response, ...], protocol: Protocol
-) -> list[tuple[str, tuple[Message, ...]]]:
-    """(label, messages) of each variant that has responses."""
-    labels = {(dataset.task, dataset.variant): _(dataset.label) for dataset in protocol.datasets}
-    variants = {response.variant for response in responses}
-    with runs_queries.prompts_of(run):
-        asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
-    return [(labels.get((sample.task, ask.variant), ""), ask.messages) for ask in asks if ask.variant in variants]
-
-
-def _images_of(run: Run, protocol: Protocol, sample: ReleasedSample) -> Images | None:
-    asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
-    return stored_images([message for ask in asks for message in ask.messages], runs_queries.question_text(sample))
 
 
 def _changes_shown(request: HttpRequest, report: reports_queries.Report) -> tuple[list[Rate], Rate, str]:
@@ -251,6 +220,11 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
     def href(sample_pk: int) -> str:
         return f"?{urlencode({**query, 'selected': sample_pk})}"
 
+    selected, images = samples[pks[index]] if pks else None, None
+    if selected:
+        asks = report.protocol.ask(runs_queries.sample_value(selected), run.seed)
+        messages = [message for ask in asks for message in ask.messages]
+        images = stored_images(messages, runs_queries.question_text(selected))
     context = {
         "run": run,
         "title": changed_answers.MOVES.get(query["move"], ""),
@@ -261,9 +235,9 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
         "place": index + 1,
         "before": href(pks[index - 1]) if index else "",
         "after": href(pks[index + 1]) if index + 1 < len(pks) else "",
-        "selected": samples[pks[index]] if pks else None,
-        "images": _images_of(run, report.protocol, samples[pks[index]]) if pks else None,
-        "parts": changed_answers.parts_table(run, samples[pks[index]], query) if pks else None,
+        "selected": selected,
+        "images": images,
+        "parts": changed_answers.parts_table(run, selected, query) if selected else None,
         **RUNS.page_notes(run),
     }
     return render(request, "evaluation/answers/changed.html", context)

@@ -149,8 +149,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
 
         409 while the run is in progress, if it was imported, or if it already has the model.
         """
-        limits = {"money": body.get("budget_money"), "calls": body.get("budget_calls")}
-        adding.add_model(RUNS.get(pk).pk, body["endpoint"], **limits)
+        adding.add_model(RUNS.get(pk).pk, **body)
         return run_with_values(RUNS.get_with_status(pk))
 
     @acts(LaunchEstimateSerializer, ModelToAddSerializer, url_path="models/estimate", url_name="models-estimate")
@@ -190,4 +189,4 @@ class ReleasePower(APIView):
     def get(self, request: Request, query: Body, name: str, version: int) -> Any:
         """Expected interval half-widths and detectable differences by data set and facet, before any model is asked."""
         release = get_object_or_404(Release.objects.all(), name=name, version=version)
-        return [asdict(cell) for cell in power.release_power(release, **query)]
+        return [asdict(cell) for cell in power.release_power(release, power.Expectations(**query))]

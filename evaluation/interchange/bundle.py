@@ -273,21 +273,13 @@ def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict
 
 
 def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iterator[dict[str, Any]]:
-    value = queries.sample_value(sample)
+    """The prompt for all rubrics, or for the first one and those that are judged differently."""
     rubrics = queries.rubric_values(sample)
-    if not rubrics or protocol.judge is None:
-        return
-    if run.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is not None:
-        requests = [protocol.sample_judging.judge(value, rubrics, "", "(the response)")]
-    else:
-        usual = [rubric for rubric in rubrics if rubric.key not in protocol.by_rubric]
-        special = [rubric for rubric in rubrics if rubric.key in protocol.by_rubric]
-        judgings = [(rubric, queries.judging_of(protocol, rubric, run)) for rubric in (*usual[:1], *special)]
-        requests = [
-            judging.judge(value, rubric, min(judging.variants, default=""), "(the response)")
-            for rubric, judging in judgings
-        ]
-    for request in requests:
+    preset = run.plan.get("preset", "")
+    calls = queries.example_judgings(protocol, sample, rubrics, run.judging, preset=preset) if rubrics else []
+    usual = [request for key, request, _shape in calls if key not in protocol.by_rubric]
+    special = [request for key, request, _shape in calls if key in protocol.by_rubric]
+    for request in (*usual[:1], *special):
         yield {
             "role": "judge",
             "sample": sample.key,

@@ -69,7 +69,7 @@ def expected_power(settings: RunSettings) -> list[CellPower]:
     """The power of each data set for a run with these settings."""
     return release_power(
         settings.release,
-        len(settings.tested),
+        Expectations(len(settings.tested)),
         datasets=queries.data_sets_asked(settings),
         facets=False,
         minimum=settings.minimum,
@@ -79,29 +79,25 @@ def expected_power(settings: RunSettings) -> list[CellPower]:
 
 def release_power(
     release: Release,
-    models: int,
+    expected: Expectations,
     *,
     datasets: Sequence[DataSet] | None = None,
     facets: bool = True,
-    rate: float = RATE,
-    correlation: float = CORRELATION,
-    difference: float = DIFFERENCE,
     minimum: int = MINIMUM,
     primary: str = "",
 ) -> list[CellPower]:
-    """The power of each data set, then of each facet value in it, for `models` models.
+    """The power of each data set, then of each facet value in it.
 
     Models are compared in pairs, at the level of Holm's first step: all data sets are one family,
     unless a plan names its `primary` one.
-    `rate`: the expected rate of a model. `correlation`: between criteria of one source record.
-    `difference`: the difference between two models whose `power` is computed.
     `minimum`: number of samples below which no interval is given.
     Control samples, which have no traps, are left out.
     """
     protocol = registry.protocol(release.benchmark)
     shown = list(datasets if datasets is not None else queries.data_sets_in(release))
     labels = {term.code: term.label for term in samples_queries.terms(release.benchmark)}
-    pairs = max(1, models * (models - 1) // 2)
+    rate, correlation, difference = expected.rate, expected.correlation, expected.difference
+    pairs = max(1, expected.models * (expected.models - 1) // 2)
     sizes = _sizes(release, [view.name for view in protocol.facets] if facets else [])
     groups: list[tuple[str, str, set[str]]] = [(dataset.name, dataset.label, {dataset.task}) for dataset in shown]
     if protocol.pooled and len(shown) > 1:

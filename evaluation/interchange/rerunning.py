@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,8 @@ class Repeat:
     differences: tuple[str, ...]
 
 
-def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None = None) -> Repeat:
-    """The settings of the run in a bundle.
+def repeat_of(folder: Path, **budget: Any) -> Repeat:
+    """The settings of the run in a bundle, with the values of a `Budget`.
 
     Raises WrongBundle, ImportedRun, ReleaseMissing, UnknownEndpoint.
     """
@@ -66,8 +65,7 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
             outcomes=[f"{outcome}={rule}" for outcome, rule in rules.items()],
             minimum=plan["minimum"],
             primary_dataset=plan.get("dataset", ""),  # as above
-            budget_money=money,
-            budget_calls=calls,
+            **budget,
             fresh=True,
         )
         models = {model["endpoint"]: model for model in about["models"]}

@@ -76,7 +76,7 @@ def add_model(request: HttpRequest, pk: int) -> HttpResponse:
 
     def add(settings: RunSettings, **_by: Any) -> str:
         [endpoint] = settings.endpoints
-        adding.add_model(pk, endpoint, money=settings.budget_money, calls=settings.budget_calls)
+        adding.add_model(pk, endpoint, budget_money=settings.budget_money, budget_calls=settings.budget_calls)
         messages.success(request, _("Model %(name)s added.") % {"name": endpoint.name})
         return RUNS.address("", pk)
 

@@ -16,8 +16,3 @@ class PlaygroundForm(SettingsForm):
 
     what = forms.ChoiceField(choices=services.choices)
     endpoint = forms.ModelChoiceField(label=_("Endpoint"), queryset=Endpoint.objects.usable(), to_field_name="name")
-
-    @property
-    def asked(self) -> Asked:
-        """What is asked for. Requires a valid form."""
-        return Asked(**self.values)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.translation import gettext
@@ -31,11 +31,16 @@ from generation.sources.other_values import SourceValues
 from generation.trials.findings import findings
 from generation.trials.sending import Sent, send_once
 from review.models import User
+from review.rules.shown_values import shown
 from review.rules.text import whole_number
 
 STEP, MODEL, JUDGE = "step", "model", "judge"
 SECONDS = 60.0  # the longest wait, as a person is waiting for the page
 Parsed = dict[str, Any]
+REPLY = (
+    "text reasoning finish_reason model tokens_in=usage.tokens_in tokens_out=usage.tokens_out "
+    "tokens_reasoning=usage.tokens_reasoning"
+)
 
 
 @settings_class
@@ -97,9 +102,6 @@ class TriedReply:
     cost: str
     calls: list[int]
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def choices() -> list[tuple[str, str]]:
     """What can be tried: (what, label), steps first."""
@@ -143,16 +145,10 @@ def try_out(prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None
     parsed, error = _read(prepared, sent)
     reply = sent.reply or Reply("")
     return TriedReply(
-        text=reply.text,
-        reasoning=reply.reasoning,
-        finish_reason=reply.finish_reason,
-        model=reply.model,
+        **shown(reply, REPLY),
         parsed=parsed,
         error=error,
-        findings=[{"code": each.code, "words": each.words, "detail": each.detail} for each in findings(sent)],
-        tokens_in=reply.usage.tokens_in,
-        tokens_out=reply.usage.tokens_out,
-        tokens_reasoning=reply.usage.tokens_reasoning,
+        findings=[shown(each, "code words detail") for each in findings(sent)],
         seconds=round(sent.seconds, 2),
         cost=str(sent.cost),
         calls=[call.pk for call in sent.calls],

@@ -22,7 +22,7 @@ def playground(request: HttpRequest) -> HttpResponse:
     if data is not None and form.is_valid():
         endpoint = form.cleaned_data["endpoint"]
         with refusals_on(form, ShownError):
-            prepared = services.prepare(form.asked)
+            prepared = services.prepare(form.settings)
             context |= {
                 "prepared": prepared,
                 "endpoint": endpoint,
@@ -30,6 +30,6 @@ def playground(request: HttpRequest) -> HttpResponse:
                 "body": services.shown_body(prepared.body(endpoint)),
             }
             if request.method == "POST":
-                context["outcome"] = tasks.try_out(form.asked, prepared, endpoint, actor=signed_in_account(request))
+                context["outcome"] = tasks.try_out(form.settings, prepared, endpoint, actor=signed_in_account(request))
     status = 422 if form.errors else 200
     return render(request, "evaluation/playground/playground.html", context, status=status)

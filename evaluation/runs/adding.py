@@ -44,11 +44,13 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
 
 
 @transaction.atomic
-def add_model(pk: int, endpoint: Endpoint, *, money: Decimal | None = None, calls: int | None = None) -> Run:
+def add_model(
+    pk: int, endpoint: Endpoint, *, budget_money: Decimal | None = None, budget_calls: int | None = None
+) -> Run:
     """Reopen a finished run and queue the responses of this model to all its questions.
 
-    `money`, `calls`: the budget for this model, beyond what the run has spent; None: no limit. The
-    endpoint's current settings are stored with the run. Raises ImportedRun, NotCallable,
+    The budget is for this model, beyond what the run has spent; None: no limit. The endpoint's
+    current settings are stored with the run. Raises ImportedRun, NotCallable,
     ModelAlreadyTested, RunNotFinished.
     """
     life_cycle.lock_job(pk)
@@ -56,8 +58,8 @@ def add_model(pk: int, endpoint: Endpoint, *, money: Decimal | None = None, call
     check_model(run, endpoint)
     # Existing settings stay: the judge may also be a model under test.
     run.endpoint_settings.setdefault(str(endpoint.pk), endpoint.launch_settings)
-    run.budget_money = None if money is None else run.cost + money
-    run.budget_calls = None if calls is None else run.calls + calls
+    run.budget_money = None if budget_money is None else run.cost + budget_money
+    run.budget_calls = None if budget_calls is None else run.calls + budget_calls
     run.save(update_fields=["endpoint_settings", "budget_money", "budget_calls"])
     filling.add_endpoints(run, [endpoint])
     services.settle(pk)

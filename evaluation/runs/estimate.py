@@ -5,11 +5,10 @@ from collections import Counter
 from django.db.models import QuerySet
 
 from evaluation.models import Run
-from evaluation.protocol import Ask, Protocol, Rubric
 from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import MAX_LOOKED_UP, Estimate, estimate_line, paces
-from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation.models import Release, ReleasedSample
 from generation.prompts import queries as prompts_queries
 
 
@@ -40,16 +39,19 @@ def _estimate(settings: RunSettings) -> Estimate:
         if judges and asks and rubrics.get(task):
             answers = len(tested) * settings.answers * settings.judgments
             for ask in asks:
+                calls = queries.example_judgings(protocol, first, queries.rubric_values(first), judging, ask.variant)
+                prompts = {key: request.prompt for key, request, _shape in calls}
                 if judging == Run.Judging.PER_SAMPLE:
-                    judged[_judge_prompt(protocol, first, judging)] += count * answers
+                    judged[prompts[""]] += count * answers
                     continue
                 separate = {
                     key: n for key, n in by_key.get(task, {}).items() if protocol.rubric_applies(key, ask.variant)
                 }
                 for key, n in separate.items():
-                    judged[_rubric_prompt(protocol, first, ask, key)] += n * answers
+                    judged[prompts.get(key, "")] += n * answers
                 if others := rubrics[task] - sum(by_key.get(task, {}).values()):
-                    judged[_judge_prompt(protocol, first, judging)] += others * answers
+                    usual = [prompt for key, prompt in prompts.items() if key not in protocol.by_rubric]
+                    judged[usual[0] if usual else ""] += others * answers
     known_requests = [
         queries.model_request(ask, settings.sampling, repeat)
         for repeat in range(settings.answers)
@@ -74,28 +76,6 @@ def _estimate(settings: RunSettings) -> Estimate:
         batched = in_batches and judge.batches
         lines += [estimate_line("judge", judge, prompt, count, batched=batched) for prompt, count in judged.items()]
     return Estimate(tuple(lines), rows=sum(asked.values()) * len(tested), paces=paces(settings.asked))
-
-
-def _judge_prompt(protocol: Protocol, sample: ReleasedSample, judging: str) -> str:
-    """The label of the judge's prompt for samples like this one."""
-    value = queries.sample_value(sample)
-    rows = ReleasedRubric.objects.filter(sample=sample).order_by("pk")
-    rubrics = [Rubric(row.key, row.criterion, tuple(row.traps)) for row in rows]
-    if judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is not None:
-        return protocol.sample_judging.judge(value, rubrics, "", "").prompt
-    others = [rubric for rubric in rubrics if rubric.key not in protocol.by_rubric]
-    return protocol.judge(value, others[0], "", "").prompt if others and protocol.judge else ""
-
-
-def _rubric_prompt(protocol: Protocol, sample: ReleasedSample, ask: Ask, key: str) -> str:
-    """The label of the judge's prompt for this rubric in answers to this question."""
-    row = ReleasedRubric.objects.filter(sample=sample, key=key).first()
-    judging = protocol.judging(key)
-    if row is None or judging is None:
-        return ""
-    return judging.judge(
-        queries.sample_value(sample), Rubric(key, row.criterion, tuple(row.traps)), ask.variant, ""
-    ).prompt
 
 
 def _spread_samples(release: Release) -> QuerySet[ReleasedSample]:

@@ -72,48 +72,34 @@ class RunForm(SpendingForm):
     def _adapt(self, release: Release | None) -> None:
         """Adapt fields and choices to the benchmark of this release."""
         self.fields["judge_temperature"].help_text = _temperature_help()
-        datasets = queries.data_sets_in(release) if release else ()
-        if any(dataset.variant for dataset in datasets):
-            self.fields["datasets"].choices = [  # type: ignore[attr-defined]
-                (dataset.name, gettext(dataset.label)) for dataset in datasets
-            ]
-        else:
-            del self.fields["datasets"], self.fields["seed"]
-        protocol = registry.protocol(release.benchmark) if release else None
-        own = prompts_queries.choices(release.benchmark) if release else []
-        if own:
-            choices = [("", gettext("default prompts")), *((name, name) for name in own)]
-            self.fields["prompts"].choices = choices  # type: ignore[attr-defined]
-        else:
-            del self.fields["prompts"]
-        rates = [(rate.name, gettext(rate.label)) for rate in protocol.rates] if protocol else []
-        if protocol and protocol.presets:
-            presets = [(name, gettext(preset.label)) for name, preset in protocol.presets.items()]
-            self.fields["preset"].choices = presets  # type: ignore[attr-defined]
-            rates = [("", gettext("Set by the counting rules")), *rates]
-        else:
-            del self.fields["preset"]
-        self.fields["metric"].choices = rates  # type: ignore[attr-defined]
-        if protocol and len(datasets) > 1:
-            names = [(dataset.name, gettext(dataset.label)) for dataset in datasets]
-            pooled = [(COMBINED, gettext("Combined"))] if protocol.pooled else []
-            choices = [("", gettext("All data sets as one family")), *names, *pooled]
-            self.fields["primary_dataset"].choices = choices  # type: ignore[attr-defined]
-        else:
-            del self.fields["primary_dataset"]
         self._add_pairs()
-        if protocol:
-            self._add_rules(protocol)
-        if protocol and protocol.judge is None:
-            for name in ("judge", "further_judges", "panel", "judgments", "judge_temperature", "judging"):
+        if release is None:
+            for name in ("datasets", "seed", "prompts", "preset", "primary_dataset"):
                 del self.fields[name]
-
-    def _add_rules(self, protocol: Protocol) -> None:
-        """Add a select for the rule of each outcome and failure of the judge."""
+            return
+        protocol, datasets = registry.protocol(release.benchmark), queries.data_sets_in(release)
+        names = [(dataset.name, gettext(dataset.label)) for dataset in datasets]
+        in_variants = any(dataset.variant for dataset in datasets)
+        self._offer("datasets", names, is_offered=in_variants)
+        if not in_variants:
+            del self.fields["seed"]
+        own = prompts_queries.choices(release.benchmark)
+        sets = [("", gettext("default prompts")), *((name, name) for name in own)]
+        self._offer("prompts", sets, is_offered=bool(own))
+        presets = [(name, gettext(preset.label)) for name, preset in protocol.presets.items()]
+        self._offer("preset", presets, is_offered=bool(presets))
+        usual = [("", gettext("Set by the counting rules"))] if presets else []
+        self._offer("metric", [*usual, *((rate.name, gettext(rate.label)) for rate in protocol.rates)])
+        pooled = [(COMBINED, gettext("Combined"))] if protocol.pooled else []
+        primary = [("", gettext("All data sets as one family")), *names, *pooled]
+        self._offer("primary_dataset", primary, is_offered=len(datasets) > 1)
         for outcome, label in rule_names(protocol):
             rules = [(rule, rule_label(rule, protocol)) for rule in plan.known_rules(protocol, outcome)]
             choices = [("", gettext("By the counting rules")), *rules]
             self.fields[OUTCOME + outcome] = forms.ChoiceField(label=label, choices=choices, required=False)
+        if protocol.judge is None:
+            for name in ("judge", "further_judges", "panel", "judgments", "judge_temperature", "judging"):
+                del self.fields[name]
 
     def _add_pairs(self) -> None:
         """Ask for the planned comparisons by rows of two selects."""

@@ -9,6 +9,7 @@ from random import Random
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_noop as _
+from pydantic import BaseModel
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
@@ -133,9 +134,8 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.JudgeNeeded
     if settings.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is None:
         raise errors.NotPerSample
-    if not (1 <= settings.answers <= MAX_REPEATS and 1 <= settings.judgments <= MAX_REPEATS):
-        raise errors.TooManyRepeats
-    if len(settings.judges) > MAX_JUDGES:
+    is_in_range = all(1 <= number <= MAX_REPEATS for number in (settings.answers, settings.judgments))
+    if not is_in_range or len(settings.judges) > MAX_JUDGES:
         raise errors.TooManyRepeats
     if settings.panel == Run.Panel.ESCALATION and judge is not None and len(settings.judges) <= INITIAL_JUDGES:
         raise errors.EscalationNeedsThree
@@ -259,6 +259,31 @@ def judging_of(protocol: Protocol, rubric: Rubric, run: Run) -> Judging:
     if judging is None:
         raise errors.NoJudgeNeeded
     return judging
+
+
+def example_judgings(
+    protocol: Protocol,
+    row: ReleasedSample,
+    rubrics: Sequence[Rubric],
+    judging: str,
+    variant: str = "",
+    preset: str = "",
+) -> list[tuple[str, Request, type[BaseModel]]]:
+    """(rubric key, request, shape of the reply) of a judge's calls on an answer that nobody gave.
+
+    The key is '' where one call decides on all `rubrics`. `variant`: '' for the first that is
+    judged. Empty if code reads the benchmark's answers.
+    """
+    sample, answer = sample_value(row), "(the response)"
+    if judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is not None:
+        whole = protocol.sample_judging
+        return [("", whole.judge(sample, rubrics, variant, answer), whole.shape)]
+    judged = [(rubric, protocol.judging(rubric.key, preset)) for rubric in rubrics]
+    return [
+        (rubric.key, each.judge(sample, rubric, variant or min(each.variants, default=""), answer), each.shape)
+        for rubric, each in judged
+        if each is not None
+    ]
 
 
 def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:

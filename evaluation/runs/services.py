@@ -1,7 +1,6 @@
 """Launches and changes runs."""
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any
 
 from django.db import transaction
@@ -16,6 +15,7 @@ from evaluation.runs.rows import filling, tallies
 from evaluation.runs.rows.chains import HOPELESS
 from evaluation.runs.settings import RunSettings
 from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
+from generation.common.chunks import chunked
 from generation.engine import provider_batches
 from generation.errors import NotRepeatable
 from generation.jobs import life_cycle
@@ -25,7 +25,6 @@ from generation.models.work import Work
 from review.models import User
 
 Status = Work.Status
-CHUNK = 500
 
 
 def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "") -> Run:
@@ -144,9 +143,8 @@ def retry_failed(run_id: int) -> int:
         pk__in=Response.objects.filter(HOPELESS, **failed).values("pk")
     )
     locked = retryable.select_for_update(of=("self",), no_key=True).order_by("pk")
-    pks = iter(list(locked.values_list("pk", flat=True)))
     count = 0
-    while chunk := list(islice(pks, CHUNK)):
+    for chunk in chunked(iter(list(locked.values_list("pk", flat=True)))):
         # They are created again with the response.
         Judgment.objects.filter(response__in=chunk, error=NO_RESPONSE, status=Status.FAILED).delete()
         count += Response.objects.filter(pk__in=chunk).update(**reset, outcome="")
@@ -166,9 +164,8 @@ def _retry_votes(run_id: int) -> int:
     """
     locked = Judgment.objects.filter(run=run_id, status=Status.FAILED, votes__status=Status.FAILED)
     pks = locked.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", flat=True)
-    undecided = iter(dict.fromkeys(pks))
     count = 0
-    while chunk := list(islice(undecided, CHUNK)):
+    for chunk in chunked(iter(dict.fromkeys(pks))):
         failed = Vote.objects.filter(judgment__in=chunk, status=Status.FAILED)
         count += failed.update(status=Status.QUEUED, error="", detail="", tries=0)
         Judgment.objects.filter(pk__in=chunk).update(status=Status.QUEUED, error="", detail="")

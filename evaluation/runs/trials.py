@@ -6,11 +6,9 @@ from pydantic import BaseModel
 
 from evaluation import registry
 from evaluation.models import Run
-from evaluation.protocol import Protocol
 from evaluation.runs import queries
 from generation.jobs.kinds import Trial
 from generation.llm.types import Request
-from generation.models import ReleasedSample
 
 
 def example_questions(run: Run) -> list[Request]:
@@ -38,7 +36,14 @@ def trials(run: Run) -> list[Trial]:
         asks = [
             ask for sample in firsts for ask in queries.questions(protocol, sample, run.seed, datasets) if not ask.after
         ]
-        judged = _unlike([each for sample in firsts for each in _judge_requests(protocol, run, sample)])
+        judged = _unlike(
+            (queries.judge_request(request, run, answer=0), shape)
+            for sample in firsts
+            if (rubrics := queries.rubric_values(sample))
+            for _key, request, shape in queries.example_judgings(
+                protocol, sample, rubrics, run.judging, preset=run.plan.get("preset", "")
+            )
+        )
     asked = _unlike([(queries.model_request(ask, run.sampling), None) for ask in asks])
     tested = [row.endpoint for row in run.tested.filter(left_out_at=None).select_related("endpoint").order_by("pk")]
     return [
@@ -59,21 +64,6 @@ def trials(run: Run) -> list[Trial]:
 
 
 Asked = tuple[Request, type[BaseModel] | None]
-
-
-def _judge_requests(protocol: Protocol, run: Run, row: ReleasedSample) -> list[Asked]:
-    """Requests to judge an answer to a sample that nobody gave."""
-    sample, rubrics, answer = queries.sample_value(row), queries.rubric_values(row), "This answer only tests the judge."
-    if protocol.judge is None or not rubrics:
-        return []
-    if run.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging is not None:
-        whole = protocol.sample_judging
-        return [(queries.judge_request(whole.judge(sample, rubrics, "", answer), run, answer=0), whole.shape)]
-    return [
-        (queries.judge_request(judging.judge(sample, rubric, "", answer), run, answer=0), judging.shape)
-        for rubric in rubrics
-        if (judging := protocol.judging(rubric.key, run.plan.get("preset", ""))) is not None
-    ]
 
 
 def _unlike(requests: Iterable[Asked]) -> list[Asked]:

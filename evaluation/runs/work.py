@@ -1,8 +1,9 @@
 """A lane's work on a run: asks models, has answers judged, and stores both."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.db import transaction
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
-from evaluation.protocol import JUDGED, Ask, Decision, Protocol
+from evaluation.protocol import JUDGED, Decision, Protocol
 from evaluation.runs import leaving, plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
 from evaluation.runs.rows.reading import Reader, ResponseReading, Rubrics, format_score, rubrics_of
@@ -52,12 +53,16 @@ def work_on_run(run_id: int) -> int:
 
 def _work_on_run(run: Run) -> int:
     work = _RunWork(run)
+
+    def has_work() -> bool:
+        return queues.with_work(Run.objects.filter(pk=run.pk)).exists()
+
     in_batches = run.transport == Run.Transport.BATCH
     if in_batches:
         filling.fill_all(run)  # all rows of a batch must exist before it is filled
         work.follow_batches()
     try:
-        done = work_in_lane(run, work.endpoints.values(), work.take_rows, partial(_has_work, run.pk))
+        done = work_in_lane(run, work.endpoints.values(), work.take_rows, has_work)
     finally:
         work.reader.close()
     if in_batches:
@@ -136,7 +141,10 @@ class _RunWork:
         rows: list[Any] = take(waiting, min(count, sum(map(lane.room_for, judges.values()))), lane.claim)
         if self.panel or run.judging == Run.Judging.PER_RUBRIC:
             _load_inputs(rows)
-        earlier = _answers_before(rows) if self.protocol.composed else {}
+        earlier: dict[int, chains.EarlierAnswers] = {}
+        if self.protocol.composed:
+            judged = {_judgment_of(row)[0].response_id for row in rows}
+            earlier = chains.earlier_answers(Response.objects.filter(pk__in=judged).only("after"))
         judge = self.judge_sample if run.judging == Run.Judging.PER_SAMPLE else self.judge
         for row in rows:
             row.asks = row.judge_id if isinstance(row, Vote) else next(iter(self.judges))
@@ -162,42 +170,34 @@ class _RunWork:
     async def ask(self, lane: RunningLane, row: Response, earlier: chains.EarlierAnswers, rubrics: Rubrics) -> None:
         """Ask a model under test, and store its answer."""
         models = lane.bind_models({"target": self.tested[row.endpoint_id]}, row)
-        ask: Ask | None
         try:
-            check_tries(row)
-            ask = await self.reader.question(row, self.run.seed, earlier)
-            if ask is None:
-                unasked = {"outcome": Outcome.UNASKED, "error": NO_ANSWER}
-                await lane.run_grouped(self.store, (row, Status.FAILED, unasked))
-                return
-            reply = await models.ask("target", queries.model_request(ask, self.run.sampling, row.repeat))
+            status, fields = await self._answer(models, row, earlier, rubrics)
         except REQUEUE_ERRORS:
             raise
         except LLMError as error:
             ended = next((outcome for kind, outcome in OUTCOME_OF.items() if isinstance(error, kind)), Outcome.FAILED)
-            failed = {"outcome": ended, "error": error.kind, "detail": str(error)}
-            await lane.run_grouped(self.store, (row, Status.FAILED, failed))
-        else:
-            outcome = _outcome(reply)
-            # Code can read an empty answer; a judge has nothing to judge in it.
-            if not reply.text.strip() and self.protocol.judge is not None:
-                empty = BrokenReply("The reply is empty.")
-                fields = {"error": empty.kind, "detail": str(empty), "reasoning": reply.reasoning, "outcome": outcome}
-                await lane.run_grouped(self.store, (row, Status.FAILED, {**fields, "call_id": models.lines[-1]}))
-                return
-            answered: dict[str, Any] = {
-                "text": reply.text,
-                "reasoning": reply.reasoning,
-                "like_reasoning": begins_like_reasoning(reply.text),
-                "call_id": models.lines[-1],
-            }
-            try:
-                readings = await self.reader.readings(row, reply.text, rubrics, earlier)
-            except LLMError as error:  # the answer is kept, but is none that can be judged
-                failed = {"outcome": Outcome.FAILED, "error": error.kind, "detail": str(error)}
-                await lane.run_grouped(self.store, (row, Status.FAILED, {**answered, **failed}))
-                return
-            await lane.run_grouped(self.store, (row, Status.DONE, {**answered, "outcome": outcome, READINGS: readings}))
+            status, fields = Status.FAILED, {"outcome": ended, **_error_fields(error)}
+        await lane.run_grouped(self.store, (row, status, fields))
+
+    async def _answer(
+        self, models: BoundModels, row: Response, earlier: chains.EarlierAnswers, rubrics: Rubrics
+    ) -> tuple[Work.Status, dict[str, Any]]:
+        """The final status and fields of a response. Raises LLMError if the call fails."""
+        check_tries(row)
+        ask = await self.reader.question(row, self.run.seed, earlier)
+        if ask is None:
+            return Status.FAILED, {"outcome": Outcome.UNASKED, "error": NO_ANSWER}
+        reply = await models.ask("target", queries.model_request(ask, self.run.sampling, row.repeat))
+        answered = {"outcome": _outcome(reply), "reasoning": reply.reasoning, "call_id": models.lines[-1]}
+        # Code can read an empty answer; a judge has nothing to judge in it.
+        if not reply.text.strip() and self.protocol.judge is not None:
+            return Status.FAILED, answered | _error_fields(BrokenReply("The reply is empty."))
+        answered |= {"text": reply.text, "like_reasoning": begins_like_reasoning(reply.text)}
+        try:
+            readings = await self.reader.readings(row, reply.text, rubrics, earlier)
+        except LLMError as error:  # the answer is kept, but is none that can be judged
+            return Status.FAILED, answered | {"outcome": Outcome.FAILED} | _error_fields(error)
+        return Status.DONE, answered | {READINGS: readings}
 
     async def judge(self, lane: RunningLane, row: Judgment | Vote, earlier: chains.EarlierAnswers) -> None:
         """Have a rubric of an answer judged, and store the verdict."""
@@ -210,17 +210,13 @@ class _RunWork:
             text = await self.reader.judged_text(sample, response.variant, response.text, earlier)
             request = judging.judge(sample, rubric, response.variant, text)
             request = queries.judge_request(request, self.run, answer=response.repeat, judgment=repeat)
-            reply = await models.ask_structured("judge", request, judging.shape)
+            decision = judging.decide(await models.ask_structured("judge", request, judging.shape))
+            end = row, Status.DONE, asdict(decision)
         except REQUEUE_ERRORS:
             raise
         except LLMError as error:
-            await lane.run_grouped(
-                self.store_verdicts, (row, Status.FAILED, {"error": error.kind, "detail": str(error)})
-            )
-        else:
-            decision = judging.decide(reply)
-            decided = {"verdict": decision.verdict, "explanation": decision.explanation}
-            await lane.run_grouped(self.store_verdicts, (row, Status.DONE, decided))
+            end = row, Status.FAILED, _error_fields(error)
+        await lane.run_grouped(self.store_verdicts, end)
 
     async def judge_sample(self, lane: RunningLane, row: Judgment | Vote, earlier: chains.EarlierAnswers) -> None:
         """Decide all queued rubrics of a response in one call. `row` is the first of them."""
@@ -237,21 +233,18 @@ class _RunWork:
             text = await self.reader.judged_text(sample, response.variant, response.text, earlier)
             request = judging.judge(sample, list(rubrics.values()), response.variant, text)
             request = queries.judge_request(request, self.run, answer=response.repeat, judgment=repeat)
-            reply = await models.ask_structured("judge", request, judging.shape)
-        except REQUEUE_ERRORS:
-            await lane.run(partial(_run_all, [partial(requeue, other) for other in rows[1:]]))
-            raise
-        except LLMError as error:
-            failed = {"error": error.kind, "detail": str(error)}
-            await lane.run(partial(self.store_verdicts, [(joint_row, Status.FAILED, failed) for joint_row in rows]))
-        else:
             decisions: dict[str, list[Decision]] = defaultdict(list)
-            for key, decision in judging.decide(reply):
+            for key, decision in judging.decide(await models.ask_structured("judge", request, judging.shape)):
                 decisions[key].append(decision)
             ends = [
                 (joint_row, *_final_state(decisions[rubrics[judgments[joint_row.pk].pk].key])) for joint_row in rows
             ]
-            await lane.run(partial(self.store_verdicts, ends))
+        except REQUEUE_ERRORS:
+            await lane.run(partial(_requeue_all, rows[1:]))
+            raise
+        except LLMError as error:
+            ends = [(joint_row, Status.FAILED, _error_fields(error)) for joint_row in rows]
+        await lane.run(partial(self.store_verdicts, ends))
 
     def _bind_judge(self, lane: RunningLane, row: Judgment | Vote) -> BoundModels:
         return lane.bind_models({"judge": self.judges[row.asks or 0]}, row)
@@ -264,10 +257,6 @@ def _lock_release(run: Run) -> Iterator[None]:
         if not run.fresh and queues.concurrent_runs(run):
             Release.objects.select_for_update(of=("self",), no_key=True).get(pk=run.release_id)
         yield
-
-
-def _has_work(run_id: int) -> bool:
-    return queues.with_work(Run.objects.filter(pk=run_id)).exists()
 
 
 def _outcome(reply: Reply) -> Outcome:
@@ -327,7 +316,7 @@ def _initial_judgment(
         return {"status": Status.FAILED, "error": NOT_JUDGED}
     if decision is None:
         return {"status": Status.QUEUED}
-    return {"status": Status.DONE, "verdict": decision.verdict, "explanation": decision.explanation}
+    return {"status": Status.DONE, **asdict(decision)}
 
 
 def _load_inputs(rows: Sequence[Judgment | Vote]) -> None:
@@ -347,12 +336,6 @@ def _load_inputs(rows: Sequence[Judgment | Vote]) -> None:
         row.response.sample = row.rubric.sample
 
 
-def _answers_before(rows: Sequence[Judgment | Vote]) -> dict[int, chains.EarlierAnswers]:
-    """The earlier answers of the responses that these rows judge, by the id of the response."""
-    pks = {_judgment_of(row)[0].response_id for row in rows}
-    return chains.earlier_answers(Response.objects.filter(pk__in=pks).only("after"))
-
-
 def _judgment_of(row: Judgment | Vote) -> tuple[Judgment, int]:
     """The judgment that a row belongs to, and the repeat of the judge."""
     return (row.judgment, row.repeat) if isinstance(row, Vote) else (row, 0)
@@ -369,14 +352,18 @@ def _claim_joint_rows(row: Judgment | Vote) -> list[Any]:
     return rows
 
 
-def _run_all(actions: Sequence[Callable[[], object]]) -> None:
-    for action in actions:
-        action()
+def _requeue_all(rows: Iterable[Any]) -> None:
+    for row in rows:
+        requeue(row)
+
+
+def _error_fields(error: LLMError) -> dict[str, Any]:
+    return {"error": error.kind, "detail": str(error)}
 
 
 def _final_state(decisions: Sequence[Decision]) -> tuple[Work.Status, dict[str, str]]:
     """The final status and fields of a judgment. No or several decisions leave it unjudged."""
     if len(decisions) == 1:
-        return Status.DONE, {"verdict": decisions[0].verdict, "explanation": decisions[0].explanation}
+        return Status.DONE, asdict(decisions[0])
     detail = f"The reply decides {len(decisions)} times on this rubric."
     return Status.FAILED, {"error": BrokenReply.__name__, "detail": detail}

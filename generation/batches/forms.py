@@ -163,12 +163,6 @@ class BatchForm(SpendingForm):
             ]
         )
 
-    def _offer(self, name: str, choices: list[Any], *, is_offered: bool) -> None:
-        if is_offered:
-            self.fields[name].choices = choices  # type: ignore[attr-defined]
-        else:
-            del self.fields[name]
-
     def _changes_field(self, recipe: Recipe) -> RowsField:
         """Rows of a setting and its value, which is a word or JSON."""
         names = list(recipe.presets[0].values)

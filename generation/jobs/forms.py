@@ -1,5 +1,6 @@
 """Budget and launch forms for every kind of job."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Self
@@ -82,6 +83,11 @@ class SettingsForm(forms.Form):
         given = {name: value for name, value in data.items() if value is not None and value != ""}
         return {name: list(value) if isinstance(value, QuerySet) else value for name, value in given.items()}
 
+    @property
+    def settings(self) -> Any:
+        """The settings of a valid form."""
+        return self.settings_class(**self.values)
+
 
 class BudgetForm(SettingsForm):
     """The budget of a job: its cost and its number of calls."""
@@ -117,17 +123,15 @@ class FormStep:
 
 
 class SpendingForm(GrowingForm, SettingsForm):
-    """A launch form, in two steps: records and models. The estimate's page asks for the budget."""
+    """A launch form, in two steps: records and models. The estimate's page asks for the budget.
+
+    Its settings are to be estimated or, with a budget, launched.
+    """
 
     omitted = BUDGET
     records_title: ClassVar[Promise] = _("Records")
     also_records: ClassVar[tuple[str, ...]] = ()  # fields of the first step that are no settings by themselves
     shown: ClassVar[tuple[str, ...]] = ()  # optional fields that are not folded away
-
-    @property
-    def settings(self) -> Any:
-        """The settings to estimate or launch, without a budget. Requires a valid form."""
-        return self.settings_class(**self.values)
 
     @property
     def steps(self) -> list[FormStep]:
@@ -152,6 +156,13 @@ class SpendingForm(GrowingForm, SettingsForm):
     def _differs(field: forms.BoundField) -> bool:
         """Whether a field has another value than the default one."""
         return (field.value() or "") not in ((default := field.field.initial) or "", str(default))
+
+    def _offer(self, name: str, choices: Sequence[Any], *, is_offered: bool = True) -> None:
+        """Offer these choices of a setting, or do not ask for it."""
+        if is_offered:
+            self.fields[name].choices = choices  # type: ignore[attr-defined]
+        else:
+            del self.fields[name]
 
     @property
     def carried(self) -> list[tuple[str, str]]:

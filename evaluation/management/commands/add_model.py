@@ -7,7 +7,14 @@ from evaluation.runs import adding, queries
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from generation.endpoints import queries as endpoints_queries
-from generation.management.command_line import add_launch_options, paused_exit_code, progress_of, unconfirmed_estimate
+from generation.jobs.settings import Budget
+from generation.management.command_line import (
+    add_launch_options,
+    given_settings,
+    paused_exit_code,
+    progress_of,
+    unconfirmed_estimate,
+)
 from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
 
@@ -29,7 +36,7 @@ class Command(StepCommand):
         run, endpoint = RUNS.get(options["run"]), endpoints_queries.endpoint(options["endpoint"])
         if refused := unconfirmed_estimate(self, estimate_run(adding.check_model(run, endpoint)), options):
             return refused
-        run = adding.add_model(run.pk, endpoint, money=options["budget_money"], calls=options["budget_calls"])
+        run = adding.add_model(run.pk, endpoint, **given_settings(options, Budget))
         progress = progress_of(self, RUNS, run, wait=options["wait"])
         return {
             "run": run.pk,

@@ -1,6 +1,7 @@
 """playground [WHAT] [--on ID] [--answer TEXT] [--prompts SET] [--endpoint NAME] [--send]"""
 
 from argparse import ArgumentParser
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -35,4 +36,4 @@ class Command(StepCommand):
         if not options["send"]:
             return {**shown, "body": services.shown_body(prepared.body(endpoint)), "failed": 0}
         outcome = tasks.try_out(asked, prepared, endpoint)
-        return {**shown, **outcome.as_dict(), "failed": int(bool(outcome.error))}
+        return {**shown, **asdict(outcome), "failed": int(bool(outcome.error))}

@@ -20,5 +20,5 @@ class Command(StepCommand):
     def step(self, **options: Any) -> dict[str, Any]:
         release = releases_queries.release(options["release"])
         expected = power.Expectations(**given_settings(options, power.Expectations))
-        cells = power.release_power(release, **asdict(expected))
+        cells = power.release_power(release, expected)
         return {"release": str(release), **asdict(expected), "cells": [asdict(cell) for cell in cells]}

@@ -8,7 +8,14 @@ from evaluation.interchange import rerunning
 from evaluation.runs import services
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
-from generation.management.command_line import add_launch_options, paused_exit_code, progress_of, unconfirmed_estimate
+from generation.jobs.settings import Budget
+from generation.management.command_line import (
+    add_launch_options,
+    given_settings,
+    paused_exit_code,
+    progress_of,
+    unconfirmed_estimate,
+)
 from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
 
@@ -23,7 +30,7 @@ class Command(StepCommand):
         add_launch_options(parser)
 
     def step(self, **options: Any) -> dict[str, Any]:
-        repeat = rerunning.repeat_of(options["folder"], money=options["budget_money"], calls=options["budget_calls"])
+        repeat = rerunning.repeat_of(options["folder"], **given_settings(options, Budget))
         if refused := unconfirmed_estimate(self, estimate_run(repeat.settings), options):
             return refused
         run = services.launch_run(repeat.settings)

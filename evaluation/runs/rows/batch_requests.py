@@ -16,7 +16,6 @@ from generation.engine.task_queue import finish, take
 from generation.jobs import life_cycle
 from generation.llm.errors import BudgetSpent
 from generation.llm.request_body import with_schema
-from generation.llm.types import Request
 from generation.models import Endpoint, ReleasedSample
 from generation.models.work import Work
 
@@ -62,22 +61,18 @@ def _question_requests(rows: Sequence[Response], *, run: Run, protocol: Protocol
 def _judgment_requests(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[BatchRequest]:
     requests = []
     for row in rows:
-        request: Request
+        judging: Any
+        about: Any  # the rubric, or all of them
         if run.judging == Run.Judging.PER_SAMPLE and protocol.sample_judging:
             # The judgments that a lane would decide together with this one.
             others = Judgment.objects.filter(response=row.response_id, status=Status.QUEUED)
             sample, rubrics, response = queries.joint_judgment_input([row, *others])
-            text = chains.judged_texts(protocol, [response])[response.pk]
-            request = protocol.sample_judging.judge(sample, list(rubrics.values()), response.variant, text)
-            request = with_schema(
-                queries.judge_request(request, run, answer=response.repeat), protocol.sample_judging.shape
-            )
+            judging, about = protocol.sample_judging, list(rubrics.values())
         else:
-            sample, rubric, response = queries.judgment_input(row)
-            judging = queries.judging_of(protocol, rubric, run)
+            sample, about, response = queries.judgment_input(row)
+            judging = queries.judging_of(protocol, about, run)
             response.sample = row.rubric.sample
-            text = chains.judged_texts(protocol, [response])[response.pk]
-            request = judging.judge(sample, rubric, response.variant, text)
-            request = with_schema(queries.judge_request(request, run, answer=response.repeat), judging.shape)
-        requests.append(BatchRequest(row, request))
+        text = chains.judged_texts(protocol, [response])[response.pk]
+        asked = queries.judge_request(judging.judge(sample, about, response.variant, text), run, answer=response.repeat)
+        requests.append(BatchRequest(row, with_schema(asked, judging.shape)))
     return requests

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -12,12 +11,12 @@ from evaluation import panel
 from evaluation.models import Judgment, Run, Vote
 from evaluation.panel import Rule
 from evaluation.runs import queries
+from generation.common.chunks import CHUNK, chunked
 from generation.engine.task_queue import finish_all
 from generation.models.work import Work
 
 Status = Work.Status
 OPEN = (Status.QUEUED, Status.RUNNING)
-CHUNK = 500
 End = tuple[Vote, Work.Status, Mapping[str, Any]]  # a vote, its final status and fields
 
 
@@ -125,8 +124,8 @@ def leave_out_judge(run_panel: Panel, judge: int, *, error: str, because: str) -
     of the panel votes.
     """
     left = Vote.objects.filter(run=run_panel.run, judge=judge, status__in=OPEN)
-    waiting = iter(list(left.order_by("judgment").values_list("judgment", flat=True).distinct()))
-    while chunk := list(islice(waiting, CHUNK)):
+    waiting = list(left.order_by("judgment").values_list("judgment", flat=True).distinct())
+    for chunk in chunked(iter(waiting)):
         judgments = Judgment.objects.filter(pk__in=chunk, status=Status.QUEUED)
         pks = list(judgments.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", flat=True))
         left.filter(judgment__in=chunk).update(
@@ -143,9 +142,8 @@ def add_judge_again(run_panel: Panel, judge: int) -> None:
     if run_panel.rule == Rule.ESCALATION and judge not in run_panel.first():
         decided = decided.filter(Q(votes__judge=judge) | Q(error=panel.NO_MAJORITY))
     without = decided.exclude(pk__in=Vote.objects.filter(judge=judge).exclude(status=Status.DROPPED).values("judgment"))
-    pks = iter(list(without.order_by("pk").values_list("pk", flat=True)))
     opened: dict[str, Any] = {"status": Status.QUEUED, "error": "", "detail": ""}
-    while chunk := list(islice(pks, CHUNK)):
+    for chunk in chunked(iter(list(without.order_by("pk").values_list("pk", flat=True)))):
         list(Judgment.objects.filter(pk__in=chunk).select_for_update(of=("self",), no_key=True).order_by("pk"))
         Judgment.objects.filter(pk__in=chunk).update(**opened, verdict="", explanation="")
         Vote.objects.filter(judgment__in=chunk, judge=judge).update(**opened, tries=0)

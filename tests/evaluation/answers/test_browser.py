@@ -234,7 +234,7 @@ def test_all_models_are_shown_on_one_sample(run: Run, admin: Client, release: Re
     assert "Take Metformin" in text
     comparison = page.context["comparison"]
     assert [response.endpoint.name for response in comparison.responses] == ["one", "two"]
-    assert [len(criterion.judgments) for criterion in comparison.criteria] == [2, 2, 2]
+    assert [len(judgments) for _rubric, judgments in comparison.criteria] == [2, 2, 2]
     for criterion in comparison.criteria:
         for response, judgment in zip(comparison.responses, criterion.judgments, strict=True):
             assert (judgment.response_id, judgment.rubric_id) == (response.pk, criterion.rubric.pk)

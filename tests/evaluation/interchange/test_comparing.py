@@ -8,6 +8,7 @@ import pytest
 
 from evaluation import errors
 from evaluation.interchange import comparing, importing, power, rows
+from evaluation.interchange.power import Expectations
 from evaluation.models import Response, Run
 from evaluation.runs import adding, work
 from evaluation.statistics.planning import power_of_difference
@@ -137,7 +138,7 @@ def test_adding_a_model_asks_no_other_model_again(judgeable: Release, models: st
 
 def test_the_budget_of_an_added_model_is_beyond_what_was_spent(release: Release, models: str) -> None:
     run = evaluate_release(release, models, "sim-careful", budget_calls=6 * COUNT)
-    added = adding.add_model(run.pk, endpoint(models, "sim-reckless"), calls=5)
+    added = adding.add_model(run.pk, endpoint(models, "sim-reckless"), budget_calls=5)
     assert (added.status, added.budget_calls, added.budget_money) == (Run.Status.RUNNING, run.calls + 5, None)
     work.work_on_run(run.pk)
     added.refresh_from_db()
@@ -176,18 +177,22 @@ def test_power_is_shown_for_each_part_of_a_release(release: Release, manage: Man
 
 
 def test_more_models_mean_less_power(release: Release) -> None:
-    few, many = (power.release_power(release, models, facets=False, minimum=COUNT)[0] for models in (2, 9))
+    few, many = (
+        power.release_power(release, Expectations(models), facets=False, minimum=COUNT)[0] for models in (2, 9)
+    )
     assert (few.clusters, few.criteria) == (COUNT, 2 * COUNT)
     assert few.half_width == many.half_width
     assert (few.detectable or 1) < (many.detectable or 1) or many.detectable is None
     assert (few.power or 0) > (many.power or 0)
-    assert power.release_power(release, 2, correlation=0.9)[0].effective < few.effective
+    assert power.release_power(release, Expectations(2, correlation=0.9))[0].effective < few.effective
 
 
 def test_a_primary_data_set_has_the_power_of_its_own_family(db: None) -> None:
     """Otherwise all data sets are one family: two and their pool are thrice the tests."""
     release = bare_release(*[("dialogue", [["A1"]]), ("report", [["A1"]])] * 60)
-    one_family, own = (power.release_power(release, 2, facets=False, primary=name)[0] for name in ("", "dialogue"))
+    one_family, own = (
+        power.release_power(release, Expectations(2), facets=False, primary=name)[0] for name in ("", "dialogue")
+    )
     sizes = [1] * 60
     assert own.power == pytest.approx(power_of_difference(0.3, 0.4, sizes, 0.3))
     assert one_family.power == pytest.approx(power_of_difference(0.3, 0.4, sizes, 0.3, pairs=3))
