@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
-from evaluation.interchange import bundle, comparing, importing, power, uploads
+from evaluation.interchange import bundle, comparing, importing, power, services
 from evaluation.interchange.comparing import Flip, ModelChange, RunComparison
 from evaluation.models import ResultsImport, ResultsRefusal, Run
 from evaluation.runs import adding
@@ -141,7 +141,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
         A worker reads the file, keeps good rows and lists bad ones.
         """
         study = {**body, "release": releases_queries.release(body["release"])}
-        return uploads.start_import(study.pop("file"), **study, actor=signed_in_account(request))
+        return services.start_import(study.pop("file"), **study, actor=signed_in_account(request))
 
     @acts(WholeRunSerializer, AddModelSerializer, status=202)
     def models(self, request: Request, body: Body, pk: int) -> Any:

@@ -26,6 +26,9 @@ MAX_LOG = 2**29  # bytes; a JSON log of inspect-ai is read into memory
 MAX_UNPACKED = 2**32  # bytes; all samples of an .eval file, of which one is in memory
 MAX_SAMPLES = 100_000  # in an .eval file
 MAX_NAME = 200
+REQUIRED = ("sample", "rubric")
+NAMES = (*REQUIRED, "model")
+TEXTS = ("response", "explanation", "judge", "release")  # may be null
 
 
 class VerdictRow(NamedTuple):
@@ -136,36 +139,25 @@ def _validated(where: str, row: Any) -> Entry:
     """The row with fields of the right types, or the reason why it is refused."""
     if not isinstance(row, dict):
         return RefusedRow(where, "not a JSON object")
-    get = row.get
-    sample, rubric, model = get("sample", ""), get("rubric", ""), get("model", "")
-    for name, value in (("sample", sample), ("rubric", rubric)):
-        if not isinstance(value, str) or not value:
-            return RefusedRow(where, f"{name}: missing or not text")
-    if not isinstance(model, str):
-        return RefusedRow(where, "model: not text")
-    met = get("met", where)
+    texts = {name: row.get(name, "") for name in NAMES} | {name: row.get(name) or "" for name in TEXTS}
+    for name, value in texts.items():
+        required = name in REQUIRED
+        if not isinstance(value, str) or (required and not value):
+            return RefusedRow(where, f"{name}: {'missing or not text' if required else 'not text'}")
+    if len(texts["model"]) > MAX_NAME or len(texts["judge"]) > MAX_NAME:
+        return RefusedRow(where, f"a model's name has at most {MAX_NAME} characters")
+    met, outcome, repeat = row.get("met", where), row.get("outcome"), row.get("repeat") or 0
     if met is not True and met is not False and met is not None:
         return RefusedRow(where, "met: must be true, false or null")
-    outcome = get("outcome")
     if outcome is None:
         outcome = "unparsed" if met is None else "judged"
     elif not isinstance(outcome, str) or outcome not in OUTCOMES:
         return RefusedRow(where, f"outcome: must be one of {', '.join(sorted(OUTCOMES))}")
     if (outcome == "judged" and met is None) or (outcome in ("unparsed", "failed") and met is not None):
         return RefusedRow(where, f"outcome {outcome} contradicts met {json.dumps(met)}")
-    response, explanation, judge = get("response") or "", get("explanation") or "", get("judge") or ""
-    for name, value in (("response", response), ("explanation", explanation), ("judge", judge)):
-        if not isinstance(value, str):
-            return RefusedRow(where, f"{name}: not text")
-    repeat = get("repeat") or 0
     if type(repeat) is not int or not 0 <= repeat <= MAX_REPEATS:
         return RefusedRow(where, f"repeat: must be a whole number from 0 to {MAX_REPEATS}")
-    if len(model) > MAX_NAME or len(judge) > MAX_NAME:
-        return RefusedRow(where, f"a model's name has at most {MAX_NAME} characters")
-    release = get("release") or ""
-    if not isinstance(release, str):
-        return RefusedRow(where, "release: not text")
-    return VerdictRow(where, sample, rubric, model, met, outcome, response, explanation, repeat, judge, release)
+    return VerdictRow(where, met=met, outcome=outcome, repeat=repeat, **texts)
 
 
 # ----------------------------------------------------------------------------- logs of other tools

@@ -206,8 +206,9 @@ class _Importer:
         self._variants = {dataset.task: dataset.variant for dataset in protocol.datasets}
         self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> sample, rubrics by key
         self._variant_of: dict[int, str] = {}  # sample -> variant in which it is asked
-        self._models: dict[str, int | str] = {}  # name -> endpoint, or the reason to refuse it
-        self._judges: dict[str, int | str] = {}  # name -> endpoint, or the reason to refuse it
+        # name -> endpoint, or the reason to refuse it
+        self._models: dict[str, int | str] = {}
+        self._judges: dict[str, int | str] = {}
         self._tested = set(run.tested.values_list("endpoint", flat=True))
 
     @transaction.atomic
@@ -292,20 +293,18 @@ class _Importer:
 
     def _model(self, name: str) -> int | str:
         """The endpoint for a model under test, or the reason to refuse it."""
-        if name not in self._models:
-            known_as = self._names.get(name, name)
-            if not known_as:
-                return "model: missing; name it when you import the file"
-            endpoint = endpoints_services.get_or_create_endpoint(known_as)
-            if isinstance(endpoint, Endpoint):
-                self._models[name] = endpoint.pk
-                if endpoint.pk not in self._tested:
-                    self._tested.add(endpoint.pk)
-                    RunEndpoint.objects.create(run=self._run, endpoint=endpoint)
-                    self._run.endpoint_settings[str(endpoint.pk)] = {"model": endpoint.model}
-                    self._run.save(update_fields=["endpoint_settings"])
-            else:
-                self._models[name] = endpoint
+        if name in self._models:
+            return self._models[name]
+        known_as = self._names.get(name, name)
+        if not known_as:
+            return "model: missing; name it when you import the file"
+        endpoint = endpoints_services.get_or_create_endpoint(known_as)
+        self._models[name] = endpoint if isinstance(endpoint, str) else endpoint.pk
+        if not isinstance(endpoint, str) and endpoint.pk not in self._tested:
+            self._tested.add(endpoint.pk)
+            RunEndpoint.objects.create(run=self._run, endpoint=endpoint)
+            self._run.endpoint_settings[str(endpoint.pk)] = {"model": endpoint.model}
+            self._run.save(update_fields=["endpoint_settings"])
         return self._models[name]
 
     def _judge(self, name: str) -> int | str:
@@ -315,19 +314,17 @@ class _Importer:
         """
         if not name:
             return "judge: missing, in a study with several judges" if self._run.panel else SOLE_JUDGE
-        if name not in self._judges:
-            known_as = self._names.get(name, name)
-            known = several_judges.judge_named(self._run, known_as)
-            judge = known or endpoints_services.get_or_create_endpoint(known_as)
-            if isinstance(judge, str):
-                self._judges[name] = judge.replace("model", "judge", 1)
-                return self._judges[name]
-            self._judges[name] = judge.pk
-            if self._run.judge is None:
-                self._run.judge = judge
-                self._run.save(update_fields=["judge"])
-            elif several_judges.judge_named(self._run, judge.name) is None:
-                several_judges.add_judge(self._run, judge, first=self._run.judge)
+        if name in self._judges:
+            return self._judges[name]
+        known_as = self._names.get(name, name)
+        known = several_judges.judge_named(self._run, known_as)
+        judge = known or endpoints_services.get_or_create_endpoint(known_as)
+        self._judges[name] = judge.replace("model", "judge", 1) if isinstance(judge, str) else judge.pk
+        if isinstance(judge, Endpoint) and self._run.judge is None:
+            self._run.judge = judge
+            self._run.save(update_fields=["judge"])
+        elif isinstance(judge, Endpoint) and several_judges.judge_named(self._run, judge.name) is None:
+            several_judges.add_judge(self._run, judge)
         return self._judges[name]
 
     # -------------------------------------------------------------------------------------- storing

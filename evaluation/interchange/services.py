@@ -4,18 +4,20 @@ from functools import partial
 from pathlib import Path
 
 from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
 from django.db import DataError, transaction
 from django.utils import timezone
 
 from evaluation import errors
 from evaluation.interchange import importing, rows
 from evaluation.models import ResultsImport, ResultsRefusal
-from generation.common.storage import discard, fetch
+from generation.common.storage import discard, fetch, share
 from generation.engine.task_queue import check_tries, finish, lease, renew, requeue_expired, take
 from generation.llm.errors import GivenUp
 from generation.models import Release
 from generation.models.work import Work
 from generation.sources import uploads
+from review.common.waking import wake_after_commit
 from review.models import User
 
 IMPORT_TRIES = 3
@@ -27,30 +29,32 @@ class _LeaseLost(Exception):
 
 
 def start_import(
-    path: Path,
-    *,
-    release: Release,
-    study: str,
-    sha256: str = "",
-    models: str = "",
-    file_name: str = "",
-    actor: User | None = None,
+    upload: "UploadedFile[bytes]", *, release: Release, study: str, sha256: str = "", models: str = "", actor: User
 ) -> ResultsImport:
-    """Queue the import of a file on this machine, which a worker (or `run_import`) then reads.
+    """Store an uploaded file under a generated name and queue its import, which a worker then does.
 
     `models`: lines for `importing.model_names`.
-    Raises OtherRelease, NoCriteria, WrongResults.
+    Raises OtherRelease, NoCriteria, WrongResults; nothing is stored then.
     """
-    return ResultsImport.objects.create(
-        release=release,
-        study=importing.check_study(release, study, sha256),
-        sha256=sha256.lower(),
-        model_names=importing.model_names(models.splitlines()),
-        file_name=(file_name or path.name)[:300],
-        path=str(path.resolve()),
-        created_by=actor,
-        created_at=timezone.now(),
-    )
+    study, names = importing.check_study(release, study, sha256), importing.model_names(models.splitlines())
+    path = uploads.store_file(upload, Path(settings.MEDIA_ROOT) / ResultsImport.FOLDER)
+    try:
+        share(path)
+        row = ResultsImport.objects.create(
+            release=release,
+            study=study,
+            sha256=sha256.lower(),
+            model_names=names,
+            file_name=(upload.name or "")[:300],
+            path=str(path.resolve()),
+            created_by=actor,
+            created_at=timezone.now(),
+        )
+        wake_after_commit("evaluation.tasks.import_results", row.pk)
+        return row
+    except BaseException:
+        discard(path)
+        raise
 
 
 def run_import(pk: int) -> ResultsImport:

@@ -19,7 +19,7 @@ def judge_named(run: Run, name: str) -> Endpoint | None:
     return next((judge for judge in queries.judges_of(run) if name in (judge.name, judge.model)), None)
 
 
-def add_judge(run: Run, judge: Endpoint, *, first: Endpoint) -> None:
+def add_judge(run: Run, judge: Endpoint) -> None:
     """Add a judge. With the second judge, existing verdicts become the votes of the first."""
     RunJudge.objects.create(run=run, endpoint=judge)
     if run.panel:
@@ -33,7 +33,7 @@ def add_judge(run: Run, judge: Endpoint, *, first: Endpoint) -> None:
             Vote(
                 run=run,
                 judgment=judgment,
-                judge=first,
+                judge_id=run.judge_id,
                 **{name: getattr(judgment, name) for name in ("status", "verdict", "error", "explanation")},
             )
             for judgment in chunk

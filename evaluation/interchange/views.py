@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRefresh
 
 from evaluation.errors import EvaluationError
-from evaluation.interchange import bundle, comparing, forms, uploads
+from evaluation.interchange import bundle, comparing, forms, services
 from evaluation.models import ResultsImport
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p, reach_of, scale_of
@@ -41,7 +41,7 @@ def import_results(request: HttpRequest) -> HttpResponse:
     form = forms.ImportResultsForm(request.POST if posted else None, request.FILES if posted else None, initial=initial)
     if form.is_valid():
         with refusals_on(form, EvaluationError):
-            row = uploads.start_import(form.cleaned_data["file"], **form.values, actor=signed_in_account(request))
+            row = services.start_import(form.cleaned_data["file"], **form.values, actor=signed_in_account(request))
             return redirect("evaluation:results-import", row.pk)
     latest = ResultsImport.objects.select_related("release", "created_by").order_by("-pk")[:IMPORTS_SHOWN]
     context = {"form": form, "imports": latest, "has_releases": Release.objects.exists()}

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,17 +35,11 @@ Criterion = tuple[str, str, str, int, str]  # and rubric
 Key = TypeVar("Key", bound=Hashable)
 
 
-class _Groups(Generic[Key]):
-    """Columns of whole numbers by what their rows have in common."""
+Groups = defaultdict[Key, list[tuple[int, ...]]]  # rows of whole numbers by what they have in common
 
-    def __init__(self) -> None:
-        self._rows: dict[Key, list[tuple[int, ...]]] = defaultdict(list)
 
-    def add(self, key: Key, *numbers: int) -> None:
-        self._rows[key].append(numbers)
-
-    def columns(self) -> Iterable[tuple[Key, Any]]:
-        return [(key, np.array(rows, dtype=np.int64).T) for key, rows in self._rows.items()]
+def _columns(groups: Groups[Key]) -> Iterable[tuple[Key, Any]]:
+    return [(key, np.array(rows, dtype=np.int64).T) for key, rows in groups.items()]
 
 
 def answer_of(row: Mapping[str, Any]) -> Answer:
@@ -123,17 +117,10 @@ class Rows:
 
     def _read_samples(self, folder: Path) -> tuple[SampleColumns, RubricColumns]:
         counted_keys = {rate.only.value for rate in self.protocol.rates if rate.only and rate.only.facet == RUBRIC}
-        self.samples: dict[str, int] = {}
-        tasks, clusters = [], list[int]()
-        is_control, is_held_out = list[bool](), list[bool]()
+        samples = list(lines(folder / "samples.jsonl"))
+        self.samples = {sample["sample"]: number for number, sample in enumerate(samples)}
         members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        cluster_of: dict[str, int] = {}
-        for sample in lines(folder / "samples.jsonl"):
-            self.samples[sample["sample"]] = len(self.samples)
-            tasks.append(sample["task"])
-            clusters.append(cluster_of.setdefault(sample["cluster"], len(cluster_of)))
-            is_control.append(sample["arm"] == CONTROL)
-            is_held_out.append(sample["split"] == HELD_OUT)
+        for sample in samples:
             for rubric in sample["rubrics"]:
                 number = self.rubrics[sample["sample"], rubric["key"]] = len(self.rubrics)
                 of_key = {RUBRIC: [rubric["key"]]} if rubric["key"] in counted_keys else {}
@@ -141,19 +128,18 @@ class Rows:
                     for value in values:
                         members[name][value].append(number)
         ids = {name: {value: np.array(at) for value, at in values.items()} for name, values in members.items()}
-        return (
-            SampleColumns(
-                np.arange(len(tasks)),
-                tasks,
-                np.array(clusters),
-                np.array(is_control, dtype=np.bool_),
-                np.array(is_held_out, dtype=np.bool_),
-            ),
-            RubricColumns(np.arange(len(self.rubrics)), ids),
+        cluster_of: dict[str, int] = {}
+        columns = SampleColumns(
+            np.arange(len(samples)),
+            [sample["task"] for sample in samples],
+            np.array([cluster_of.setdefault(sample["cluster"], len(cluster_of)) for sample in samples]),
+            np.array([sample["arm"] == CONTROL for sample in samples], dtype=np.bool_),
+            np.array([sample["split"] == HELD_OUT for sample in samples], dtype=np.bool_),
         )
+        return columns, RubricColumns(np.arange(len(self.rubrics)), ids)
 
     def _read_responses(self, folder: Path) -> list[ResponseGroup]:
-        groups = _Groups[tuple[str, str, str, bool]]()
+        groups: Groups[tuple[str, str, str, bool]] = defaultdict(list)
         for row in lines(folder / "responses.jsonl"):
             answer = answer_of(row)
             if row["sample"] not in self.samples:
@@ -165,13 +151,13 @@ class Rows:
             number = self.answers[answer] = len(self.answers)
             if row["outcome"] != OPEN:
                 key = row["model"], row["variant"], row["outcome"], row["status"] == FAILED
-                groups.add(key, number, self.samples[row["sample"]])
+                groups[key].append((number, self.samples[row["sample"]]))
             if row["oddity"] is not None:
                 self.oddities[row["model"], row["oddity"]] += 1
-        return [ResponseGroup(*key, *columns) for key, columns in groups.columns()]
+        return [ResponseGroup(*key, *columns) for key, columns in _columns(groups)]
 
     def _read_judgments(self, folder: Path) -> list[JudgmentGroup]:
-        groups = _Groups[tuple[str, str, str]]()
+        groups: Groups[tuple[str, str, str]] = defaultdict(list)
         for row in lines(folder / "judgments.jsonl"):
             key, rubric = criterion_of(row), self.rubrics.get((row["sample"], row["rubric"]))
             name = f"judgments.jsonl: {spelled(key)}"
@@ -185,8 +171,8 @@ class Rows:
             state = self.judgments[key] = row["verdict"], row["status"], row["error"]
             if not self.run["panel"]:
                 self._count_judged(row)
-            groups.add(state, self.answers[key[:4]], rubric)
-        return [JudgmentGroup(*state, *columns) for state, columns in groups.columns()]
+            groups[state].append((self.answers[key[:4]], rubric))
+        return [JudgmentGroup(*state, *columns) for state, columns in _columns(groups)]
 
     def _read_scores(self, folder: Path) -> list[ScoreGroup]:
         groups: dict[tuple[str, ...], list[tuple[int, int, list[float]]]] = defaultdict(list)
@@ -206,7 +192,8 @@ class Rows:
 
     def _read_votes(self, folder: Path) -> list[VoteGroup]:
         """Read the votes of a panel, and decide every judgment again."""
-        judges, groups = self.judges, _Groups[tuple[str, int, str]]()
+        judges = self.judges
+        groups: Groups[tuple[str, int, str]] = defaultdict(list)
         for row in lines(folder / "votes.jsonl"):
             key, name = criterion_of(row), f"votes.jsonl: {spelled(criterion_of(row))} by {row['judge']}"
             if key not in self.judgments or row["judge"] not in judges:
@@ -220,10 +207,10 @@ class Rows:
             self._count_judged(row)
             if row["verdict"]:
                 place = self.answers[key[:4]], self.rubrics[row["sample"], row["rubric"]]
-                groups.add((row["judge"], row["vote"], row["verdict"]), *place)
+                groups[row["judge"], row["vote"], row["verdict"]].append(place)
         for key, state in self.judgments.items():
             self._decide(key, *state)
-        return [VoteGroup(*key, *columns) for key, columns in groups.columns()]
+        return [VoteGroup(*key, *columns) for key, columns in _columns(groups)]
 
     def _count_judged(self, row: Mapping[str, Any]) -> None:
         is_launched = self.run["judge"] and self.run["origin"] != IMPORTED

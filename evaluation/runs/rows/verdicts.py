@@ -60,14 +60,6 @@ def counted_verdicts(run: Run) -> VerdictTable:
     return verdict_table(run, data_sets_of(run), outcomes_of(run, protocol))
 
 
-def read_votes(run: Run) -> list[VoteGroup]:
-    """The votes of a run's panel that have a verdict."""
-    votes = Vote.objects.filter(run=run).exclude(verdict="")
-    columns = ["judgment__response_id", "judgment__rubric_id"]
-    groups = read_lists(votes, ["judge__name", "repeat", "verdict"], *columns)
-    return [VoteGroup(*group, *ids) for group, ids in groups]
-
-
 class RunVerdicts:
     """The verdicts of a run and the votes of its panel, read once for all figures on its judges."""
 
@@ -80,7 +72,11 @@ class RunVerdicts:
 
     @cached_property
     def votes(self) -> list[VoteGroup]:
-        return read_votes(self.run)
+        """The votes that have a verdict."""
+        votes = Vote.objects.filter(run=self.run).exclude(verdict="")
+        columns = ["judgment__response_id", "judgment__rubric_id"]
+        groups = read_lists(votes, ["judge__name", "repeat", "verdict"], *columns)
+        return [VoteGroup(*group, *ids) for group, ids in groups]
 
 
 def read_scores(run: Run) -> list[ScoreGroup]:

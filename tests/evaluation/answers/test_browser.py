@@ -235,9 +235,9 @@ def test_all_models_are_shown_on_one_sample(run: Run, admin: Client, release: Re
     comparison = page.context["comparison"]
     assert [response.endpoint.name for response in comparison.responses] == ["one", "two"]
     assert [len(judgments) for _rubric, judgments in comparison.criteria] == [2, 2, 2]
-    for criterion in comparison.criteria:
-        for response, judgment in zip(comparison.responses, criterion.judgments, strict=True):
-            assert (judgment.response_id, judgment.rubric_id) == (response.pk, criterion.rubric.pk)
+    for rubric, judgments in comparison.criteria:
+        for response, judgment in zip(comparison.responses, judgments, strict=True):
+            assert (judgment.response_id, judgment.rubric_id) == (response.pk, rubric.pk)
             assert f"?selected={judgment.pk}" in text
     assert (comparison.before, comparison.after) == ("", second.key)
     assert queries.side_by_side(run, third.key).after == ""  # type: ignore[union-attr]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
 from evaluation.interchange import importing, services
@@ -15,6 +16,7 @@ from evaluation.models import Judgment, ResultsImport, Run
 from generation.models import Release
 from generation.models.work import Work
 from mhb_site.server.sweeping import sweep
+from review.models import User
 from tests.engine import bare_release
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -28,14 +30,12 @@ def release(db: None) -> Release:
 
 
 @pytest.fixture
-def queued_import(release: Release, tmp_path: Path, settings: Any) -> ResultsImport:
+def queued_import(release: Release, adela: User, tmp_path: Path, settings: Any) -> ResultsImport:
     """An import of three verdicts that no worker has started."""
     settings.MEDIA_ROOT = tmp_path
-    (tmp_path / ResultsImport.FOLDER).mkdir()
-    path = tmp_path / ResultsImport.FOLDER / uuid.uuid4().hex
     lines = ({"sample": KEY, "rubric": f"R{n}", "model": "m", "met": True} for n in (1, 2, 3))
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return services.start_import(path, release=release, study="s")
+    upload = SimpleUploadedFile("study.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    return services.start_import(upload, release=release, study="s", actor=adela)
 
 
 def test_a_killed_import_is_restarted(queued_import: ResultsImport, monkeypatch: pytest.MonkeyPatch) -> None:
