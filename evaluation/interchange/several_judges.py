@@ -26,6 +26,7 @@ def add_judge(run: Run, judge: Endpoint) -> None:
         return
     run.panel = Run.Panel.MAJORITY
     run.save(update_fields=["panel"])
+    first = queries.judges_of(run)[0]
     judgments, last = Judgment.objects.filter(run=run).order_by("pk"), 0
     while chunk := list(judgments.filter(pk__gt=last)[:CHUNK]):
         last = chunk[-1].pk
@@ -33,7 +34,7 @@ def add_judge(run: Run, judge: Endpoint) -> None:
             Vote(
                 run=run,
                 judgment=judgment,
-                judge_id=run.judge_id,
+                judge=first,
                 **{name: getattr(judgment, name) for name in ("status", "verdict", "error", "explanation")},
             )
             for judgment in chunk

@@ -57,6 +57,21 @@ def folder(exported: tuple[Run, Path], tmp_path: Path) -> Path:
 CachedFolder = Callable[[Callable[[Path], object]], Path]
 
 
+def rows_in(folder: Path, name: str) -> list[Any]:
+    """The rows of a file of JSON Lines."""
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+def document(folder: Path, name: str = "run.json") -> Any:
+    return json.loads((folder / name).read_text())
+
+
+def change_document(folder: Path, change: Callable[[Any], object], name: str = "run.json") -> None:
+    content = document(folder, name)
+    change(content)
+    (folder / name).write_text(json.dumps(content))
+
+
 def update_checksums(folder: Path) -> None:
     """Write the checksums of the changed files, so that only recounting can reveal the changes."""
     names = [line.partition("  ")[2] for line in (folder / "SHA256SUMS").read_text().splitlines()]
@@ -65,15 +80,20 @@ def update_checksums(folder: Path) -> None:
 
 def change_rows(folder: Path, name: str, change: Callable[[list[Any]], object]) -> None:
     """Change the rows of a JSON Lines file, or of numbers.json."""
-    path = folder / name
     if name.endswith(".jsonl"):
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        rows = rows_in(folder, name)
         change(rows)
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
-        numbers = json.loads(path.read_text())
-        change(numbers["rows"])
-        path.write_text(json.dumps(numbers))
+        change_document(folder, lambda numbers: change(numbers["rows"]), name)
+
+
+def faults_in(folder: Path) -> list[str]:
+    """The faults of a changed bundle with right checksums."""
+    update_checksums(folder)
+    faults: list[str] = verify_run.check(folder)["faults"]
+    assert all(": altered" not in fault for fault in faults)
+    return faults
 
 
 @pytest.mark.both
@@ -104,32 +124,31 @@ def test_the_same_run_gives_the_same_bytes(run: Run, folder: Path, tmp_path: Pat
 
 
 def test_a_bundle_has_the_settings_prompts_and_responses(run: Run, folder: Path) -> None:
-    settings = json.loads((folder / "run.json").read_text())
+    settings = document(folder)
     assert settings["release"]["sha256"] == run.release.sha256
     assert (settings["judge"], settings["endpoints"]) == ("sim-judge", ["sim-careful", "sim-reckless"])
     assert (settings["settings"]["seed"], settings["settings"]["judge_temperature"]) == (0, 0.5)
-    prompts = [json.loads(line) for line in (folder / "prompts.jsonl").read_text().splitlines()]
+    prompts = rows_in(folder, "prompts.jsonl")
     assert [prompt["role"] for prompt in prompts] == ["target", "judge", "target", "target", "judge"]
     assert prompts[0]["messages"][-1]["role"] == "user"
-    responses = [json.loads(line) for line in (folder / "responses.jsonl").read_text().splitlines()]
+    responses = rows_in(folder, "responses.jsonl")
     assert len(responses) == 6
     assert {response["reported_model"] for response in responses} == {"sim-careful", "sim-reckless"}
     assert all(response["text"] for response in responses)
 
 
 def test_a_bundle_says_what_made_it_and_when_each_answer_came(run: Run, folder: Path) -> None:
-    made_with = json.loads((folder / "run.json").read_text())["made_with"]
+    made_with = document(folder)["made_with"]
     assert made_with["libraries"] == {name: version(name) for name in ("numpy", "scipy", "openai", "django")}
     assert made_with["mhb"]
-    rows = [json.loads(line) for line in (folder / "responses.jsonl").read_text().splitlines()]
+    rows = rows_in(folder, "responses.jsonl")
     paid = {(row["model"], row["sample"]): row["replied_at"] for row in rows}
     assert {(row["system_fingerprint"], row["reused"]) for row in rows} == {(SIMULATOR_FINGERPRINT, False)}
     first = Response.objects.select_related("call", "endpoint", "sample").filter(run=run).first()
     assert first is not None
     assert first.call is not None
     assert paid[first.endpoint.name, first.sample.key] == first.call.started_at.isoformat()
-    replies = [json.loads(line) for line in (folder / "judge_replies.jsonl").read_text().splitlines()]
-    judged = [json.loads(line) for line in (folder / "judgments.jsonl").read_text().splitlines()]
+    replies, judged = rows_in(folder, "judge_replies.jsonl"), rows_in(folder, "judgments.jsonl")
     named = ("model", "sample", "variant", "repeat", "rubric")
     assert sorted([row[name] for name in named] for row in replies) == sorted(
         [row[name] for name in named] for row in judged
@@ -156,9 +175,8 @@ def test_this_site_knows_the_bundles_that_it_wrote(
     if name.endswith(".jsonl"):
         change_rows(folder, name, change)
     else:
-        change_settings(folder, change)
-    update_checksums(folder)
-    assert verify_run.check(folder)["faults"] == []
+        change_document(folder, change)
+    assert faults_in(folder) == []
     [fault] = json.loads(manage("verify_run", folder, "--json")[1])["faults"]
     assert "never with these checksums" in fault
 
@@ -211,74 +229,56 @@ def test_a_number_that_contradicts_the_rows_is_named(
     folder: Path, name: str, change: Callable[[list[Any]], object], message: str
 ) -> None:
     change_rows(folder, name, change)
-    update_checksums(folder)
-    faults = verify_run.check(folder)["faults"]
-    assert faults
-    assert all(": altered" not in fault for fault in faults)
+    faults = faults_in(folder)
     assert any(message in fault for fault in faults), faults
 
 
-def test_the_bundle_of_a_run_without_a_judge_agrees(toy: None, claimants: str, tmp_path: Path) -> None:
-    """With variants that are not pooled, weights, and outcomes of empty answers."""
-    run = services.launch_run(
-        RunSettings(
-            toy_release(48), [endpoint(claimants, "sim-careful"), endpoint(claimants, "sim-average")], seed=SEED
-        )
-    )
+@pytest.fixture
+def toy_bundle(db: None, toy: None, claimants: str, tmp_path: Path) -> Path:
+    """The bundle of a run without a judge, with variants, weights and empty answers."""
+    models = [endpoint(claimants, "sim-careful"), endpoint(claimants, "sim-average")]
+    run = services.launch_run(RunSettings(toy_release(48), models, seed=SEED))
     work.work_on_run(run.pk)
     run.refresh_from_db()
     bundle.export_run(run, tmp_path / "out")
-    result = verify_run.check(tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_the_bundle_of_a_run_without_a_judge_agrees(toy_bundle: Path) -> None:
+    result = verify_run.check(toy_bundle)
     assert result["faults"] == []
-    numbers = json.loads((tmp_path / "out" / "numbers.json").read_text())
-    no_shares = rates_that_are_no_shares(tmp_path / "out")
+    numbers = document(toy_bundle, "numbers.json")
+    no_shares = rates_that_are_no_shares(toy_bundle)
     measured = [rate for row in numbers["rows"] for name, rate in row["rates"].items() if name in no_shares]
     assert result["not_recomputed"] == {}
     assert [rate for rate in measured if rate["low"] is not None and rate["low"] < rate["value"] < rate["high"]]
     compared = [row for row in numbers["comparisons"] if row["rate"] in no_shares]
     assert [row for row in compared if row["p"] is not None]
-    settings = json.loads((tmp_path / "out" / "run.json").read_text())
+    settings = document(toy_bundle)
     assert [dataset["name"] for dataset in settings["protocol"]["datasets"]] == ["plain", "hinted"]
     assert settings["settings"]["seed"] == SEED
 
 
 def rates_that_are_no_shares(folder: Path) -> set[str]:
     """The rates that are no plain shares, such as F1."""
-    rates = json.loads((folder / "run.json").read_text())["protocol"]["rates"]
+    rates = document(folder)["protocol"]["rates"]
     return {rate["name"] for rate in rates if 2 in rate["hits"].values()}
 
 
-def test_a_changed_interval_of_such_a_rate_is_named(toy: None, claimants: str, tmp_path: Path) -> None:
-    run = services.launch_run(
-        RunSettings(
-            toy_release(48), [endpoint(claimants, "sim-careful"), endpoint(claimants, "sim-average")], seed=SEED
-        )
-    )
-    work.work_on_run(run.pk)
-    run.refresh_from_db()
-    out = tmp_path / "out"
-    bundle.export_run(run, out)
-    numbers = json.loads((out / "numbers.json").read_text())
-    measured = next(
-        rate
-        for row in numbers["rows"]
-        for name, rate in row["rates"].items()
-        if name in rates_that_are_no_shares(out) and rate["low"] is not None
-    )
-    measured["low"] -= 0.001
-    compared = next(
-        row for row in numbers["comparisons"] if row["rate"] in rates_that_are_no_shares(out) and row["p"] is not None
-    )
-    compared["p"] /= 2
+def test_a_changed_interval_of_such_a_rate_is_named(toy_bundle: Path) -> None:
+    numbers, no_shares = document(toy_bundle, "numbers.json"), rates_that_are_no_shares(toy_bundle)
+    rates = [rate for row in numbers["rows"] for name, rate in row["rates"].items() if name in no_shares]
+    next(rate for rate in rates if rate["low"] is not None)["low"] -= 0.001
+    compared = (row for row in numbers["comparisons"] if row["rate"] in no_shares and row["p"] is not None)
+    next(compared)["p"] /= 2
     of_model = next(row for row in numbers["changes"] if row["endpoint"] and row["low"] is not None)
     mean = next(row for row in numbers["changes"] if not row["endpoint"])
     of_model["moves"]["fixed"] += 1
     of_model["low"] -= 0.01
     mean["gain"] += 0.01
     numbers["changes"].remove(next(row for row in numbers["changes"] if row not in (of_model, mean)))
-    (out / "numbers.json").write_text(json.dumps(numbers))
-    update_checksums(out)
-    faults = verify_run.check(out)["faults"]
+    (toy_bundle / "numbers.json").write_text(json.dumps(numbers))
+    faults = faults_in(toy_bundle)
     assert any("low is" in fault for fault in faults)
     assert any("comparison of" in fault and ": p is" in fault for fault in faults)
     for message in ("moves: fixed is", "low is", "gain is", ": missing"):
@@ -286,13 +286,6 @@ def test_a_changed_interval_of_such_a_rate_is_named(toy: None, claimants: str, t
 
 
 # ----------------------------------------------------------------------- panels, controls, outcomes
-
-
-def change_settings(folder: Path, change: Callable[[Any], object]) -> None:
-    """Change run.json."""
-    about = json.loads((folder / "run.json").read_text())
-    change(about)
-    (folder / "run.json").write_text(json.dumps(about))
 
 
 @pytest.fixture
@@ -315,10 +308,10 @@ def panel(db: None, cached_folder: CachedFolder) -> Path:
 def test_the_votes_of_a_panel_are_in_the_bundle(panel: Path) -> None:
     result = verify_run.check(panel)
     assert result["faults"] == []
-    settings = json.loads((panel / "run.json").read_text())
+    settings = document(panel)
     assert (settings["panel"], settings["judge"], settings["further_judges"]) == ("majority", "a", ["b", "c"])
     assert settings["settings"]["judgments"] == 2
-    votes = [json.loads(line) for line in (panel / "votes.jsonl").read_text().splitlines()]
+    votes = rows_in(panel, "votes.jsonl")
     assert len(votes) == 2 * 2 * 3 * 2
     assert {(row["judge"], row["verdict"]) for row in votes} == {("a", "met"), ("b", "met"), ("c", "not_met")}
 
@@ -337,8 +330,7 @@ def test_the_votes_of_a_panel_are_in_the_bundle(panel: Path) -> None:
 )
 def test_a_changed_vote_is_named(panel: Path, name: str, change: Callable[[list[Any]], object], message: str) -> None:
     change_rows(panel, name, change)
-    update_checksums(panel)
-    faults = verify_run.check(panel)["faults"]
+    faults = faults_in(panel)
     assert any(message in fault for fault in faults), faults
 
 
@@ -349,15 +341,13 @@ def test_a_criterion_decided_without_a_judge_has_no_votes(db: None, tmp_path: Pa
     bundle.export_run(run, tmp_path / "out")
     assert verify_run.check(tmp_path / "out")["faults"] == []
     assert (tmp_path / "out" / "votes.jsonl").read_text() == ""
-    numbers = json.loads((tmp_path / "out" / "numbers.json").read_text())
-    assert numbers["rows"][0]["rates"]["hallucination_rate"]["numerator"] == 4
+    [row, *_others] = document(tmp_path / "out", "numbers.json")["rows"]
+    assert row["rates"]["hallucination_rate"]["numerator"] == 4
 
 
 def test_a_changed_rule_of_the_panel_changes_its_decisions(panel: Path) -> None:
-    change_settings(panel, lambda about: about.update(panel="unanimity"))
-    update_checksums(panel)
-    faults = verify_run.check(panel)["faults"]
-    assert len([fault for fault in faults if "the panel decides nothing, not met" in fault]) == 4
+    change_document(panel, lambda about: about.update(panel="unanimity"))
+    assert len([fault for fault in faults_in(panel) if "the panel decides nothing, not met" in fault]) == 4
 
 
 @pytest.mark.both
@@ -369,12 +359,10 @@ def test_controls_with_shared_records_are_counted_by_arm(db: None, tmp_path: Pat
     bundle.export_run(run, tmp_path / "out")
     result = verify_run.check(tmp_path / "out")
     assert result["faults"] == []
-    samples = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").read_text().splitlines()]
+    samples = rows_in(tmp_path / "out", "samples.jsonl")
     assert (len({sample["cluster"] for sample in samples}), len(samples)) == (12, 24)
     assert {sample["arm"] for sample in samples} == {"trap", "control"}
-    rates = {
-        rate["name"]: rate for rate in json.loads((tmp_path / "out" / "run.json").read_text())["protocol"]["rates"]
-    }
+    rates = {rate["name"]: rate for rate in document(tmp_path / "out")["protocol"]["rates"]}
     assert rates["over_suspicion"]["arm"] == "control"
     assert rates["over_suspicion"]["only"] == {"facet": "polarity", "value": "must not"}
     change_rows(
@@ -382,8 +370,7 @@ def test_controls_with_shared_records_are_counted_by_arm(db: None, tmp_path: Pat
         "samples.jsonl",
         lambda rows: rows[0].update(arm="trap" if rows[0]["arm"] == "control" else "control"),
     )
-    update_checksums(tmp_path / "out")
-    assert verify_run.check(tmp_path / "out")["faults"]
+    assert faults_in(tmp_path / "out")
 
 
 @pytest.fixture
@@ -406,7 +393,7 @@ def test_an_excluded_outcome_is_excluded_when_recounted(bundle_with_exclusions: 
     result = verify_run.check(bundle_with_exclusions)
     assert result["faults"] == []
     assert result["not_recomputed"] == {}
-    numbers = json.loads((bundle_with_exclusions / "numbers.json").read_text())
+    numbers = document(bundle_with_exclusions, "numbers.json")
     rates = numbers["rows"][0]["rates"]["hallucination_rate"]
     assert (rates["method"], rates["clusters"]) == ("clustered-wilson", 11)
     assert rates["bounds"]["best"] < rates["value"] < rates["bounds"]["worst"]
@@ -416,9 +403,8 @@ def test_an_excluded_outcome_is_excluded_when_recounted(bundle_with_exclusions: 
 
 @pytest.mark.parametrize("rule", ["judged", "not_met"])
 def test_a_changed_rule_for_outcomes_is_named(bundle_with_exclusions: Path, rule: str) -> None:
-    change_settings(bundle_with_exclusions, lambda about: about["plan"]["outcomes"].update(refused=rule))
-    update_checksums(bundle_with_exclusions)
-    faults = verify_run.check(bundle_with_exclusions)["faults"]
+    change_document(bundle_with_exclusions, lambda about: about["plan"]["outcomes"].update(refused=rule))
+    faults = faults_in(bundle_with_exclusions)
     assert any("one, dialogue, hallucination_rate: excluded is" in fault for fault in faults), faults
     assert any("outcomes, one, dialogue, refused: rule is" in fault for fault in faults), faults
 
@@ -437,32 +423,29 @@ def test_a_changed_interval_is_named(
     bundle_with_exclusions: Path, change: Callable[[Any], object], message: str
 ) -> None:
     change_rows(bundle_with_exclusions, "numbers.json", lambda rows: change(rows[0]["rates"]["hallucination_rate"]))
-    update_checksums(bundle_with_exclusions)
-    faults = verify_run.check(bundle_with_exclusions)["faults"]
-    assert len(faults) >= 1
+    faults = faults_in(bundle_with_exclusions)
     assert any(message in fault for fault in faults), faults
 
 
 @pytest.mark.parametrize("name", ["difference", "low", "high", "p", "p_adjusted", "odds_ratio", "cohens_h"])
 def test_a_changed_comparison_is_named(bundle_with_exclusions: Path, name: str) -> None:
-    numbers = json.loads((bundle_with_exclusions / "numbers.json").read_text())
-    changed_row = next(row for row in numbers["comparisons"] if row[name] is not None)
-    changed_row[name] += 0.01
-    (bundle_with_exclusions / "numbers.json").write_text(json.dumps(numbers))
-    update_checksums(bundle_with_exclusions)
-    [fault] = verify_run.check(bundle_with_exclusions)["faults"]
+    def change(numbers: Any) -> None:
+        next(row for row in numbers["comparisons"] if row[name] is not None)[name] += 0.01
+
+    change_document(bundle_with_exclusions, change, "numbers.json")
+    [fault] = faults_in(bundle_with_exclusions)
     assert "comparison of one and two, dialogue" in fault
     assert f"{name} is" in fault
 
 
 @pytest.mark.parametrize("of_facet", [False, True])
 def test_a_removed_comparison_is_named(bundle_with_exclusions: Path, of_facet: bool) -> None:
-    numbers = json.loads((bundle_with_exclusions / "numbers.json").read_text())
-    removed = next(row for row in numbers["comparisons"] if bool(row["facet"]) is of_facet)
-    numbers["comparisons"].remove(removed)
-    (bundle_with_exclusions / "numbers.json").write_text(json.dumps(numbers))
-    update_checksums(bundle_with_exclusions)
-    faults = verify_run.check(bundle_with_exclusions)["faults"]
+    def remove(numbers: Any) -> None:
+        rows = numbers["comparisons"]
+        rows.remove(next(row for row in rows if bool(row["facet"]) is of_facet))
+
+    change_document(bundle_with_exclusions, remove, "numbers.json")
+    faults = faults_in(bundle_with_exclusions)
     assert any("comparison of one and two" in fault and "missing" in fault for fault in faults), faults
 
 
@@ -558,7 +541,7 @@ def test_rerun_needs_a_budget_the_release_and_the_endpoints(folder: Path, run: R
     assert json.loads(out)["calls"] > 6
     Endpoint.objects.filter(name="sim-reckless").update(name="another")
     assert "sim-reckless" in manage.refusal("rerun", folder, "--yes")
-    settings = json.loads((folder / "run.json").read_text())
+    settings = document(folder)
     settings["release"]["sha256"] = "f" * 64
     (folder / "run.json").write_text(json.dumps(settings))
     assert "does not have the release" in manage.refusal("rerun", folder, "--yes")
