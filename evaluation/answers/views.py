@@ -80,6 +80,7 @@ def _selected_judgment(run: Run, judgment: Judgment, protocol: Protocol, request
     """Template context of a judgment: the exact question, the response, and all its judgments."""
     response, sample = judgment.response, judgment.rubric.sample
     response.sample = sample
+    judged = Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
     ask, shown = queries.question_asked(protocol, response, run.seed), queries.with_verdict(judgment, protocol)
     return {
         "question_messages": ask.messages if ask else (),
@@ -92,7 +93,7 @@ def _selected_judgment(run: Run, judgment: Judgment, protocol: Protocol, request
         "language": runs_queries.language_of(sample),
         "verdict": shown["label"],
         "state": shown["state"],
-        "response_judgments": [_item(row, protocol, request) for row in runs_queries.judgments_of(response)],
+        "response_judgments": [_item(row, protocol, request) for row in judged],
     }
 
 

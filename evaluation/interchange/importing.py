@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from django.db import transaction
+from django.db.models import Value
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -195,6 +196,10 @@ def verdict_words(protocol: Protocol) -> tuple[str, str]:
     return (counted - failing).pop(), failing.pop()
 
 
+class _Refused(Exception):
+    """Why a row is not imported."""
+
+
 class _Importer:
     """Stores chunks of rows, each in one transaction and with a few queries."""
 
@@ -206,9 +211,9 @@ class _Importer:
         self._variants = {dataset.task: dataset.variant for dataset in protocol.datasets}
         self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> sample, rubrics by key
         self._variant_of: dict[int, str] = {}  # sample -> variant in which it is asked
-        # name -> endpoint, or the reason to refuse it
-        self._models: dict[str, int | str] = {}
-        self._judges: dict[str, int | str] = {}
+        self._endpoints: dict[str, Endpoint | str] = {}  # by name; or the reason why there is none
+        self._models: dict[str, int] = {}  # name in the file -> endpoint
+        self._judges: dict[str, int] = {}
         self._tested = set(run.tested.values_list("endpoint", flat=True))
 
     @transaction.atomic
@@ -222,9 +227,16 @@ class _Importer:
         for question, rubric, judge, row in matched:
             # Rows before the first of the second judge belong to the first judge.
             voter = (judge or self._run.judge_id or SOLE_JUDGE) if self._run.panel else SOLE_JUDGE
-            self._add(answers, question, (rubric, voter), row)
+            try:
+                self._add(answers, question, (rubric, voter), row)
+            except _Refused as reason:
+                self.result.refuse(row.where, str(reason))
         self._insert(answers)
-        self._update_run(answers)
+        if added := sum(len(answer.new_verdicts) for answer in answers.values()):
+            # After each chunk, so that cached numbers expire even if the import stops.
+            self._run.rubrics_total += 0 if self._run.panel else added
+            self._run.finished_at = timezone.now()
+            self._run.save(update_fields=["rubrics_total", "finished_at"])
         on_chunk(self.result)
 
     @transaction.atomic
@@ -242,13 +254,6 @@ class _Importer:
         tallies.tally(run.pk)
         self.result.without_verdict = max(0, expected - run.rubrics_total)
         self.result.run = run
-
-    def _update_run(self, answers: Mapping[Question, _Answer]) -> None:
-        """Update the run after a chunk, so that cached numbers expire even if the import stops."""
-        if added := sum(len(answer.new_verdicts) for answer in answers.values()):
-            self._run.rubrics_total += 0 if self._run.panel else added
-            self._run.finished_at = timezone.now()
-            self._run.save(update_fields=["rubrics_total", "finished_at"])
 
     # ------------------------------------------------------------------------------------- matching
 
@@ -269,63 +274,62 @@ class _Importer:
             if isinstance(entry, RefusedRow):
                 self.result.refuse(entry.where, entry.reason)
                 continue
-            match = self._match(entry)
-            if isinstance(match, str):
-                self.result.refuse(entry.where, match)
+            try:
+                match = self._match(entry)
+            except _Refused as reason:
+                self.result.refuse(entry.where, str(reason))
             else:
                 yield *match, entry
 
-    def _match(self, row: VerdictRow) -> tuple[Question, int, int] | str:
-        """Question, rubric and judge of a row, or the reason to refuse it."""
+    def _match(self, row: VerdictRow) -> tuple[Question, int, int]:
+        """Question, rubric and judge of a row."""
         if row.release and row.release.lower() != self._run.release.sha256:
-            return "release: not the checksum of this release"
-        sample = self._samples.get(row.sample)
-        if sample is None:
-            return f"sample {row.sample[:100]}: not in this release"
-        rubric = sample[1].get(row.rubric)
-        if rubric is None:
-            return f"rubric {row.rubric[:100]}: not a rubric of {row.sample[:100]}"
-        endpoint = self._model(row.model)
-        if isinstance(endpoint, str):
-            return endpoint
-        judge = self._judge(row.judge)
-        return judge if isinstance(judge, str) else ((endpoint, sample[0], row.repeat), rubric, judge)
+            raise _Refused("release: not the checksum of this release")
+        if row.sample not in self._samples:
+            raise _Refused(f"sample {row.sample[:100]}: not in this release")
+        sample, rubrics = self._samples[row.sample]
+        if row.rubric not in rubrics:
+            raise _Refused(f"rubric {row.rubric[:100]}: not a rubric of {row.sample[:100]}")
+        return (self._model(row.model), sample, row.repeat), rubrics[row.rubric], self._judge(row.judge)
 
-    def _model(self, name: str) -> int | str:
-        """The endpoint for a model under test, or the reason to refuse it."""
-        if name in self._models:
-            return self._models[name]
-        known_as = self._names.get(name, name)
-        if not known_as:
-            return "model: missing; name it when you import the file"
-        endpoint = endpoints_services.get_or_create_endpoint(known_as)
-        self._models[name] = endpoint if isinstance(endpoint, str) else endpoint.pk
-        if not isinstance(endpoint, str) and endpoint.pk not in self._tested:
-            self._tested.add(endpoint.pk)
-            RunEndpoint.objects.create(run=self._run, endpoint=endpoint)
-            self._run.endpoint_settings[str(endpoint.pk)] = {"model": endpoint.model}
-            self._run.save(update_fields=["endpoint_settings"])
+    def _endpoint(self, name: str, role: str) -> Endpoint:
+        """The endpoint of a model or judge, created if there is none."""
+        if name not in self._endpoints:
+            self._endpoints[name] = endpoints_services.get_or_create_endpoint(name)
+        endpoint = self._endpoints[name]
+        if isinstance(endpoint, str):
+            raise _Refused(endpoint.replace("model", role, 1))
+        return endpoint
+
+    def _model(self, name: str) -> int:
+        """The endpoint for a model under test."""
+        if name not in self._models:
+            known_as = self._names.get(name, name)
+            if not known_as:
+                raise _Refused("model: missing; name it when you import the file")
+            endpoint = self._endpoint(known_as, "model")
+            if endpoint.pk not in self._tested:
+                self._tested.add(endpoint.pk)
+                RunEndpoint.objects.create(run=self._run, endpoint=endpoint)
+                self._run.endpoint_settings[str(endpoint.pk)] = {"model": endpoint.model}
+                self._run.save(update_fields=["endpoint_settings"])
+            self._models[name] = endpoint.pk
         return self._models[name]
 
-    def _judge(self, name: str) -> int | str:
-        """The endpoint for a judge, or the reason to refuse it.
-
-        The second judge turns verdicts into votes.
-        """
-        if not name:
-            return "judge: missing, in a study with several judges" if self._run.panel else SOLE_JUDGE
-        if name in self._judges:
-            return self._judges[name]
-        known_as = self._names.get(name, name)
-        known = several_judges.judge_named(self._run, known_as)
-        judge = known or endpoints_services.get_or_create_endpoint(known_as)
-        self._judges[name] = judge.replace("model", "judge", 1) if isinstance(judge, str) else judge.pk
-        if isinstance(judge, Endpoint) and self._run.judge is None:
-            self._run.judge = judge
-            self._run.save(update_fields=["judge"])
-        elif isinstance(judge, Endpoint) and several_judges.judge_named(self._run, judge.name) is None:
-            several_judges.add_judge(self._run, judge)
-        return self._judges[name]
+    def _judge(self, name: str) -> int:
+        """The endpoint for a judge. The second judge turns verdicts into votes."""
+        if not name and self._run.panel:
+            raise _Refused("judge: missing, in a study with several judges")
+        if name and name not in self._judges:
+            known_as = self._names.get(name, name)
+            judge = several_judges.judge_named(self._run, known_as) or self._endpoint(known_as, "judge")
+            if self._run.judge is None:
+                self._run.judge = judge
+                self._run.save(update_fields=["judge"])
+            elif several_judges.judge_named(self._run, judge.name) is None:
+                several_judges.add_judge(self._run, judge)
+            self._judges[name] = judge.pk
+        return self._judges.get(name, SOLE_JUDGE)
 
     # -------------------------------------------------------------------------------------- storing
 
@@ -338,32 +342,26 @@ class _Importer:
         for pk, endpoint, sample, repeat, outcome, text in rows.values_list(*columns):
             if (endpoint, sample, repeat) in questions:
                 by_pk[pk] = answers[endpoint, sample, repeat] = _Answer(outcome, text, pk)
-        if self._run.panel:
-            for response, rubric, judge, verdict, error in several_judges.votes_on(self._run, by_pk):
-                by_pk[response].verdicts[rubric, judge] = (verdict, error)
-            return answers
-        judged = Judgment.objects.filter(response__in=by_pk).values_list("response_id", "rubric_id", "verdict", "error")
-        for response, rubric, verdict, error in judged:
-            by_pk[response].verdicts[rubric, SOLE_JUDGE] = (verdict, error)
+        judgments = Judgment.objects.filter(response__in=by_pk)
+        sole = judgments.values_list("response_id", "rubric_id", Value(SOLE_JUDGE), "verdict", "error")
+        known = several_judges.votes_on(self._run, by_pk) if self._run.panel else sole
+        for response, rubric, judge, verdict, error in known:
+            by_pk[response].verdicts[rubric, judge] = (verdict, error)
         return answers
 
     def _add(
         self, answers: dict[Question, _Answer], question: Question, rubric_and_judge: tuple[int, int], row: VerdictRow
     ) -> None:
-        """Add the verdict of a row to its answer, or refuse the row."""
+        """Add the verdict of a row to its answer."""
         outcome = "answered" if row.outcome in ("judged", "unparsed") else row.outcome
         answer = answers.get(question)
         if answer is None:
             answer = answers[question] = _Answer(outcome, row.response)
         elif answer.outcome != outcome:
-            self.result.refuse(
-                row.where, f"outcome {row.outcome}: contradicts another row on this answer ({answer.outcome})"
-            )
-            return
+            raise _Refused(f"outcome {row.outcome}: contradicts another row on this answer ({answer.outcome})")
         elif row.response and answer.text != row.response:
             if answer.text:
-                self.result.refuse(row.where, "response: differs from the text in another row on this answer")
-                return
+                raise _Refused("response: differs from the text in another row on this answer")
             answer.text, answer.text_added = row.response, True
         no_verdict = ("", ERROR_BY_OUTCOME.get(row.outcome, NO_RESPONSE))
         verdict = no_verdict if row.met is None else self._verdicts[row.met]
@@ -375,20 +373,15 @@ class _Importer:
         elif known == verdict:
             self.result.known += 1
         else:
-            self.result.refuse(row.where, f"met: contradicts an earlier verdict ({known[0] or known[1]})")
+            raise _Refused(f"met: contradicts an earlier verdict ({known[0] or known[1]})")
 
     def _insert(self, answers: Mapping[Question, _Answer]) -> None:
+        texts = [Response(pk=each.pk, text=each.text) for each in answers.values() if each.pk and each.text_added]
+        Response.objects.bulk_update(texts, ["text"], batch_size=500)
         new = [(question, answer) for question, answer in answers.items() if answer.pk is None]
         responses = Response.objects.bulk_create(self._response(*question, answer) for question, answer in new)
         for (_question, answer), response in zip(new, responses, strict=True):
             answer.pk = response.pk
-        added = {answer.pk for _question, answer in new}
-        with_text = [
-            Response(pk=answer.pk, text=answer.text)
-            for answer in answers.values()
-            if answer.text_added and answer.pk not in added
-        ]
-        Response.objects.bulk_update(with_text, ["text"], batch_size=500)
         verdicts = ((answer.pk or 0, *verdict) for answer in answers.values() for verdict in answer.new_verdicts)
         if self._run.panel:
             several_judges.store_votes(self._run, list(verdicts))

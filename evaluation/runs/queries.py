@@ -336,10 +336,6 @@ class RunProgress:
         return self.responses.ended + self.judgments.ended
 
     @property
-    def open(self) -> int:
-        return self.total - self.ended
-
-    @property
     def failed(self) -> int:
         return self.responses.failed + self.judgments.failed
 
@@ -376,11 +372,6 @@ def rubrics_by_key(release: Release, protocol: Protocol) -> dict[str, dict[str, 
 def is_simulated(run: Run) -> bool:
     """Whether a simulated model contributed to the run, as generator, under test or as judge."""
     return Run.objects.filter(_SIMULATED, pk=run.pk).exists()
-
-
-def judgments_of(response: Response) -> QuerySet[Judgment]:
-    """All judgments of one response, in the order of its rubrics."""
-    return Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
 
 
 @dataclass(frozen=True, slots=True)

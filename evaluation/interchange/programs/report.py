@@ -17,17 +17,11 @@ from evaluation.judges.numbers.variance import variances
 from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import UNDECIDED
 from evaluation.reports.numbers import values as report_values
-from evaluation.reports.numbers.report_numbers import ReportNumbers, count
+from evaluation.reports.numbers.report_numbers import ReportNumbers
 
 PRIMARY, SECONDARY = "primary", "secondary"
 STATED = ("run", "judge", "models", "simulated", "simulated_reviewers", "endpoints", "estimated")
 SETTINGS = ("seed", "sampling", "judge_temperature", "prompts", "prompts_sha256")  # of its settings, as they are
-
-
-def numbers_of(rows: Rows) -> ReportNumbers:
-    """Every number that follows from the verdicts."""
-    labels = {value: label for view in rows.protocol.facets for value, label in view.values}
-    return count(rows.table, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
 
 
 def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any]:

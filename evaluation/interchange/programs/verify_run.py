@@ -26,27 +26,20 @@ from evaluation.interchange.programs import files, report
 from evaluation.interchange.programs.differences import Differences
 from evaluation.interchange.programs.rows import Rows
 from evaluation.reports.numbers import values
+from evaluation.reports.numbers.report_numbers import count
 
 FORMAT = 3  # of the bundles that this program counts again
 MAX_FAULTS_PRINTED = 200
 READ_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
-class Checks:
-    """Compares the numbers of a bundle with those counted from its rows."""
-
-    def __init__(self, folder: Path) -> None:
-        rows = Rows(folder)
-        numbers = report.numbers_of(rows)
-        self.rows, self.counted = rows, json.loads(json.dumps(values.by_model(numbers)))
-        self.report = json.loads(json.dumps(report.report_of(rows, numbers, folder)))
-        compared = [
-            Differences(name, counted, files.document(folder / name))
-            for name, counted in (("numbers.json", self.counted), ("report.json", self.report))
-        ]
-        self.faults = [*rows.faults, *(fault for each in compared for fault in each.faults)]
-        self.checked = rows.checked + sum(each.checked for each in compared)
-        self.skipped = {"scores of texts, which libraries computed": rows.scored} if rows.scored else {}
+def recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
+    """The rows of a bundle, and what its files of numbers should state, by name."""
+    rows = Rows(folder)
+    labels = {value: label for view in rows.protocol.facets for value, label in view.values}
+    numbers = count(rows.table, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
+    stated = {"numbers.json": values.by_model(numbers), "report.json": report.report_of(rows, numbers, folder)}
+    return rows, json.loads(json.dumps(stated))
 
 
 def _import_scores(folder: Path) -> None:
@@ -72,13 +65,18 @@ def check(folder: Path) -> dict[str, Any]:
         if (written := files.document(folder / "run.json")["format"]) != FORMAT:
             skipped = {f"bundle of format {written}, which its own verify_run.py counts again": 1}
             return {"faults": faults, "checked": 0, "not_recomputed": skipped}
-        checks = Checks(folder)
+        rows, counted = recount(folder)
+        compared = [Differences(name, value, files.document(folder / name)) for name, value in counted.items()]
     except READ_ERRORS as error:
         if not faults:
             raise
         faults.append(f"the numbers cannot be read ({type(error).__name__})")
         return {"faults": faults, "checked": 0, "not_recomputed": {}}
-    return {"faults": faults + checks.faults, "checked": checks.checked, "not_recomputed": checks.skipped}
+    return {
+        "faults": [*faults, *rows.faults, *(fault for each in compared for fault in each.faults)],
+        "checked": rows.checked + sum(each.checked for each in compared),
+        "not_recomputed": {"scores of texts, which libraries computed": rows.scored} if rows.scored else {},
+    }
 
 
 def main(arguments: list[str]) -> int:
