@@ -4,10 +4,11 @@ After CONSORT's flow diagram: at every stage, what arrived minus what left, plus
 what arrived at the next one.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NoReturn
+from itertools import chain
+from typing import Any, Literal
 
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, Subquery, Value, When
 from django.db.models.fields.json import KeyTextTransform
@@ -185,24 +186,20 @@ class FunnelReport:
 
 @dataclass(slots=True)
 class _Tally:
-    """The counts of one group."""
+    """The counts of one group.
+
+    `lost`: stage -> (kind, why) -> items. `versions` and `reasons`: number -> status or reason of
+    rejection -> versions.
+    """
 
     records: int = 0
     drafts: int = 0
     samples: int = 0
-    gained: Counter[str] = field(default_factory=Counter)  # of samples
-    before_generated: Counter[tuple[str, str]] = field(default_factory=Counter)
-    before_samples: Counter[tuple[str, str]] = field(default_factory=Counter)
-    before_decided: Counter[tuple[str, str]] = field(default_factory=Counter)
-    before_approved: Counter[tuple[str, str]] = field(default_factory=Counter)
     approved: int = 0
-    versions: dict[int, Counter[str]] = field(default_factory=dict)
-    reasons: dict[int, Counter[str]] = field(default_factory=dict)
-
-    def add_version(self, number: int, status: str, n: int, why: str = "") -> None:
-        self.versions.setdefault(number, Counter())[status] += n
-        if status == Status.REJECTED:
-            self.reasons.setdefault(number, Counter())[why] += n
+    gained: Counter[str] = field(default_factory=Counter)  # of samples
+    lost: dict[StageName, Counter[tuple[str, str]]] = field(default_factory=lambda: defaultdict(Counter))
+    versions: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    reasons: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def funnel(self, group: str = "", term: str = "", *, drawn: bool = True, begun: int | None = None) -> SampleFunnel:
         """The funnel from the records `drawn`, or from the samples on. `begun`: first drafts."""
@@ -211,45 +208,31 @@ class _Tally:
             added = {"further": self.drafts - self.records}
             if begun is not None:
                 added = {"generators": begun - self.records, "split": self.drafts - begun}
-            added = {name: n for name, n in added.items() if n}
-            drafted = Stage("drafted", self.drafts, _losses(self.before_generated), added)
-            generated = Stage("generated", drafted.remaining, _losses(self.before_samples))
-            stages = (Stage("drawn", self.records), drafted, generated)
-        samples = Stage("samples", self.samples, _losses(self.before_decided), dict(self.gained))
-        decided = Stage("decided", samples.remaining, _losses(self.before_approved))
-        stages = (*stages, samples, decided, Stage("approved", self.approved))
-        return SampleFunnel(group, stages, self._version_counts(), term)
-
-    def _version_counts(self) -> tuple[VersionCounts, ...]:
-        return tuple(
+            drafted = self._stage("drafted", self.drafts, {name: n for name, n in added.items() if n})
+            stages = (Stage("drawn", self.records), drafted, self._stage("generated", drafted.remaining))
+        samples = self._stage("samples", self.samples, dict(self.gained))
+        stages = (*stages, samples, self._stage("decided", samples.remaining), Stage("approved", self.approved))
+        versions = tuple(
             VersionCounts(
                 number,
                 cell.total(),
-                cell[Status.APPROVED],
-                cell[Status.IN_REVIEW],
-                cell[Status.WITHDRAWN],
-                cell[Status.REJECTED],
-                dict(sorted(self.reasons.get(number, {}).items())),
+                *(cell[status] for status in (Status.APPROVED, Status.IN_REVIEW, Status.WITHDRAWN, Status.REJECTED)),
+                dict(sorted(self.reasons[number].items())),
             )
             for number, cell in sorted(self.versions.items())
         )
+        return SampleFunnel(group, stages, versions, term)
 
-
-def _losses(counts: Counter[tuple[str, str]]) -> tuple[Loss, ...]:
-    """The losses in the order of LOSSES, the most frequent reason first."""
-    order = list(LOSSES)
-    ranked = sorted(counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0][1]))
-    shown: list[Loss] = []
-    rest: Counter[str] = Counter()
-    seen: Counter[str] = Counter()
-    for (kind, why), n in ranked:
-        seen[kind] += 1
-        if kind == "dropped" and seen[kind] > OTHERS_FROM:
-            rest[kind] += n
-        else:
-            shown.append(Loss(kind, why, n))
-    at = max((index for index, loss in enumerate(shown) if loss.kind == "dropped"), default=-1) + 1
-    return (*shown[:at], *(Loss(kind, _OTHERS, n) for kind, n in rest.items()), *shown[at:])
+    def _stage(self, name: StageName, count: int, gained: Mapping[str, int] | None = None) -> Stage:
+        """A stage with its losses in the order of LOSSES, the most frequent reason first."""
+        losses: list[Loss] = []
+        for kind in LOSSES:
+            found = sorted((-n, why) for (each, why), n in self.lost[name].items() if each == kind)
+            shown = found[:OTHERS_FROM] if kind == "dropped" else found
+            losses += [Loss(kind, why, -n) for n, why in shown]
+            if rest := found[len(shown) :]:
+                losses.append(Loss(kind, _OTHERS, -sum(n for n, _why in rest)))
+        return Stage(name, count, tuple(losses), gained or {})
 
 
 _OTHERS = gettext_noop("other reasons")
@@ -267,19 +250,18 @@ class _Groups:
 
     def __init__(self) -> None:
         self.whole = _Tally()
-        self.by_task: dict[str, _Tally] = {}
-        self.by_trap: dict[str, _Tally] = {}
+        self.by_task: dict[str, _Tally] = defaultdict(_Tally)
+        self.by_trap: dict[str, _Tally] = defaultdict(_Tally)
         self.planned = False
 
     def of_draft(self, task: str, preferred: Sequence[str]) -> list[_Tally]:
-        return [self.whole, *self._groups(task, (preferred or [""]) if self.planned else [])]
+        return self._groups(task, (preferred or [""]) if self.planned else [])
 
     def of_sample(self, task: str, arm: str, traps: Sequence[str]) -> list[_Tally]:
-        return [self.whole, *self._groups(task, traps if arm == Sample.Arm.TRAP else [])]
+        return self._groups(task, traps if arm == Sample.Arm.TRAP else [])
 
     def _groups(self, task: str, traps: Iterable[str]) -> list[_Tally]:
-        of_task = self.by_task.setdefault(task, _Tally())
-        return [of_task, *(self.by_trap.setdefault(trap, _Tally()) for trap in dict.fromkeys(traps))]
+        return [self.whole, self.by_task[task], *(self.by_trap[trap] for trap in dict.fromkeys(traps))]
 
     def count_samples(self, task: str, arm: str, traps: Sequence[str], preferred: Sequence[str] | None, n: int) -> None:
         """Count samples by the traps of their latest version, and where these were not planned."""
@@ -293,7 +275,7 @@ class _Groups:
         for trap in carried - planned:
             self.by_trap[trap].gained["other-plan"] += n
         for trap in planned - carried:
-            self.by_trap.setdefault(trap, _Tally()).before_samples["other-trap", ""] += n
+            self.by_trap[trap].lost["generated"]["other-trap", ""] += n
 
 
 def funnel(benchmark: str, batches: Iterable[int]) -> FunnelReport:
@@ -302,7 +284,6 @@ def funnel(benchmark: str, batches: Iterable[int]) -> FunnelReport:
     groups = _Groups()
     begun = _count_drafts(benchmark, pks, groups)
     _count_versions(pks, groups)
-    _count_rejections(pks, groups)
     names = {"": _NO_TRAP, **{term.code: term.label for term in terms(benchmark)}}
     return FunnelReport(
         groups.whole.funnel(begun=begun),
@@ -362,74 +343,60 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> int:
         for tally in groups.of_draft(task_name, preferred):
             tally.drafts += n
             if end in ("stopped", "discarded"):
-                tally.before_samples[end, registry.check_label(benchmark, why or "")] += n
+                tally.lost["generated"][end, registry.check_label(benchmark, why or "")] += n
             elif end == "awaits-draw":
-                tally.before_samples[end, ""] += n
+                tally.lost["generated"][end, ""] += n
             elif end != "made":
-                tally.before_generated[end, "" if end in ("open", "merged") else why or ""] += n
+                tally.lost["drafted"][end, "" if end in ("open", "merged") else why or ""] += n
     return int(roots["begun"])
 
 
 def _count_versions(batches: list[int], groups: _Groups) -> None:
-    """Count the versions that were not rejected, and the samples whose latest version they are."""
-    later = SampleVersion.objects.filter(sample=OuterRef("sample"), number__gt=OuterRef("number"))
-    rows = (
-        SampleVersion.objects.filter(sample__batch__in=batches)
-        .exclude(status=Status.REJECTED)
-        .annotate(latest=~Exists(later), planned=Subquery(_PLANNED))
-        .order_by()
-        .values_list("sample__task", "sample__arm", "traps", "planned", "number", "status", "case__state", "latest")
-        .annotate(n=Count("pk"))
-    )
-    for task, arm, traps, planned, number, status, state, latest, n in rows:
-        if latest:
-            groups.count_samples(task, arm, traps, planned, n)
-        for tally in groups.of_sample(task, arm, traps):
-            tally.add_version(number, status, n)
-            if not latest:
-                continue
-            if status == Status.APPROVED:
-                tally.approved += n
-            elif status == Status.IN_REVIEW:
-                counts = tally.before_decided if number == 1 else tally.before_approved
-                counts["in-review" if number == 1 else "next-in-review", ""] += n
-            else:
-                undecided = number == 1 and state == State.WITHDRAWN
-                (tally.before_decided if undecided else tally.before_approved)["withdrawn", ""] += n
-
-
-def _count_rejections(batches: list[int], groups: _Groups) -> None:
-    """Count the rejected versions by reason, and the samples whose latest version they are."""
+    """Count the versions, rejected ones by reason, and the samples by their latest version."""
     later = SampleVersion.objects.filter(sample=OuterRef("sample"), number__gt=OuterRef("number"))
     drafts = Draft.objects.filter(sample=OuterRef("sample"), version__gt=OuterRef("number"))
-    versions = SampleVersion.objects.filter(sample__batch__in=batches, status=Status.REJECTED).order_by()
-    whys = cases_queries.rejection_labels(versions.values("case"))
-    rows = versions.annotate(
+    versions = SampleVersion.objects.filter(sample__batch__in=batches).order_by()
+    versions = versions.annotate(
         latest=~Exists(later),
         planned=Subquery(_PLANNED),
         failed=Exists(drafts.filter(status=Draft.Status.FAILED)),
         stopped=Exists(drafts.filter(gate=Draft.Gate.STOPPED)),
-    ).values_list(
-        "sample__task", "sample__arm", "traps", "planned", "sample__status", "number", "case", "latest", "failed",
-        "stopped",
-    )  # fmt: skip
-    for task, arm, traps, planned, sample_status, number, case, latest, failed, stopped in rows.iterator(
-        chunk_size=2000
-    ):
+    )
+    fields = ("sample__task", "sample__arm", "traps", "planned", "number", "status", "latest")
+    ends = ("case__state", "sample__status", "failed", "stopped")
+    rejected = versions.filter(status=Status.REJECTED)
+    whys = cases_queries.rejection_labels(rejected.values("case"))
+    rows = chain(
+        versions.exclude(status=Status.REJECTED).values_list(*fields, *ends, Value(0)).annotate(n=Count("pk")),
+        rejected.values_list(*fields, *ends, "case", Value(1)).iterator(chunk_size=2000),
+    )
+    for task, arm, traps, planned, number, status, latest, *end, case, n in rows:
         why = whys.get(case, "")
         if latest:
-            groups.count_samples(task, arm, traps, planned, 1)
+            groups.count_samples(task, arm, traps, planned, n)
         for tally in groups.of_sample(task, arm, traps):
-            tally.add_version(number, Status.REJECTED, 1, why)
-            if not latest:
-                continue
-            if sample_status == Sample.Status.REGENERATING:
-                end = "regeneration-failed" if failed else "regeneration-stopped" if stopped else "regenerating"
-                tally.before_approved[end, ""] += 1
-            elif sample_status == Sample.Status.WITHDRAWN:
-                tally.before_approved["withdrawn", ""] += 1
-            else:
-                tally.before_approved["rejected", why] += 1
+            tally.versions[number][status] += n
+            if status == Status.REJECTED:
+                tally.reasons[number][why] += n
+            if latest and status == Status.APPROVED:
+                tally.approved += n
+            elif latest:
+                stage, kind = _way_out(number, status, *end)
+                tally.lost[stage][kind, why if kind == "rejected" else ""] += n
+
+
+def _way_out(
+    number: int, status: str, case_state: str, sample_status: str, failed: bool, stopped: bool
+) -> tuple[StageName, str]:
+    """The stage after which a sample went no further, and why, by its latest version."""
+    if status == Status.IN_REVIEW:
+        return ("samples", "in-review") if number == 1 else ("decided", "next-in-review")
+    if status != Status.REJECTED:
+        undecided = number == 1 and case_state == State.WITHDRAWN
+        return ("samples" if undecided else "decided"), "withdrawn"
+    if sample_status == Sample.Status.REGENERATING:
+        return "decided", "regeneration-failed" if failed else "regeneration-stopped" if stopped else "regenerating"
+    return "decided", "withdrawn" if sample_status == Sample.Status.WITHDRAWN else "rejected"
 
 
 def released(report: FunnelReport, count: int, left_out: Mapping[str, int]) -> FunnelReport:
@@ -457,16 +424,15 @@ def as_figure(report: FunnelReport, asked: Mapping[str, str], notes: Sequence[st
     shown = report.whole
     for name, groups in (("task", report.by_task), ("trap", report.by_trap)):
         if name in asked:
-            shown = next((group for group in groups if group.group == asked[name]), None) or _no_group()
+            found = [group for group in groups if group.group == asked[name]]
+            if not found:
+                raise Http404
+            shown = found[0]
     lines = [*([shown.label] if shown.label else []), *notes]
     if simulated:
         lines.append(gettext("Simulated models or reviewers: not evidence"))
     figure = chart(shown)
     return HttpResponse(svg(figure, figure.title, lines), content_type="image/svg+xml")
-
-
-def _no_group() -> NoReturn:
-    raise Http404
 
 
 _REPORT = TypeAdapter(FunnelReport)
