@@ -18,13 +18,12 @@ import json
 import logging
 import os
 import resource
+import select
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import IO, Any, cast
@@ -41,8 +40,6 @@ PATIENCE = 4  # times the seconds of computing that may pass until the next entr
 SILENCE = 1.0  # seconds without an entry after which the caller is told
 
 _ROOT = Path(__file__).resolve().parents[2]
-_BUFFER = 16 * 1024  # bytes kept back, while entries follow one another within _DELAY seconds
-_DELAY = 0.02
 _NICENESS = 10
 
 log = logging.getLogger(__name__)
@@ -130,8 +127,10 @@ def stream(
 def _lines(pipe: IO[bytes], while_silent: Callable[[], object]) -> Iterator[bytes]:
     """The whole lines that arrive, until the other side ends or a line is longer than allowed."""
     begun = bytearray()
+    arrival = select.poll()
+    arrival.register(pipe, select.POLLIN)
     while len(begun) <= MAX_LINE:
-        while not wait([pipe.fileno()], SILENCE):
+        while not arrival.poll(1000 * SILENCE):
             while_silent()
         part = os.read(pipe.fileno(), 2**18)
         if not part:
@@ -181,38 +180,6 @@ def _process(task: str) -> Iterator[Popen[bytes]]:
 # ----------------------------------------------------------------------- the process of the reader
 
 
-class _Output:
-    """Sends entries; each restarts the clocks for the next one."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self._waiting: list[bytes] = []
-        self._size, self._sent_at = 0, time.monotonic()
-
-    def start_clocks(self) -> None:
-        signal.setitimer(signal.ITIMER_PROF, self.limits.seconds)
-        signal.setitimer(signal.ITIMER_REAL, self.limits.waiting)
-
-    def send(self, word: str, value: Any = None, *, last: bool = False) -> None:
-        line = json.dumps([word, value], ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
-        if len(line) > MAX_LINE:
-            raise LimitsExceeded(f"An entry of it has more than {MAX_LINE:,} bytes.")
-        self._waiting.append(line)
-        self._size += len(line)
-        if last or self._size > _BUFFER or time.monotonic() - self._sent_at > _DELAY:
-            self.flush()
-        if sys.platform != "linux" and _peak_memory() > self.limits.memory:
-            raise MemoryError
-        self.start_clocks()
-
-    def flush(self) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)  # the parent may read slowly
-        for line in self._waiting:
-            sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
-        self._waiting, self._size, self._sent_at = [], 0, time.monotonic()
-
-
 def _peak_memory() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
@@ -232,32 +199,48 @@ def _confine(limits: Limits) -> None:
         os.nice(_NICENESS)
 
 
-def _main(module: str, function: str, arguments: list[Any], known: list[str], limits: dict[str, int]) -> None:
-    output = _Output(Limits(**limits))
-    _confine(output.limits)
-    output.start_clocks()
+def _main(module: str, function: str, arguments: list[Any], known: list[str], allowed: dict[str, int]) -> None:
+    limits = Limits(**allowed)
+
+    def start_clocks() -> None:
+        signal.setitimer(signal.ITIMER_PROF, limits.seconds)
+        signal.setitimer(signal.ITIMER_REAL, limits.waiting)
+
+    def send(word: str, value: Any = None) -> None:
+        """Send an entry, and restart the clocks for the next one."""
+        line = json.dumps([word, value], ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        if len(line) > MAX_LINE:
+            raise LimitsExceeded(f"An entry of it has more than {MAX_LINE:,} bytes.")
+        signal.setitimer(signal.ITIMER_REAL, 0)  # the parent may read slowly
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+        if sys.platform != "linux" and _peak_memory() > limits.memory:
+            raise MemoryError
+        start_clocks()
+
+    _confine(limits)
+    start_clocks()
     try:
         # Imported only now, so that the limits apply to what it imports as well.
         reader = cast(Callable[..., Iterable[Any]], getattr(importlib.import_module(module), function))
         for entry in reader(*arguments):
-            output.send("entry", entry)
-        output.send("end", last=True)
+            send("entry", entry)
+        send("end")
     except MemoryError:
-        output.flush()
         os._exit(1)
     except BrokenPipeError:
         os._exit(0)
     except Exception as error:
         name = type(error).__name__
         if name in known:
-            output.send("known", [name, getattr(error, "detail", str(error))], last=True)
+            send("known", [name, getattr(error, "detail", str(error))])
         elif isinstance(error, OSError) and error.errno == errno.EFBIG:
             text = f"A file in it has more than {MAX_UNPACKED_FILE:,} bytes, unpacked."
-            output.send("known", [LimitsExceeded.__name__, text], last=True)
+            send("known", [LimitsExceeded.__name__, text])
         elif isinstance(error, OSError) and error.errno:
-            output.send("system", [error.errno, error.strerror, error.filename], last=True)
+            send("system", [error.errno, error.strerror, error.filename])
         else:  # without its text, which may quote the file
-            output.send("failed", [name, "".join(traceback.format_tb(error.__traceback__))], last=True)
+            send("failed", [name, "".join(traceback.format_tb(error.__traceback__))])
 
 
 if __name__ == "__main__":
