@@ -8,13 +8,12 @@ often.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from generation.common import chunks
 from generation.models import NamedValues, Source, SourceRecord
@@ -26,7 +25,7 @@ MAX_ROW_LENGTH = 100_000  # characters, unless the row is a single value
 MAX_PAGE = 64  # rows read at once
 
 
-def store_values(source: Source, records: Iterable[tuple[int, Iterable[tuple[str, str]]]]) -> None:
+def store_values(source: Source, records: Iterable[tuple[int, Iterable[Sequence[str]]]]) -> None:
     """Store the values of new records (primary key, (name, text) pairs) after the existing ones.
 
     Must run in a transaction.
@@ -64,14 +63,9 @@ def _row_parts(values: list[Any], first: int) -> Iterator[tuple[int, list[Any]]]
 
 def _value_counts(source: Source, names: list[str]) -> dict[str, int]:
     """The number of stored values under each known name, with one index lookup for each."""
-    placeholders = ", ".join(["(%s)"] * len(names))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f'WITH asked (name) AS (VALUES {placeholders}) SELECT name, (SELECT "end" FROM generation_namedvalues kept WHERE'  # noqa: S608
-            " kept.source_id = %s AND kept.name = asked.name ORDER BY first DESC LIMIT 1) FROM asked",
-            [*names, source.pk],
-        )
-        return {name: end for name, end in cursor.fetchall() if end is not None}
+    rows = NamedValues.objects.filter(source=source)
+    last = rows.filter(name=OuterRef("name")).order_by("-first").values("end")[:1]
+    return dict(rows.filter(name__in=names, first=0).values_list("name", Subquery(last)))
 
 
 class SourceValues:

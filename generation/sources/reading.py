@@ -5,7 +5,6 @@ reads the whole file, with its images, in a process with limits (`generation.com
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,10 +32,12 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.json_files import array_items, object_items
 from generation.sources.importers.table_mapping import TableMapping
+from review.rules.shown_values import shown
 from review.rules.text_files import open_text
 
 PREVIEW_SECONDS = 5  # of computing, until the next record
 _IMAGES_KNOWN = 100_000  # of one file, whose digests are remembered
+_SENT = "external_id title language language_confidence private where match references facets values size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ def open_file(
     """The layout of a file, and its rows and refusals, read in a process of its own.
 
     The images of a row come before it, checked and without metadata, each once; the row's content
-    names their digests. A row has its content and private part only as `encoded`.
+    names their digests.
 
     `while_silent`: see `limited.stream`.
 
@@ -192,23 +193,10 @@ def _entry(message: list[Any]) -> CleanImage | Row | Refusal:
     word, value = message
     match word:
         case "row":
-            return _row(value)
+            return Row(**value)
         case "refusal":
             return Refusal(*value)
     return checks.from_json(value)
-
-
-def _row(value: dict[str, Any]) -> Row:
-    return Row(
-        **{
-            **value,
-            "content": {},
-            "private": {},
-            "encoded": (value["content"], value["private"]),
-            "references": {name: tuple(texts) for name, texts in value["references"].items()},
-            "values": tuple((name, text) for name, text in value["values"]),
-        }
-    )
 
 
 # These run in the process of the reader.
@@ -260,23 +248,5 @@ class _Images:
                 yield _refusal(Refusal(row.where, f"Image {picture.name}: {error}", {"left out": "image"}))
                 return
             digests.append(digest)
-        yield ["row", _encoded(row, digests)]
-
-
-def _encoded(row: Row, digests: list[str]) -> dict[str, Any]:
-    content, private = row.encoded or ("", json.dumps(row.private))
-    if digests or not row.encoded:
-        content = json.dumps({**row.content, **({"images": digests} if digests else {})})
-    return {
-        "external_id": row.external_id,
-        "title": row.title,
-        "language": row.language,
-        "language_confidence": row.language_confidence,
-        "content": content,
-        "private": private,
-        "where": row.where,
-        "match": row.match,
-        "references": {name: list(texts) for name, texts in row.references.items()},
-        "facets": dict(row.facets),
-        "values": [list(value) for value in row.values],
-    }
+        content = {**row.content, "images": digests} if digests else row.content
+        yield ["row", {**shown(row, _SENT), "content": content}]

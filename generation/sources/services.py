@@ -1,6 +1,5 @@
 """Imports files into sources."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -180,7 +179,8 @@ def _read_file(run: Import) -> None:
         if run.uploaded:
             fetch(path)
         layout, entries = reading.open_file(path, run.source.format, run.file_name, run.mapping, keep)
-        for chunk, good_rows in _import_chunks(_store_images(entries), seconds):
+        for chunk in _import_chunks(_store_images(entries), seconds):
+            good_rows = [entry for entry in chunk if isinstance(entry, Row)]
             refusals = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():
                 our_import = Import.objects.filter(pk=run.pk, token=run.token, status=Status.RUNNING)
@@ -189,8 +189,8 @@ def _read_file(run: Import) -> None:
                     return
                 new, differences = _add_records(run.source, good_rows, updates=run.updates)
                 added += new
-                if any(row.match or row.references for row, _json in good_rows):
-                    joined.update(queries.count_partners(run.source, [row.external_id for row, _json in good_rows]))
+                if any(row.match or row.references for row in good_rows):
+                    joined.update(queries.count_partners(run.source, [row.external_id for row in good_rows]))
                 kept = [*((entry, False) for entry in refusals), *((entry, True) for entry in differences)]
                 kept = kept[: max(0, REFUSALS_KEPT - listed)]
                 ImportRefusal.objects.bulk_create(
@@ -237,61 +237,43 @@ def _import_failure(error: Exception) -> str:
     return str(error)
 
 
-EncodedJSON = tuple[str, str]  # content and private of a record, as JSON
-
-
-def _import_chunks(
-    entries: Iterator[Row | Refusal], seconds: float
-) -> Iterator[tuple[list[Row | Refusal], list[tuple[Row, EncodedJSON]]]]:
-    """The entries of each transaction, and the rows among them.
-
-    A chunk ends early once reading it has taken `seconds`.
-    """
+def _import_chunks(entries: Iterator[Row | Refusal], seconds: float) -> Iterator[list[Row | Refusal]]:
+    """The entries of each transaction. A chunk ends early once reading it has taken `seconds`."""
     chunk: list[Row | Refusal] = []
-    chunk_rows: list[tuple[Row, EncodedJSON]] = []
     size, started = 0, time.monotonic()
     failure: Exception | None = None
-    while True:
-        try:
-            entry = next(entries)
-        except StopIteration:
-            break
-        except (LimitsExceeded, OSError) as error:  # the good rows before it are kept
-            failure = error
-            break
-        chunk.append(entry)
-        if isinstance(entry, Row):
-            encoded = entry.encoded or ("{}", "{}")  # every row that was read has it
-            chunk_rows.append((entry, encoded))
-            size += sum(map(len, encoded))
-        if len(chunk) >= chunks.CHUNK or size >= CHUNK_SIZE or time.monotonic() - started >= seconds:
-            yield chunk, chunk_rows
-            chunk, chunk_rows, size, started = [], [], 0, time.monotonic()
+    try:
+        for entry in entries:
+            chunk.append(entry)
+            size += entry.size if isinstance(entry, Row) else 0
+            if len(chunk) >= chunks.CHUNK or size >= CHUNK_SIZE or time.monotonic() - started >= seconds:
+                yield chunk
+                chunk, size, started = [], 0, time.monotonic()
+    except (LimitsExceeded, OSError) as error:  # the good rows before it are kept
+        failure = error
     if chunk:
-        yield chunk, chunk_rows
+        yield chunk
     if failure:
         raise failure
 
 
-def _add_records(source: Source, rows: list[tuple[Row, EncodedJSON]], *, updates: bool) -> tuple[int, list[Refusal]]:
+def _add_records(source: Source, rows: list[Row], *, updates: bool) -> tuple[int, list[Refusal]]:
     """Store the records that are new; the number of new ids, and the rows that differ.
 
     A row that equals any revision of its record is the same: a file can be read again. Of those
     that differ, the first one stays the record, or each becomes its next revision if `updates`.
     """
-    ids = {row.external_id for row, _encoded in rows}
+    ids = {row.external_id for row in rows}
     stored = SourceRecord.objects.filter(source=source, external_id__in=ids).order_by("revision")
     known: dict[str, list[tuple[Any, Any]]] = {}
-    matches: dict[str, str] = {}
-    for external_id, match, content, private in stored.values_list("external_id", "match", "content", "private"):
+    for external_id, content, private in stored.values_list("external_id", "content", "private"):
         known.setdefault(external_id, []).append((content, private))
-        matches[external_id] = match
     was_known = set(known)
-    made: dict[str, list[tuple[Row, tuple[Any, Any]]]] = {}
+    made: dict[str, list[Row]] = {}
     differences = []
-    for row, encoded in rows:
+    for row in rows:
         revisions = known.setdefault(row.external_id, [])
-        value = (json.loads(encoded[0]), json.loads(encoded[1]))
+        value = (row.content, row.private)
         if value in revisions:
             continue
         if revisions:
@@ -300,7 +282,7 @@ def _add_records(source: Source, rows: list[tuple[Row, EncodedJSON]], *, updates
             if not updates:
                 continue
         revisions.append(value)
-        made.setdefault(row.external_id, []).append((row, value))
+        made.setdefault(row.external_id, []).append(row)
     SourceRecord.objects.filter(source=source, external_id__in=was_known & made.keys()).update(latest=False)
     new = [
         SourceRecord(
@@ -311,21 +293,26 @@ def _add_records(source: Source, rows: list[tuple[Row, EncodedJSON]], *, updates
             title=row.title[:300],
             language=row.language,
             language_confidence=row.language_confidence,
-            content=content,
-            private=private,
-            match=_match_digest(row),
+            content=row.content,
+            private=row.private,
+            match=digest_of(row.match) if row.match else "",
         )
         for external_id, entries in made.items()
-        for revision, (row, (content, private)) in enumerate(entries, len(known[external_id]) - len(entries) + 1)
+        for revision, row in enumerate(entries, len(known[external_id]) - len(entries) + 1)
     ]
     SourceRecord.objects.bulk_create(new, ignore_conflicts=True)
-    latest = [entries[-1][0] for entries in made.values()]
-    first = {row.external_id: row for row, _encoded in reversed(rows) if row.external_id not in made}
-    # Records without a match are new, or older than the `match` field.
-    old = [row for row in first.values() if not matches.get(row.external_id)]
-    _add_missing_matches(source, [row for row in old if row.match])
-    _store_references(source, [row for row in (*latest, *old) if row.references])
-    _store_values(source, [row for row in latest if row.values])
+    by_id = {external_id: entries[-1] for external_id, entries in made.items()}
+    records = SourceRecord.objects.filter(source=source, external_id__in=by_id, latest=True).order_by("pk")
+    latest = [(pk, by_id[external_id]) for pk, external_id in records.values_list("pk", "external_id")]
+    references = (
+        Reference(record_id=pk, format=name, digest=digest)
+        for pk, row in latest
+        for name, texts in row.references.items()
+        for digest in dict.fromkeys(map(digest_of, texts))
+    )
+    for chunk in chunks.chunked(references):
+        Reference.objects.bulk_create(chunk, ignore_conflicts=True)
+    other_values.store_values(source, ((pk, row.values) for pk, row in latest))
     return len(made.keys() - was_known), differences
 
 
@@ -336,48 +323,6 @@ def _difference(old: tuple[Any, Any], new: tuple[Any, Any], revision: int | None
     if revision:
         return f"It differs from the record with its id in: {named}. It is now revision {revision}."
     return f"It differs from the record with its id in: {named}. That one stays, unless you import with 'update'."
-
-
-def _match_digest(row: Row) -> str:
-    return digest_of(row.match) if row.match else ""
-
-
-def _add_missing_matches(source: Source, rows: list[Row]) -> None:
-    """Set the match of records that are older than the `match` field."""
-    if not rows:
-        return
-    by_id = {row.external_id: row for row in rows}
-    stored = SourceRecord.objects.filter(source=source, external_id__in=by_id, latest=True)
-    records = list(stored.only("external_id", "match"))
-    for record in records:
-        record.match = _match_digest(by_id[record.external_id])
-    SourceRecord.objects.bulk_update(records, ["match"], batch_size=chunks.CHUNK)
-
-
-def _store_references(source: Source, rows: list[Row]) -> None:
-    """Store the references of the records of these rows."""
-    references = (
-        Reference(record_id=pk, format=name, digest=digest)
-        for pk, row in _stored_keys(source, rows)
-        for name, texts in row.references.items()
-        for digest in dict.fromkeys(map(digest_of, texts))
-    )
-    for chunk in chunks.chunked(references):
-        Reference.objects.bulk_create(chunk, ignore_conflicts=True)
-
-
-def _store_values(source: Source, rows: list[Row]) -> None:
-    """Store the values that other records can draw."""
-    other_values.store_values(source, ((pk, row.values) for pk, row in _stored_keys(source, rows)))
-
-
-def _stored_keys(source: Source, rows: list[Row]) -> Iterator[tuple[int, Row]]:
-    """(primary key of its record, row) for each of these rows."""
-    if rows:
-        by_id = {row.external_id: row for row in rows}
-        records = SourceRecord.objects.filter(source=source, external_id__in=by_id, latest=True).order_by("pk")
-        for pk, external_id in records.values_list("pk", "external_id"):
-            yield pk, by_id[external_id]
 
 
 def sweep() -> list[int]:

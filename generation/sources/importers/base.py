@@ -11,7 +11,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -77,7 +77,7 @@ class Row:
             ('symptoms/time', '2 days'), so that another record's value can be drawn instead.
         images: the images that the record is about, in order. Once they are stored, their digests
             are put into `content` as `images`.
-        encoded: `content` and `private` as JSON, if already encoded.
+        size: characters of `content` and `private` as JSON.
     """
 
     external_id: str
@@ -88,11 +88,11 @@ class Row:
     where: str = ""
     language_confidence: float | None = field(default=None, compare=False)
     match: str = ""
-    references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    references: Mapping[str, Sequence[str]] = field(default_factory=dict)
     facets: Mapping[str, str] = field(default_factory=dict)
     images: "tuple[RecordImage, ...]" = field(default=(), compare=False)
-    values: tuple[tuple[str, str], ...] = ()
-    encoded: tuple[str, str] | None = field(default=None, compare=False, repr=False)
+    values: Sequence[Sequence[str]] = ()
+    size: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +217,7 @@ def parsed_line(line: bytes | None) -> Any:
         raise Malformed(f"The line is longer than {MAX_RECORD:,} bytes.")
     try:
         text = line.decode()
-        try:
-            return json_nesting.loads(text, parse_constant=refuse_constant)
-        except ConstantFound:
-            raise refused_for_constant(json_nesting.loads(text, parse_constant=Constant)) from None
+        return without_constants(json_nesting.loads(text, parse_constant=Constant), text)
     except UnicodeDecodeError as error:
         raise Malformed(f"The line is not UTF-8 (byte {error.start + 1}).") from None
     except json.JSONDecodeError as error:
@@ -250,36 +247,28 @@ class Constant(float):
     """NaN, Infinity or -Infinity: no JSON, but written for missing numbers by many tools."""
 
 
-class ConstantFound(ValueError):
-    """The JSON contains a Constant."""
-
-
-def refuse_constant(name: str) -> None:
-    """What a decoder calls for a Constant. Raises ConstantFound."""
-    raise ConstantFound(name)
-
-
 class HasConstant(Malformed):
     """A field of a record is or contains a Constant; the record is kept for who needs others."""
 
-    record: Any = None
+    def __init__(self, reason: str, record: Any) -> None:
+        super().__init__(reason)
+        self.record = record
 
     def without(self, wanted: Callable[[str], bool]) -> Any:
         """The record with its `wanted` fields alone; this error if one has a Constant."""
         if not isinstance(self.record, dict):
             return self
         kept = {key: value for key, value in self.record.items() if wanted(key)}
-        return kept if constant_in(kept) is None else self
+        return kept if _constant_in(kept) is None else self
 
 
-def refused_for_constant(record: Any) -> HasConstant:
-    """The error that names the field of a record in which there is a Constant."""
-    error = HasConstant(constant_in(record) or "A number in it is out of range.")
-    error.record = record
-    return error
+def without_constants(value: Any, text: str) -> Any:
+    """A value read from a text of JSON; HasConstant, which names the field, if there is one."""
+    may_have = "NaN" in text or "Infinity" in text
+    return HasConstant(reason, value) if may_have and (reason := _constant_in(value)) else value
 
 
-def constant_in(record: Any) -> str | None:
+def _constant_in(record: Any) -> str | None:
     """The field of a record in which there is a Constant, in a sentence."""
     parts = [(part, key) for key, part in record.items()] if isinstance(record, dict) else [(record, "A value of it")]
     for part, key in parts:

@@ -1,4 +1,4 @@
-"""Data sets of questions about images: a folder, a zip archive, or one file beside its images.
+"""Data sets of several files: a folder, a zip archive, or one file beside its images.
 
 Nothing in them is trusted: no name may lead out of the folder or archive, and unpacking is bounded.
 """
@@ -9,9 +9,10 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from generation.sources.importers.base import LimitsExceeded, Malformed, RecordImage, WrongFormat
@@ -26,6 +27,7 @@ ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 # Raised when reading a damaged, encrypted or unknown archive. zlib.error is not a ValueError.
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError)
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_TOO_LARGE = "The file is larger than {:,} bytes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +43,100 @@ class DataFile:
         return "" if parent == "." else parent
 
 
+class Folder:
+    """The files of a folder, with those of `images.zip` in it, where some data sets have images."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+
+    def names(self) -> Iterator[str]:
+        """The names of its files, relative and with slashes."""
+        names = (path.relative_to(self._root).as_posix() for path in self._root.rglob("*") if path.is_file())
+        return (name for name in names if not _is_hidden(name))
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file, None if there is none. Raises Malformed."""
+        path = (self._root / name).resolve()
+        if not path.is_relative_to(self._root):
+            raise Malformed("It is a link that points outside the data set.")
+        if path.is_file():
+            if path.stat().st_size > MAX_IMAGE_FILE:
+                raise Malformed(_TOO_LARGE.format(MAX_IMAGE_FILE))
+            return path.read_bytes()
+        places = (name, name.removeprefix("images/"), f"images/{name}") if self._packed else ()
+        return next((data for place in places if (data := self._packed.read(place)) is not None), None)  # type: ignore[union-attr]  # there is one
+
+    @cached_property
+    def _packed(self) -> "Archive | None":
+        path = self._root / "images.zip"
+        return Archive(open_archive(path)) if path.is_file() else None
+
+
+class Archive:
+    """The files of an opened zip archive, without those that lead out of it.
+
+    What macOS and others add unseen is left out.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        names = ((_safe_path(entry.filename), entry) for entry in archive.infolist() if not entry.is_dir())
+        self.members = {name: entry for name, entry in names if name and not _is_hidden(name)}
+        self._folded = {name.casefold(): entry for name, entry in self.members.items()}
+
+    def names(self) -> Iterator[str]:
+        """The names of its files, with slashes."""
+        return iter(self.members)
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file, in whatever case; None if there is none. Raises Malformed."""
+        entry = self.members.get(name) or self._folded.get(name.casefold())
+        if entry is None:
+            return None
+        if entry.file_size > MAX_IMAGE_FILE:
+            raise Malformed(_TOO_LARGE.format(MAX_IMAGE_FILE))
+        try:
+            with self._archive.open(entry) as packed:
+                return packed.read(MAX_IMAGE_FILE)  # the library reads no more than the declared size
+        except UNREADABLE:
+            raise Malformed("It cannot be unpacked: damaged, or with a password.") from None
+
+    def unpack(self, is_rows: Callable[[str], bool], folder: Path) -> list[DataFile]:
+        """Unpack the files of rows into a folder. Raises WrongFormat, LimitsExceeded."""
+        chosen = sorted(filter(is_rows, self.members))
+        if len(chosen) > MAX_DATA_FILES:
+            raise LimitsExceeded(f"The archive has more than {MAX_DATA_FILES:,} files of rows.")
+        if sum(self.members[name].file_size for name in chosen) > MAX_UNPACKED:
+            raise LimitsExceeded(f"The files of rows in the archive have more than {MAX_UNPACKED:,} bytes, unpacked.")
+        data = [DataFile(name, folder / f"{n}{PurePosixPath(name).suffix}") for n, name in enumerate(chosen)]
+        for file in data:
+            self._unpack(self.members[file.name], file.path)
+        return data
+
+    def _unpack(self, entry: zipfile.ZipInfo, target: Path) -> None:
+        if entry.file_size > max(entry.compress_size, 1) * MAX_RATIO + 2**20:
+            raise WrongFormat(f"{entry.filename} in the archive is larger than a file of rows may be.")
+        try:
+            # The library stops at the size that the archive declares, and checks the checksum.
+            with self._archive.open(entry) as packed, target.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+        except UNREADABLE as error:
+            if isinstance(error, OSError) and error.errno:
+                raise
+            reason = f"{entry.filename} in the archive cannot be unpacked: damaged, or with a password."
+            raise WrongFormat(reason) from None
+
+
+@dataclass
 class Bundle:
     """The files of a data set.
 
     `data`: its files of rows, sorted by name. `kind`: used in messages.
     """
 
-    kind = "folder"
-
-    def __init__(self, data: list[DataFile], read: Callable[[str], bytes | None], names: Callable[[], Iterator[str]]):
-        self.data = data
-        self._read = read
-        self._names = names
-        self._by_name: dict[str, list[str]] | None = None
-        self._has_images = False  # not looked yet
+    kind: str
+    files: Folder | Archive
+    data: list[DataFile]
 
     def picture(self, name: str, *folders: str) -> RecordImage:
         """The image that a row names: in one of `folders`, in `images` there, or anywhere.
@@ -66,47 +148,43 @@ class Bundle:
         safe_name = _safe_path(name)
         if safe_name is None:
             raise Malformed("An image's name points outside the data set.")
-        if not self._has_images:
-            self._require_images(name)
-            self._has_images = True
-        return RecordImage(name, lambda: self._image(safe_name, folders), safe_name)
-
-    def _require_images(self, name: str) -> None:
-        """Say once that there is no image at all, instead of refusing every row."""
-        if not any(path.casefold().endswith((*ENDINGS, "images.zip")) for path in self._names()):
+        if not self._has_images:  # said once, instead of refusing every row
             where = "A zip archive needs" if self.kind == "zip archive" else "Beside the rows there must be"
             raise WrongFormat(
                 f"The images are missing: its rows name {name!r} and others. {where} a folder images/, or images.zip."
             )
+        return RecordImage(name, lambda: self._image(safe_name, folders), safe_name)
+
+    @cached_property
+    def _has_images(self) -> bool:
+        return any(path.casefold().endswith((*ENDINGS, "images.zip")) for path in self.files.names())
 
     def _image(self, name: str, folders: tuple[str, ...]) -> bytes:
         endings = ("",) if name.lower().endswith(ENDINGS) else ("", *ENDINGS)
         for folder in dict.fromkeys((*folders, "")):
             for place in (f"{folder}/", f"{folder}/images/"):
                 for ending in endings:
-                    data = self._read(f"{place}{name}{ending}".lstrip("/"))
+                    data = self.files.read(f"{place}{name}{ending}".lstrip("/"))
                     if data is not None:
                         return data
+        wanted = {part for folder in folders for part in PurePosixPath(folder).parts}
         for ending in endings:
-            for paths in self._paths_named(PurePosixPath(name + ending).name):
-                # Of several files with this name, take the one whose path shares most with the
-                # row's.
-                data = self._read(max(paths, key=lambda path: _shared_parts(path, folders)))
+            if paths := self._by_name.get(PurePosixPath(name + ending).name.casefold()):
+                # Of several files with this name, the one whose path shares most with the row's.
+                data = self.files.read(max(paths, key=lambda path: len(wanted & set(PurePosixPath(path).parts))))
                 if data is not None:
                     return data
         raise Malformed("The file is missing.")
 
-    def _paths_named(self, name: str) -> list[list[str]]:
-        if self._by_name is None:
-            self._by_name = {}
-            for number, path in enumerate(self._names()):
-                if number >= MAX_FILES:
-                    raise Malformed(
-                        f"It is not where it should be, and the data set has more than {MAX_FILES:,} files."
-                    )
-                self._by_name.setdefault(PurePosixPath(path).name.casefold(), []).append(path)
-        paths = self._by_name.get(name.casefold())
-        return [paths] if paths else []
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[str]]:
+        """The paths of files by their names without folders. Raises Malformed."""
+        by_name: dict[str, list[str]] = {}
+        for number, path in enumerate(self.files.names()):
+            if number >= MAX_FILES:
+                raise Malformed(f"It is not where it should be, and the data set has more than {MAX_FILES:,} files.")
+            by_name.setdefault(PurePosixPath(path).name.casefold(), []).append(path)
+        return by_name
 
 
 def inline_picture(name: str, data: bytes | None) -> RecordImage:
@@ -130,74 +208,21 @@ def open_bundle(path: Path, is_rows: Callable[[str], bool], original_name: str =
         original_name: the original name of such a file (`Layout.file`).
     """
     if path.is_dir():
-        yield _open_folder(path, is_rows)
-    elif _is_zip(path):
-        with tempfile.TemporaryDirectory() as folder, open_archive(path) as archive:
-            bundle = _open_zip(archive, Path(folder), is_rows)
-            bundle.kind = "zip archive"
-            yield bundle
+        files = Folder(path)
+        # Sorted, so that on every machine a row has the same position in every import.
+        yield Bundle("folder", files, [DataFile(name, path / name) for name in sorted(filter(is_rows, files.names()))])
+    elif is_zip(path):
+        with tempfile.TemporaryDirectory() as folder, open_archive(path) as opened:
+            archive = Archive(opened)
+            yield Bundle("zip archive", archive, archive.unpack(is_rows, Path(folder)))
     else:
-        bundle = _open_folder(path.parent, None, [DataFile(PurePosixPath(original_name).name or path.name, path)])
-        bundle.kind = "file"
-        yield bundle
+        yield Bundle("file", Folder(path.parent), [DataFile(PurePosixPath(original_name).name or path.name, path)])
 
 
-def _is_zip(path: Path) -> bool:
+def is_zip(path: Path) -> bool:
+    """Whether a file begins like a zip archive."""
     with path.open("rb") as file:
         return file.read(4) in _ZIP
-
-
-def _safe_path(name: str) -> str | None:
-    """Normalize a relative path to slashes without dots; None if it leads out."""
-    if re.match(r"[A-Za-z]:|[/\\]", name):
-        return None
-    parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".")]
-    return None if ".." in parts or not parts else "/".join(parts)
-
-
-def _shared_parts(path: str, folders: tuple[str, ...]) -> int:
-    parts = {part for folder in folders for part in PurePosixPath(folder).parts}
-    return len(parts & set(PurePosixPath(path).parts))
-
-
-def _open_folder(root: Path, is_rows: Callable[[str], bool] | None, data_files: list[DataFile] | None = None) -> Bundle:
-    resolved_root = root.resolve()
-
-    def names() -> Iterator[str]:
-        for path in root.rglob("*"):
-            name = path.relative_to(root).as_posix()
-            if path.is_file() and not _is_hidden(name):
-                yield name
-
-    def read(name: str) -> bytes | None:
-        path = (resolved_root / name).resolve()
-        if not path.is_relative_to(resolved_root):
-            raise Malformed("It is a link that points outside the data set.")
-        if not path.is_file():
-            return archived(name)
-        if path.stat().st_size > MAX_IMAGE_FILE:
-            raise Malformed(f"The file is larger than {MAX_IMAGE_FILE:,} bytes.")
-        return path.read_bytes()
-
-    archives: list[tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]] = []
-
-    def archived(name: str) -> bytes | None:
-        """Read from `images.zip` in the folder, where some data sets have their images."""
-        if not archives and (resolved_root / "images.zip").is_file():
-            archive = open_archive(resolved_root / "images.zip")
-            archives.append((archive, archive_members(archive)))
-        for archive, members in archives:
-            for member in (name, name.removeprefix("images/"), f"images/{name}"):
-                if member in members:
-                    return _read_image(archive, members[member])
-        return None
-
-    data = data_files
-    if data is None:
-        # Sorted, so that on every machine a row has the same position in every import.
-        chosen = sorted(name for name in names() if is_rows is not None and is_rows(name))
-        data = [DataFile(name, root / name) for name in chosen]
-    return Bundle(data, read, names)
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
@@ -212,60 +237,13 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     return archive
 
 
-def archive_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The files in an archive by their normalized names, without those that lead out of it.
-
-    What macOS and others add unseen is left out.
-    """
-    names = ((_safe_path(entry.filename), entry) for entry in archive.infolist() if not entry.is_dir())
-    return {name: entry for name, entry in names if name and not _is_hidden(name)}
+def _safe_path(name: str) -> str | None:
+    """Normalize a relative path to slashes without dots; None if it leads out."""
+    if re.match(r"[A-Za-z]:|[/\\]", name):
+        return None
+    parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".")]
+    return None if ".." in parts or not parts else "/".join(parts)
 
 
 def _is_hidden(name: str) -> bool:
     return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
-
-
-def _open_zip(archive: zipfile.ZipFile, folder: Path, is_rows: Callable[[str], bool]) -> Bundle:
-    members = archive_members(archive)
-    folded = {name.casefold(): entry for name, entry in members.items()}
-    data: list[DataFile] = []
-    chosen = sorted(name for name in members if is_rows(name))
-    if len(chosen) > MAX_DATA_FILES:
-        raise LimitsExceeded(f"The archive has more than {MAX_DATA_FILES:,} files of rows.")
-    if sum(members[name].file_size for name in chosen) > MAX_UNPACKED:
-        raise LimitsExceeded(f"The files of rows in the archive have more than {MAX_UNPACKED:,} bytes, unpacked.")
-    for number, name in enumerate(chosen):
-        unpacked = folder / f"{number}{PurePosixPath(name).suffix}"
-        _unpack(archive, members[name], unpacked)
-        data.append(DataFile(name, unpacked))
-
-    def read(name: str) -> bytes | None:
-        entry = members.get(name) or folded.get(name.casefold())
-        return None if entry is None else _read_image(archive, entry)
-
-    return Bundle(data, read, lambda: iter(members))
-
-
-def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:
-    """Unpack one file of rows from an archive. Raises WrongFormat if it exceeds the limits."""
-    if entry.file_size > max(entry.compress_size, 1) * MAX_RATIO + 2**20:
-        raise WrongFormat(f"{entry.filename} in the archive is larger than a file of rows may be.")
-    try:
-        # The library stops at the size that the archive declares, and checks the checksum.
-        with archive.open(entry) as packed, target.open("wb") as file:
-            shutil.copyfileobj(packed, file)
-    except UNREADABLE as error:
-        if isinstance(error, OSError) and error.errno:
-            raise
-        raise WrongFormat(f"{entry.filename} in the archive cannot be unpacked: damaged, or with a password.") from None
-
-
-def _read_image(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """An image in an archive. Raises Malformed."""
-    if entry.file_size > MAX_IMAGE_FILE:
-        raise Malformed(f"The file is larger than {MAX_IMAGE_FILE:,} bytes.")
-    try:
-        with archive.open(entry) as packed:
-            return packed.read(MAX_IMAGE_FILE)  # the library reads no more than the declared size
-    except UNREADABLE:
-        raise Malformed("It cannot be unpacked: damaged, or with a password.") from None

@@ -15,17 +15,14 @@ from generation.sources.importers.base import (
     MAX_RECORD,
     REST,
     Constant,
-    ConstantFound,
     Malformed,
-    refuse_constant,
-    refused_for_constant,
+    without_constants,
 )
 from review.rules import json_nesting
 from review.rules.text_files import open_text
 
 _CHUNK = 16 * 1024  # bytes
-_decode = json.JSONDecoder(parse_constant=refuse_constant).raw_decode
-_decode_constants = json.JSONDecoder(parse_constant=Constant).raw_decode
+_decode = json.JSONDecoder(parse_constant=Constant).raw_decode
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _SCALAR = re.compile(r"[^\[\]{}\",]*(?=[,\]}])")
@@ -139,12 +136,10 @@ class _Text:
 
     def _decoded(self) -> tuple[Any, int]:
         """The value here, and its end, for which more is read as needed."""
-        decode, size = _decode, _CHUNK
+        size = _CHUNK
         while True:
             try:
-                value, end = decode(self._text, self._at)
-            except ConstantFound:
-                decode = _decode_constants
+                value, end = _decode(self._text, self._at)
             except json.JSONDecodeError:
                 if self._ended or len(self._text) - self._at > MAX_RECORD:
                     raise
@@ -153,7 +148,7 @@ class _Text:
             else:
                 # A number may go on.
                 if end < len(self._text) or self._text[end - 1] in '"]}' or not self._more():
-                    return value if decode is _decode else refused_for_constant(value), end
+                    return without_constants(value, self._text[self._at : end]), end
 
     def _end_of_broken(self) -> int:
         """The end of the value here, by its brackets. Raises _BrokenOff."""

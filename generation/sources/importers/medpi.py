@@ -216,13 +216,7 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     patient: {column: value}, encounter: {reason, objective}, scores: [{dimension, category, score,
     note, judge}]}; Row.private is empty.
     """
-    if layout.name not in _LINES:
-        raise WrongFormat(f"There is no layout {layout.name!r} of MedPI.")
-    return _rows(path, _LINES[layout.name])
-
-
-def _rows(path: Path, model_of_line: type[_Kept]) -> Iterator[Row | Refusal]:
-    folder = _folder(path)
+    folder, model_of_line = _folder(path), _LINES[layout.name]
     with tempfile.NamedTemporaryFile(suffix=".sqlite") as file, closing(sqlite3.connect(file.name)) as store:
         store.executescript(_CREATE_SQL)
         for table, model in TABLES.items():

@@ -58,13 +58,11 @@ def sniff(path: Path) -> Layout:
     raise WrongFormat(problem)
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+def rows(path: Path, _layout: Layout) -> Iterator[Row | Refusal]:
     """Row.content: {kind: 'term', name, trees: [str]}; Row.private is empty.
 
     Some descriptors have no position in the tree.
     """
-    if layout.name != "xml":
-        raise WrongFormat(f"There is no layout {layout.name!r} of MeSH.")
     return _entries(path)
 
 

@@ -9,10 +9,7 @@ all if they differ.
 """
 
 import hashlib
-import sqlite3
-import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -38,7 +35,6 @@ from generation.sources.importers.visual_questions import (
     Answer,
     Image,
     Place,
-    check_layout,
     is_data_file,
     matching_files,
     records_of,
@@ -106,12 +102,7 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
 
     Duplicates are refused, with the row that they repeat.
     """
-    check_layout(layout, label, _PICKLE, "parquet")
-    return _rows(path, layout.file)
-
-
-def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
-    with open_bundle(path, _is_data_file, original_name) as bundle:
+    with open_bundle(path, _is_data_file, layout.file) as bundle:
         by_split = sorted(_files(bundle), key=lambda found: (split_of(found[0].name), found[0].name))
         for _split, files in groupby(by_split, key=lambda found: split_of(found[0].name)):
             yield from _rows_of_split(list(files), bundle)
@@ -119,13 +110,34 @@ def _rows(path: Path, original_name: str) -> Iterator[Row | Refusal]:
 
 def _rows_of_split(files: list[tuple[DataFile, str]], bundle: Bundle) -> Iterator[Row | Refusal]:
     """The rows of all files of a split: a question may be repeated in another file."""
-    with _question_database() as seen:
-        for order, (_place, _where, record) in enumerate(_records(files, bundle)):
-            if isinstance(record, dict):
-                _record_question(seen, record, order)
-        for order, (place, where, record) in enumerate(_records(files, bundle)):
-            duplicate = _duplicate_refusal(seen, record, order, where) if isinstance(record, dict) else None
-            yield duplicate or read_or_refused(record, where, partial(_row, place=place))
+    seen: dict[bytes, tuple[int, set[bytes]]] = {}  # question -> its first record, and its answers
+    for order, (_place, _where, record) in enumerate(_records(files, bundle)):
+        if key := _key(record):
+            seen.setdefault(key[0], (order, set()))[1].add(key[1])
+    for order, (place, where, record) in enumerate(_records(files, bundle)):
+        first, answers = seen[key[0]] if (key := _key(record)) else (order, set())
+        if len(answers) > 1:
+            reason = "The same question about the same image has different answers: all of them are left out."
+            yield Refusal(where, reason, {LEFT_OUT: "different answers"})
+        elif first != order:
+            reason = f"The same question about the same image, with the same answer, is record {first + 1}: kept once."
+            yield Refusal(where, reason, {LEFT_OUT: "repeated"})
+        else:
+            yield read_or_refused(record, where, partial(_row, place=place))
+
+
+def _key(given: dict[str, Any] | Malformed) -> tuple[bytes, bytes] | None:
+    """Digests of (question and image) and answer; None for a record that is refused anyway."""
+    try:
+        record = _Question.read(given) if isinstance(given, dict) else None
+    except Malformed:
+        return None
+    if record is None:
+        return None
+    image = record.image if isinstance(record.image, str) else (record.image or ("", b""))[1]
+    data = image.encode(errors="surrogatepass") if isinstance(image, str) else image
+    digest = hashlib.sha256(record.question.lower().encode() + b"\x00" + hashlib.sha256(data).digest())
+    return digest.digest()[:16], hashlib.sha256(record.answer.lower().encode()).digest()[:16]
 
 
 def _records(
@@ -157,53 +169,3 @@ def _row(given: dict[str, Any], *, place: Place) -> Row:
         pictures=[place.picture(record.image, f"{root}images/{split}", f"{root}images", folder)],
         split=split,
     )
-
-
-# ---------------------------------------------------------------- repeated questions about an image
-
-
-@contextmanager
-def _question_database() -> Iterator[sqlite3.Connection]:
-    """A database of the questions seen so far, on disk so that memory stays flat."""
-    with tempfile.TemporaryDirectory() as folder, closing(sqlite3.connect(Path(folder) / "seen")) as seen:
-        seen.execute("PRAGMA journal_mode = OFF")
-        seen.execute("PRAGMA synchronous = OFF")
-        seen.execute(
-            "CREATE TABLE seen (what BLOB PRIMARY KEY, answer BLOB, number INTEGER, differs INTEGER) WITHOUT ROWID"
-        )
-        yield seen
-
-
-def _key(given: dict[str, Any]) -> tuple[bytes, bytes] | None:
-    """Digests of (question and image) and answer; None for a record that is refused anyway."""
-    try:
-        record = _Question.read(given)
-    except Malformed:
-        return None
-    image = record.image if isinstance(record.image, str) else (record.image or ("", b""))[1]
-    data = image.encode(errors="surrogatepass") if isinstance(image, str) else image
-    digest = hashlib.sha256(record.question.lower().encode() + b"\x00" + hashlib.sha256(data).digest())
-    return digest.digest()[:16], hashlib.sha256(record.answer.lower().encode()).digest()[:16]
-
-
-def _record_question(seen: sqlite3.Connection, record: dict[str, Any], number: int) -> None:
-    if (key := _key(record)) is not None:
-        seen.execute(
-            "INSERT INTO seen VALUES (?, ?, ?, 0)"
-            " ON CONFLICT DO UPDATE SET differs = differs OR answer != excluded.answer",
-            (*key, number),
-        )
-
-
-def _duplicate_refusal(seen: sqlite3.Connection, record: dict[str, Any], number: int, where: str) -> Refusal | None:
-    key = _key(record)
-    if key is None:
-        return None
-    [first, differs] = seen.execute("SELECT number, differs FROM seen WHERE what = ?", key[:1]).fetchone()
-    if differs:
-        reason = "The same question about the same image has different answers: all of them are left out."
-        return Refusal(where, reason, {LEFT_OUT: "different answers"})
-    if first != number:
-        reason = f"The same question about the same image, with the same answer, is record {first + 1}: kept once."
-        return Refusal(where, reason, {LEFT_OUT: "repeated"})
-    return None

@@ -92,10 +92,6 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
 
     Raises WrongFormat naming the columns that are missing.
     """
-    if layout.name not in _KINDS:
-        raise WrongFormat(f"There is no layout {layout.name!r} of a table.")
-    if not layout.mapping:
-        raise WrongFormat("Say which column is which field.")
     mapping = TableMapping.model_validate(layout.mapping)
     columns, found = _columns(path, layout)
     required = mapping.all_columns if layout.name in (tabular.CSV, tabular.PARQUET) else _bodies(mapping)

@@ -79,9 +79,7 @@ class RecordFormat(Generic[R]):
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
         """The row of each record, or a refusal. Raises WrongFormat."""
-        kind = self.layouts.get(layout.name)
-        if kind is None:
-            raise WrongFormat(f"There is no layout {layout.name!r} of {self.label}.")
+        kind = self.layouts[layout.name]
         if kind == CSV:
             check_csv(path, self.model.missing)
         file = file_of(path, layout)
@@ -150,7 +148,7 @@ def read_or_refused(record: Any, where: str, read: Callable[[dict[str, Any]], Ro
         object.__setattr__(row, "title", one_line(row.title))
         object.__setattr__(row, "where", where)
         storable_json([row.external_id, row.title])
-        object.__setattr__(row, "encoded", (storable_json(row.content), storable_json(row.private)))
+        object.__setattr__(row, "size", len(storable_json(row.content)) + len(storable_json(row.private)))
         return row
     except Malformed as error:
         return Refusal(where, str(error))

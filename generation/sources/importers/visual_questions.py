@@ -163,12 +163,6 @@ def records_of(file: DataFile, kind: str, model: type[FileRecord]) -> Iterator[t
         yield f"{file.name} {where}", value if is_record else Malformed("The record is not a JSON object.")
 
 
-def check_layout(layout: Layout, label: str, *known: str) -> None:
-    """Raise WrongFormat unless a layout is one of the known ones."""
-    if layout.name not in known:
-        raise WrongFormat(f"There is no layout {layout.name!r} of {label}.")
-
-
 def is_data_file(name: str) -> bool:
     """Whether a file may hold rows, by its name: JSON, JSON Lines or Parquet."""
     return name.lower().endswith((".json", ".jsonl", ".parquet"))
@@ -222,11 +216,7 @@ class PictureFormat(Generic[R]):
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
         """The row of each record, or a refusal. Raises WrongFormat."""
-        check_layout(layout, self.label, *self.layouts)
-        return self._rows(path, layout.file)
-
-    def _rows(self, path: Path, original_name: str) -> Iterator[Row | Refusal]:
-        with open_bundle(path, self.is_data, original_name) as bundle:
+        with open_bundle(path, self.is_data, layout.file) as bundle:
             for file, kind in matching_files(bundle, self.label, self.model):
                 for number, (where, record) in enumerate(records_of(file, kind, self.model)):
                     yield read_or_refused(record, where, partial(self._row, place=Place(number, file, bundle)))

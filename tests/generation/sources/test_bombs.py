@@ -29,6 +29,7 @@ from generation.sources import importers
 from generation.sources.importers.base import Layout, WrongFormat
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+layouts = {"pmc-patients": ["json-v2"], "pubmedqa": ["json-object", "jsonl"], "healthbench": ["jsonl"], "medhallu": ["jsonl"]}
 for path in map(Path, sys.argv[1:]):
     for name in importers.available():
         importer = importers.load(name)
@@ -36,7 +37,7 @@ for path in map(Path, sys.argv[1:]):
             importer.sniff(path)
         except WrongFormat:
             pass
-        for layout in ("json-v2", "json-object", "jsonl"):
+        for layout in layouts.get(name, []):
             try:
                 list(importer.rows(path, Layout(layout)))
             except WrongFormat:

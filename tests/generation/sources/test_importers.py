@@ -451,12 +451,6 @@ def test_a_folder_is_refused_and_a_missing_file_is_an_os_error(tmp_path, name):
         importers.load(name).sniff(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("name", importers.available())
-def test_a_layout_of_another_format_is_refused_at_once(tmp_path, name):
-    with pytest.raises(WrongFormat, match="'xml-v9'"):
-        importers.load(name).rows(tmp_path / "nothing", Layout("xml-v9"))
-
-
 def test_a_wrong_layout_is_refused_before_any_row(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(array(patient()))

@@ -103,18 +103,6 @@ def test_the_first_of_two_rows_with_one_id_has_the_references(import_data: Any, 
         assert set(record.refers.values_list("digest", flat=True)) == {digest_of("Adult"), digest_of("Madeupitis")}
 
 
-def test_records_without_references_get_them_when_imported_again(import_data: Any) -> None:
-    import_data("mesh", TERMS)
-    import_data("pubmedqa", FILES["pubmedqa"])
-    SourceRecord.objects.update(match="")
-    Reference.objects.all().delete()
-    assert partner_contents_of("12345678") == {}
-    assert import_data("mesh", TERMS).same == 2
-    assert import_data("pubmedqa", FILES["pubmedqa"]).joined == {"mesh": 1}
-    assert len(partner_contents_of("12345678")["mesh"]) == 2
-    assert Reference.objects.count() == 2
-
-
 def test_formats_without_joins_have_none(tmp_path: Path) -> None:
     import_file(conversations_file(tmp_path / "own.jsonl", 2))
     run = Import.objects.get()
