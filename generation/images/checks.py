@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generation.images import jpeg_segments
@@ -73,12 +72,6 @@ def as_json(image: CleanImage) -> dict[str, Any]:
 def from_json(value: dict[str, Any]) -> CleanImage:
     """The image that `as_json` wrote."""
     return CleanImage(**{**value, **{name: base64.b64decode(value[name]) for name in ("data", "thumbnail")}})
-
-
-def clean_file(path: str) -> Iterator[dict[str, Any]]:
-    """The image in a file, cleaned, `as_json`; for `generation.common.limited`. Raises BadImage."""
-    with Path(path).open("rb") as file:
-        yield as_json(clean(file.read(MAX_BYTES + 1)))
 
 
 def clean(data: bytes) -> CleanImage:

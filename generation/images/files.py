@@ -2,11 +2,17 @@
 
 import hashlib
 import re
+from collections.abc import Iterable
 
 from django.core.files.base import ContentFile
+from django.utils import timezone
 
 from generation.common.storage import IMAGES, store
-from generation.images.checks import JPEG, PNG
+from generation.images.checks import JPEG, PNG, CleanImage
+from generation.models import StoredImage
+from review.rules.shown_values import shown
+
+EXPORTED = "images"  # the folder in exports
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -40,3 +46,18 @@ def write_image(sha256: str, data: bytes, *, thumbnail: bool = False) -> None:
     name, images = image_name(sha256, thumbnail=thumbnail), store(IMAGES)
     if not images.exists(name):
         images.save(name, ContentFile(data))
+
+
+def store_clean_image(image: CleanImage) -> StoredImage:
+    """Store an image that was checked, with its thumbnail."""
+    sha256 = image.sha256
+    write_image(sha256, image.data)
+    write_image(sha256, image.thumbnail, thumbnail=True)
+    values = {**shown(image, "original media_type width height"), "size": len(image.data), "created_at": timezone.now()}
+    return StoredImage.objects.get_or_create(sha256=sha256, defaults=values)[0]
+
+
+def exported_paths(digests: Iterable[str]) -> dict[str, str]:
+    """SHA-256 -> path of the image in an export; images that are not stored are left out."""
+    rows = StoredImage.objects.filter(sha256__in=set(digests)).values_list("sha256", "media_type")
+    return {sha256: f"{EXPORTED}/{sha256}.{media_type.rpartition('/')[2]}" for sha256, media_type in rows}

@@ -68,9 +68,8 @@ def attempts(benchmark: str, by: Collection[str] = ()) -> list[Attempts]:
             cell["first"] += number == 1
             cell["first_approved"] += approved and number == 1
             cell["tries"] += number * approved
-    names = ("decided", "approved", "first", "first_approved", "tries")
     return [
-        Attempts(dict.fromkeys(GROUPINGS) | dict(zip(by, key, strict=True)), *(cell[name] for name in names))
+        Attempts(dict.fromkeys(GROUPINGS) | dict(zip(by, key, strict=True)), **cell)
         for key, cell in sorted(counts.items())
     ]
 

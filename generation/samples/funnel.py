@@ -216,7 +216,10 @@ class _Tally:
             VersionCounts(
                 number,
                 cell.total(),
-                *(cell[status] for status in (Status.APPROVED, Status.IN_REVIEW, Status.WITHDRAWN, Status.REJECTED)),
+                cell[Status.APPROVED],
+                cell[Status.IN_REVIEW],
+                cell[Status.WITHDRAWN],
+                cell[Status.REJECTED],
                 dict(sorted(self.reasons[number].items())),
             )
             for number, cell in sorted(self.versions.items())

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from generation.common import limited
 from generation.common.temporary import temporary_folder
 from generation.images import checks
@@ -18,7 +20,6 @@ from generation.images.checks import CleanImage
 from generation.sources import importers
 from generation.sources.importers import table
 from generation.sources.importers.base import (
-    CONTAINERS,
     HEAD,
     REST,
     Importer,
@@ -27,6 +28,7 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     WrongFormat,
+    container_of,
     first_byte,
     json_lines,
 )
@@ -110,9 +112,7 @@ def preview_table(path: Path, mapping: Mapping[str, Any] | None = None) -> Table
         records += messages
     except WrongFormat as error:
         problem = error.detail
-    columns = [(name, tuple(examples)) for name, examples in head["columns"]]
-    used = TableMapping.model_validate(head["mapping"])
-    return TablePreview(head["layout"], head["found"], columns, used, records, problem)
+    return TypeAdapter(TablePreview).validate_python({**head, "records": records, "problem": problem})
 
 
 def looks_like(path: Path) -> list[str]:
@@ -134,9 +134,7 @@ class _Beginning:
 
 @contextmanager
 def _beginning(path: Path) -> Iterator[_Beginning]:
-    with path.open("rb") as file:
-        start = file.read(8)
-    container = next((name for magic, name in CONTAINERS.items() if start.startswith(magic)), None)
+    container = container_of(path)
     with path.open("rb") if container else open_text(path, HEAD) as file:
         head = file.read(HEAD + 1)
     is_whole = len(head) <= HEAD

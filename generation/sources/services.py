@@ -16,7 +16,7 @@ from generation.common import chunks, formats
 from generation.common.storage import discard, fetch
 from generation.engine.task_queue import check_tries, finish, lease, renew, requeue_expired, take
 from generation.images.checks import CleanImage
-from generation.images.services import store_clean_image
+from generation.images.files import store_clean_image
 from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, ImportStatus, Reference, Source, SourceRecord
 from generation.models.work import Work

@@ -30,7 +30,7 @@ from django.db.models import JSONField, Value
 from django.utils import timezone
 from bench.seed import fill
 from generation.images.checks import clean
-from generation.images.services import store_clean_image
+from generation.images.files import store_clean_image
 from generation.models import Endpoint, Import, SentImage, Source
 from review.audit.acts import Kind, record_act
 from review.audit.trail import recording_events

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generation.images.queries import exported_paths
+from generation.images.files import exported_paths
 from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, SourceRecord
 from generation.recipes import registry
 from generation.recipes.recipe import Term

@@ -33,12 +33,10 @@ NOT_UTF_8 = "A text in it contains bytes that are not UTF-8 text."
 MOST_EXACT = 2**53  # a float from here on may have been another number
 MAX_PARTS = 5_000  # lists and objects of a record, such as its turns and rubrics
 
-PARQUET = b"PAR1"  # the first bytes of every Parquet file
-
 # What is not plain text but can be imported, by its first bytes. A format names those that it
 # accepts as `containers`; they are opened only in a process with limits (`limited.stream`).
 ZIP_ARCHIVE, PARQUET_FILE, PICKLE = "a zip archive", "a Parquet file", "a pickle"
-CONTAINERS = {b"PK\x03\x04": ZIP_ARCHIVE, b"PK\x05\x06": ZIP_ARCHIVE, PARQUET: PARQUET_FILE, b"\x80": PICKLE}
+_CONTAINERS = {b"PK\x03\x04": ZIP_ARCHIVE, b"PK\x05\x06": ZIP_ARCHIVE, b"PAR1": PARQUET_FILE, b"\x80": PICKLE}
 
 _MAGIC = (
     (b"\x1f\x8b", "a gzip archive: unpack it first"),
@@ -48,7 +46,7 @@ _MAGIC = (
     (b"PK\x03\x04", "a zip archive (unpack it first) or a spreadsheet (save it as CSV first)"),
     (b"\xd0\xcf\x11\xe0", "a spreadsheet or document of Excel or Word: save it as CSV first"),
     (b"PK\x05\x06", "an empty zip archive"),
-    (PARQUET, "a Parquet file"),
+    (b"PAR1", "a Parquet file"),
     (b"%PDF", "a PDF document"),
     (b"version https://git-lfs", "a Git LFS pointer: the data itself was not downloaded"),
     *((bytes((0x80, protocol)), "a pickle, which is never loaded: it can run code") for protocol in range(2, 6)),
@@ -144,7 +142,7 @@ class Importer(Protocol):
 
     `restrictions` says in words what the licence or the authors forbid; it is marked for
     translation by `gettext_noop`. A module sets `withheld = True` if they forbid publishing the
-    text, and `containers` to those of CONTAINERS that it reads besides plain text.
+    text, and `containers` to those that it reads besides plain text.
     """
 
     name: str
@@ -169,6 +167,15 @@ class Malformed(Exception):
 def gettext_noop(text: str) -> str:
     """Mark `text` for translation, like Django's; but importers do not depend on Django."""
     return text
+
+
+def container_of(path: Path) -> str | None:
+    """Which of the containers a file is, by its first bytes; None for another one and a folder."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        start = file.read(4)
+    return next((name for magic, name in _CONTAINERS.items() if start.startswith(magic)), None)
 
 
 def first_byte(path: Path, *, xml: bool = False) -> bytes:

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from generation.sources.importers.base import LimitsExceeded, Malformed, RecordImage, WrongFormat
+from generation.sources.importers.base import (
+    ZIP_ARCHIVE,
+    LimitsExceeded,
+    Malformed,
+    RecordImage,
+    WrongFormat,
+    container_of,
+)
 
 # Bytes; images are checked again when decoded (generation.images.checks).
 MAX_IMAGE_FILE = 32 * 2**20
@@ -26,7 +33,6 @@ MAX_RATIO = 500  # unpacked to packed, of a table or list
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 # Raised when reading a damaged, encrypted or unknown archive. zlib.error is not a ValueError.
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError)
-_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _TOO_LARGE = "The file is larger than {:,} bytes."
 
 
@@ -211,18 +217,12 @@ def open_bundle(path: Path, is_rows: Callable[[str], bool], original_name: str =
         files = Folder(path)
         # Sorted, so that on every machine a row has the same position in every import.
         yield Bundle("folder", files, [DataFile(name, path / name) for name in sorted(filter(is_rows, files.names()))])
-    elif is_zip(path):
+    elif container_of(path) == ZIP_ARCHIVE:
         with tempfile.TemporaryDirectory() as folder, open_archive(path) as opened:
             archive = Archive(opened)
             yield Bundle("zip archive", archive, archive.unpack(is_rows, Path(folder)))
     else:
         yield Bundle("file", Folder(path.parent), [DataFile(PurePosixPath(original_name).name or path.name, path)])
-
-
-def is_zip(path: Path) -> bool:
-    """Whether a file begins like a zip archive."""
-    with path.open("rb") as file:
-        return file.read(4) in _ZIP
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:

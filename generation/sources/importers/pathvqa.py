@@ -25,6 +25,7 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     WrongFormat,
+    container_of,
     gettext_noop,
 )
 from generation.sources.importers.bundles import Bundle, DataFile, open_bundle
@@ -73,10 +74,8 @@ def _is_data_file(file_name: str) -> bool:
 
 
 def _is_pickle(file: DataFile) -> bool:
-    if file.path.suffix.lower() == ".pkl":
-        return True
-    with file.path.open("rb") as opened_file:  # an upload is stored under a generated name
-        return opened_file.read(1) == b"\x80"
+    # An upload is stored under a generated name.
+    return file.path.suffix.lower() == ".pkl" or container_of(file.path) == PICKLE
 
 
 def _files(bundle: Bundle) -> list[tuple[DataFile, str]]:

@@ -47,7 +47,8 @@ def load_plain(path: Path) -> Any:
             if instruction.name not in _ALLOWED:
                 raise WrongFormat(_RUNS_CODE)
             # Room is made up to the number that a text is remembered under.
-            if count > MAX_VALUES or (instruction.name.endswith("PUT") and argument > MAX_VALUES):
+            place = argument if isinstance(argument, int) and instruction.name.endswith("PUT") else 0
+            if max(count, place) > MAX_VALUES:
                 raise LimitsExceeded(f"The pickle has more than {MAX_VALUES:,} values.")
         value = _Unpickler(io.BytesIO(data), encoding="latin-1").load()
     except (pickle.UnpicklingError, ValueError, LookupError, TypeError, AttributeError, OverflowError, EOFError):

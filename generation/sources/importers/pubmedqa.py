@@ -20,6 +20,7 @@ from generation.sources.importers.base import (
     Malformed,
     Refusal,
     Row,
+    container_of,
     first_byte,
     gettext_noop,
     id_text,
@@ -27,7 +28,6 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.json_files import object_items
 from generation.sources.importers.records import FileRecord, OptionalText, Texts, Verbatim, one_of, told
-from generation.sources.importers.tables import is_parquet
 from generation.sources.importers.tabular import File, RecordFormat, identity, read_or_refused
 
 name = "pubmedqa"
@@ -105,7 +105,7 @@ class _Entry(_Question, _Abstract):
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat unless one of the first records has the columns of a layout."""
     # Checked first: the whole object may be on one line.
-    if not is_parquet(path) and first_byte(path) == b"{" and _is_object(path):
+    if container_of(path) != PARQUET_FILE and first_byte(path) == b"{" and _is_object(path):
         return Layout("json-object")
     return FORMAT.sniff(path)
 

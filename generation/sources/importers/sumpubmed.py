@@ -21,10 +21,11 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     WrongFormat,
+    container_of,
     first_byte,
     gettext_noop,
 )
-from generation.sources.importers.bundles import Bundle, is_zip, open_bundle
+from generation.sources.importers.bundles import Bundle, open_bundle
 from review.rules.text_files import decoded
 
 name = "sumpubmed"
@@ -43,7 +44,7 @@ _NAME = re.compile(r"(?:^|/)(text|abstract|shorter_abstract)/(text|abstract|abst
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat if there is no document."""
-    if not path.is_dir() and not is_zip(path):
+    if not path.is_dir() and container_of(path) != ZIP_ARCHIVE:
         description = "It is a JSON array" if first_byte(path) == b"[" else "It is a file"
         raise WrongFormat(f"{description}; SumPubMed is a folder or a zip archive of text files.")
     with _open(path) as bundle:

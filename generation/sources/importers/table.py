@@ -24,6 +24,7 @@ from generation.sources.importers.base import (
     Refusal,
     Row,
     WrongFormat,
+    container_of,
     first_byte,
     gettext_noop,
     id_text,
@@ -41,7 +42,7 @@ from generation.sources.importers.table_mapping import (
     option_letter,
     role_of,
 )
-from generation.sources.importers.tables import csv_table, is_parquet
+from generation.sources.importers.tables import csv_table
 from review.rules import json_nesting
 from review.rules.text_files import SEPARATORS, open_text
 
@@ -73,7 +74,7 @@ _SPEAKER = re.compile(r"^[ \t]*(?:\*\*)?([^\W\d_][\w.]{0,20}(?:[ _]\w{1,12})?)(?
 
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat unless it is a table with at least one column."""
-    if is_parquet(path):
+    if container_of(path) == PARQUET_FILE:
         layout = Layout(tabular.PARQUET)
     else:
         layout = Layout({b"[": tabular.ARRAY, b"{": tabular.JSONL}.get(first_byte(path), tabular.CSV))

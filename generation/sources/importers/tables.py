@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from generation.sources.importers.base import MAX_RECORD, PARQUET, REST, Malformed, WrongFormat, numbered_lines
+from generation.sources.importers.base import MAX_RECORD, REST, Malformed, WrongFormat, numbered_lines
 from review.rules import json_nesting
 from review.rules.text_files import CSVTable, Endless, TwiceNamed, open_text
 
@@ -69,14 +69,6 @@ def csv_records(path: Path) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
             else:
                 record = dict(zip(table.header, cells, strict=True))
             yield f"line {number}{REST if isinstance(cells, Endless) else ''}", record
-
-
-def is_parquet(path: Path) -> bool:
-    """Whether a file begins like Parquet."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(PARQUET)) == PARQUET
 
 
 def parquet_columns(path: Path) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from generation.sources.importers.base import (
+    PARQUET_FILE,
     SNIFF_LIMIT,
     HasConstant,
     Layout,
@@ -19,6 +20,7 @@ from generation.sources.importers.base import (
     Row,
     WrongFormat,
     checked_id,
+    container_of,
     first_byte,
     json_lines,
     one_line,
@@ -26,7 +28,7 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.json_files import array_items
 from generation.sources.importers.records import FileRecord
-from generation.sources.importers.tables import check_csv, csv_records, is_parquet, parquet_columns, parquet_records
+from generation.sources.importers.tables import check_csv, csv_records, parquet_columns, parquet_records
 
 JSONL, ARRAY, CSV, PARQUET = "jsonl", "json", "csv", "parquet"
 _KINDS = {
@@ -103,7 +105,7 @@ def recognised_kind(
 
     Raises WrongFormat naming the missing columns, or what the file is instead.
     """
-    if PARQUET in kinds and is_parquet(path):
+    if PARQUET in kinds and container_of(path) == PARQUET_FILE:
         if missing := model.missing(parquet_columns(path)):
             raise WrongFormat(f"It has no column {missing}.")
         return PARQUET
