@@ -1,6 +1,6 @@
 """Reads merges: which drafts go on as one, why, and who changed it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, F, Max, QuerySet
@@ -15,7 +15,7 @@ from generation.recipes.recipe import Barrier
 
 @dataclass(frozen=True, slots=True)
 class MergedRow:
-    """A draft that was merged into another one, with its title and text.
+    """A draft that was merged into another one, or is its lead, with its title and text.
 
     `event` has the distance, the reason and the person (None: the recipe).
     """
@@ -40,9 +40,7 @@ class GroupRow:
     """
 
     onward: Draft
-    lead: Draft
-    title: str
-    text: str
+    lead: MergedRow
     merged: tuple[MergedRow, ...]
     sample: str
 
@@ -72,33 +70,31 @@ def onward_drafts(batch: Batch, *, merged_only: bool = True) -> QuerySet[Draft]:
 
 def groups(batch: Batch, onward: Sequence[Draft]) -> list[GroupRow]:
     """The groups behind these drafts, with a constant number of queries."""
-    arrivals: dict[int | None, list[Draft]] = {}
     rows = Draft.objects.filter(onward__in=onward).select_related("record", "endpoint").order_by("pk")
-    for row in rows.defer("record__content", "record__private"):
-        arrivals.setdefault(row.onward_id, []).append(row)
-    events = _latest_events(row.pk for arrived in arrivals.values() for row in arrived)
+    arrivals: dict[int | None, list[MergedRow]] = {}
+    for row in merged_rows(batch, rows.defer("record__content", "record__private")):
+        arrivals.setdefault(row.draft.onward_id, []).append(row)
     versions = SampleVersion.objects.filter(draft__in=onward).select_related("sample")
     samples = {version.draft_id: version.sample.key for version in versions.only("draft", "sample")}
     group_rows = []
     for draft in onward:
         arrived = arrivals[draft.pk]
-        lead = next((row for row in arrived if row.pk == draft.parent_id), arrived[0])
-        merged = tuple(
-            MergedRow(row, *_describe(batch, row), events.get(row.pk)) for row in arrived if row.pk != lead.pk
-        )
-        group_rows.append(GroupRow(draft, lead, *_describe(batch, lead), merged, samples.get(draft.pk, "")))
+        lead = next((row for row in arrived if row.draft.pk == draft.parent_id), arrived[0])
+        others = tuple(row for row in arrived if row is not lead)
+        group_rows.append(GroupRow(draft, lead, others, samples.get(draft.pk, "")))
     return group_rows
+
+
+def merged_rows(batch: Batch, rows: Iterable[Draft]) -> list[MergedRow]:
+    """Drafts that arrived at a barrier, each with its latest event, which says where it is now."""
+    drafts = list(rows)
+    latest = MergeEvent.objects.filter(draft__in=drafts).values("draft").annotate(last=Max("pk")).values("last")
+    events = {event.draft_id: event for event in MergeEvent.objects.filter(pk__in=latest).select_related("actor")}
+    return [MergedRow(row, *_describe(batch, row), events.get(row.pk)) for row in drafts]
 
 
 def _describe(batch: Batch, row: Draft) -> tuple[str, str]:
     return barrier_of(batch, row.step).describe(row.data)
-
-
-def _latest_events(drafts: Iterable[int]) -> Mapping[int, MergeEvent]:
-    """The latest event of each draft, which says where it is now; missing if it has none."""
-    latest = MergeEvent.objects.filter(draft__in=list(drafts)).values("draft").annotate(last=Max("pk")).values("last")
-    events = MergeEvent.objects.filter(pk__in=latest).select_related("actor")
-    return {event.draft_id: event for event in events}
 
 
 def merges(batch: Batch) -> QuerySet[Draft]:
@@ -171,9 +167,3 @@ def merge_counts(batch: Batch) -> MergeCounts:
         waiting=drafts.filter(at_barrier=True, status=Draft.Status.QUEUED).count(),
         rounds=BarrierRound.objects.filter(batch=batch).count(),
     )
-
-
-def merged_rows(batch: Batch, rows: Sequence[Draft]) -> list[MergedRow]:
-    """Merged drafts as API and command show them."""
-    events = _latest_events(row.pk for row in rows)
-    return [MergedRow(row, *_describe(batch, row), events.get(row.pk)) for row in rows]

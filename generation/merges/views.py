@@ -38,7 +38,7 @@ def merges(request: HttpRequest, pk: int) -> HttpResponse:
         "counts": queries.merge_counts(batch),
         "only": merged_only,
         "page": page,
-        "shown": [(row, [(merged, diff_words(row.text, merged.text)) for merged in row.merged]) for row in rows],
+        "shown": [(row, [(merged, diff_words(row.lead.text, merged.text)) for merged in row.merged]) for row in rows],
         "near": [(row, diff_words(row.earlier_text, row.text)) for row in queries.near_rows(batch, near[:NEAR_SHOWN])],
         "near_count": near.count(),
         "decisions": queries.decisions(batch)[:DECISIONS_SHOWN],

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from pydantic import ValidationError as WrongShape
 
 from generation import errors
-from generation.models import SavedMapping, Source
+from generation.models import Import, SavedMapping
 from generation.sources import reading, reasons
 from generation.sources.importers import table
 from generation.sources.importers.base import Layout
@@ -138,9 +138,10 @@ def preview(path: Path, source_name: str, mapping: TableMapping | None) -> Table
 
     Raises WrongFormat, LimitsExceeded, OSError.
     """
-    if mapping is None and (latest := latest_mapping(source_name)):
-        shown = reading.preview_table(path, latest.model_dump(mode="json"))
-        if not shown.problem:
+    if mapping is None:
+        own = Import.objects.filter(source__name=source_name, source__format=FORMAT).exclude(mapping={})
+        latest = own.order_by("-pk").values_list("mapping", flat=True).first()
+        if latest and not (shown := reading.preview_table(path, latest)).problem:
             return shown
     return reading.preview_table(path, mapping.model_dump(mode="json") if mapping else None)
 
@@ -161,10 +162,3 @@ def save_mapping(name: str, mapping: TableMapping, actor: User | None) -> SavedM
     except ValidationError as error:
         raise ValidationError(error.message_dict.get("name", error.messages)) from error
     return SavedMapping.objects.update_or_create(name=name, defaults=values)[0]
-
-
-def latest_mapping(source_name: str) -> TableMapping | None:
-    """The mapping of the newest import of a source."""
-    source = Source.objects.filter(name=source_name, format=FORMAT).first()
-    stored = source and source.imports.exclude(mapping={}).order_by("-pk").values_list("mapping", flat=True).first()
-    return TableMapping.model_validate(stored) if stored else None

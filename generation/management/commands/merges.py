@@ -33,7 +33,7 @@ class Command(StepCommand):
             events = services.merge_drafts(one, other, actor=None, reason=options["reason"], batch_id=batch.pk)
             merged = [event.draft_id for event in events]
             return {"merged": merged, "into": events[0].into_id, "withdrawn": events[0].withdrawn}
-        rows = queries.merged_rows(batch, list(queries.merges(batch).select_related("onward")))
+        rows = queries.merged_rows(batch, queries.merges(batch).select_related("onward"))
         near = queries.near_rows(batch, queries.near_matches(batch))
         return {
             **asdict(queries.merge_counts(batch)),

@@ -320,18 +320,12 @@ def check_storable(value: Any) -> None:
         elif isinstance(part, str):
             if "\x00" in part:
                 raise Malformed("A text in it contains a NUL character.")
-            if not _is_unicode(part):
-                raise Malformed(NOT_UTF_8)
+            try:
+                part.encode()
+            except UnicodeEncodeError:
+                raise Malformed(NOT_UTF_8) from None
         elif isinstance(part, float) and not math.isfinite(part):
             raise Malformed("A number in it is out of range.")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def id_text(value: Any) -> Any:

@@ -134,12 +134,9 @@ def _row(record: _Mistake, file: File) -> Row:
     attempts = _attempts(record)
     chosen = next((attempt for attempt in attempts if attempt["replicated"]), attempts[-1])
     mistake: dict[str, Any] = {
-        "title": record.title,
+        **record.model_dump(include={"title", "reason", "tags", "risk"}),
         "description": record.description or record.rationale or record.title,
         "category": "-".join(record.category.casefold().split()),  # a code of the taxonomy
-        "reason": record.reason,
-        "tags": record.tags,
-        "risk": record.risk,
         "turns": [],
         "members": [],
     }

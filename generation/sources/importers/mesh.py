@@ -81,7 +81,8 @@ def _entries(path: Path) -> Iterator[Row | Refusal]:
             problem = reader.feed(chunk)
             if problem and not reader.is_mesh:
                 raise WrongFormat(problem)
-            yield from reader.take_finished()
+            yield from reader.finished
+            reader.finished = []
             if problem:
                 yield Refusal(f"record {reader.count + 1}{REST}", problem)
             if problem or not chunk:
@@ -99,7 +100,7 @@ class _Reader:
     def __init__(self) -> None:
         self.count = 0  # descriptors read to their end
         self.is_mesh = False
-        self._finished: list[Row | Refusal] = []
+        self.finished: list[Row | Refusal] = []
         self._path: list[str] = []
         self._texts: dict[str, list[str]] = {}
         self._text: list[str] | None = None  # of the current element, if it is a wanted one
@@ -113,8 +114,9 @@ class _Reader:
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
         self._parser.XmlDeclHandler = self._declaration
-        self._parser.EntityDeclHandler = self._entity
-        self._parser.AttlistDeclHandler = self._attributes
+        self._parser.EntityDeclHandler = partial(_refuse, "It declares entities, which are never expanded.")
+        # A default value, given to every element of that name, would expand like an entity.
+        self._parser.AttlistDeclHandler = partial(_refuse, "It declares attributes, which are never filled in.")
         self._parser.SkippedEntityHandler = self._skipped
 
     def feed(self, chunk: bytes) -> str:
@@ -133,11 +135,6 @@ class _Reader:
             reason = "what follows is not XML" if chunk else "it ends before its last element does"
             return f"The file cannot be read from here on: {reason}." if self.is_mesh else _NOT_MESH
         return ""
-
-    def take_finished(self) -> list[Row | Refusal]:
-        """Return the finished descriptors and forget them."""
-        finished, self._finished = self._finished, []
-        return finished
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._path:
@@ -165,7 +162,7 @@ class _Reader:
             self.count += 1
             self._size = 0
             row = partial(_row, tag=tag, has_skipped_entity=self._has_skipped_entity, language=self._language)
-            self._finished.append(read_or_refused(self._texts, f"record {self.count}", row))
+            self.finished.append(read_or_refused(self._texts, f"record {self.count}", row))
             self._texts, self._has_skipped_entity = {}, False
         self._path.pop()
 
@@ -173,15 +170,12 @@ class _Reader:
         if encoding is not None and encoding.upper() not in _ENCODINGS:
             raise Malformed("It declares another encoding than UTF-8: save it as UTF-8.")
 
-    # A default value, given to every element of that name, would expand like an entity.
-    def _attributes(self, *declared: Any) -> None:
-        raise Malformed("It declares attributes, which are never filled in.")
-
-    def _entity(self, *declared: Any) -> None:
-        raise Malformed("It declares entities, which are never expanded.")
-
     def _skipped(self, *skipped: Any) -> None:
         self._has_skipped_entity = True
+
+
+def _refuse(reason: str, *_declared: Any) -> None:
+    raise Malformed(reason)
 
 
 def _row(texts: dict[str, list[str]], *, tag: str, has_skipped_entity: bool, language: str) -> Row:

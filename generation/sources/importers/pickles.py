@@ -8,6 +8,7 @@ A text may be used again, but no list or object: the value is as large as it loo
 import io
 import pickle
 import pickletools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -81,3 +82,12 @@ def _check(value: Any) -> None:
             return
         level = inside
     raise WrongFormat(f"Lists and objects in the pickle are nested more than {MAX_DEPTH} deep.")
+
+
+def pickled_records(path: Path) -> Iterator[tuple[str, Any]]:
+    """(position, record) of each record of a list. Raises WrongFormat, LimitsExceeded."""
+    records = load_plain(path)
+    if not isinstance(records, list):
+        raise WrongFormat("The pickle is not a list of records.")
+    for number, record in enumerate(records, 1):
+        yield f"record {number}", record

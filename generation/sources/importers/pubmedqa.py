@@ -28,7 +28,7 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.json_files import object_items
 from generation.sources.importers.records import FileRecord, OptionalText, Texts, Verbatim, one_of, told
-from generation.sources.importers.tabular import File, RecordFormat, identity, read_or_refused
+from generation.sources.importers.tabular import RecordFormat, identity, read_or_refused
 
 name = "pubmedqa"
 label = "PubMedQA"
@@ -126,16 +126,9 @@ def _object_rows(path: Path) -> Iterator[Row | Refusal]:
         is_pmid = key.isascii() and key.isdecimal() and len(key) < 20
         place = f"{where} (PMID {key})" if is_pmid else where
         record = {**value, _KEY: key.strip()} if isinstance(value, dict) else value
-        yield read_or_refused(record, place, _entry_row)
-
-
-def _entry_row(record: dict[str, Any]) -> Row:
-    entry = _Entry.read(record)
-    return _question_row(entry, entry, entry.pmid)
-
-
-def _hub_row(record: _HubRow, _file: File) -> Row:
-    return _question_row(record, record.context, record.pubid)
+        yield read_or_refused(
+            record, place, lambda given: _question_row(entry := _Entry.read(given), entry, entry.pmid)
+        )
 
 
 def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
@@ -178,4 +171,9 @@ def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
     )
 
 
-FORMAT = RecordFormat(label, _HubRow, _hub_row, identity("jsonl", "parquet"))
+FORMAT = RecordFormat(
+    label,
+    _HubRow,
+    lambda record, _file: _question_row(record, record.context, record.pubid),
+    identity("jsonl", "parquet"),
+)

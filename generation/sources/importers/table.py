@@ -33,6 +33,7 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.records import LETTERED, MAX_OPTIONS, options_of
 from generation.sources.importers.table_mapping import (
+    BODIES,
     IGNORED_SPEAKERS,
     MAX_COLUMNS,
     Constant,
@@ -95,7 +96,9 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """
     mapping = TableMapping.model_validate(layout.mapping)
     columns, found = _columns(path, layout)
-    required = mapping.all_columns if layout.name in (tabular.CSV, tabular.PARQUET) else _bodies(mapping)
+    required = mapping.all_columns
+    if layout.name not in (tabular.CSV, tabular.PARQUET):  # a record may lack what others have
+        required = [*filter(None, map(mapping.column, BODIES))]
     known = {*columns, *(column.partition(".")[0] for column in columns)}
     if missing := [column for column in required if column not in known]:
         raise WrongFormat(f"It has no column {', '.join(map(repr, missing))}. Recognised: {found}.")
@@ -105,10 +108,6 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     read = partial(_row, mapping=mapping, split=tabular.file_of(path, layout).split or "train")
     records = tabular.records(path, layout.name, roots.__contains__)
     return (tabular.read_or_refused(record, where, read) for where, record in records)
-
-
-def _bodies(mapping: TableMapping) -> list[str]:
-    return [mapping.column(field) for field in ("text", "turns", "question") if mapping.column(field)]
 
 
 # ------------------------------------------------------------------------------------- the preview

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from generation.sources.importers.base import (
     PARQUET_FILE,
+    PICKLE,
     SNIFF_LIMIT,
     HasConstant,
     Layout,
@@ -27,15 +28,17 @@ from generation.sources.importers.base import (
     storable_json,
 )
 from generation.sources.importers.json_files import array_items
+from generation.sources.importers.pickles import pickled_records
 from generation.sources.importers.records import FileRecord
 from generation.sources.importers.tables import check_csv, csv_records, parquet_columns, parquet_records
 
-JSONL, ARRAY, CSV, PARQUET = "jsonl", "json", "csv", "parquet"
+JSONL, ARRAY, CSV, PARQUET, PICKLED = "jsonl", "json", "csv", "parquet", "pickle"
 _KINDS = {
     JSONL: "one JSON object on each line",
     ARRAY: "one JSON array",
     CSV: "CSV",
     PARQUET: "Parquet",
+    PICKLED: "a pickle",
 }
 R = TypeVar("R", bound=FileRecord)
 
@@ -105,11 +108,14 @@ def recognised_kind(
 
     Raises WrongFormat naming the missing columns, or what the file is instead.
     """
-    if PARQUET in kinds and container_of(path) == PARQUET_FILE:
+    container = container_of(path)
+    if PARQUET in kinds and container == PARQUET_FILE:
         if missing := model.missing(parquet_columns(path)):
             raise WrongFormat(f"It has no column {missing}.")
         return PARQUET
-    kind = {b"[": ARRAY, b"{": JSONL}.get(first_byte(path), CSV)
+    # Old pickles are known by the name only, and an upload by its first byte only.
+    is_pickle = PICKLED in kinds and (container == PICKLE or path.suffix.lower() == ".pkl")
+    kind = PICKLED if is_pickle else {b"[": ARRAY, b"{": JSONL}.get(first_byte(path), CSV)
     if kind not in kinds:
         is_array = "a JSON array" if kind == ARRAY else "JSON Lines or one JSON object"
         published = " or ".join(_KINDS[known] for known in kinds)
@@ -166,6 +172,8 @@ def records(path: Path, kind: str, wanted: Callable[[str], bool] = lambda _colum
             return csv_records(path)
         case "parquet":
             return parquet_records(path, wanted)
+        case "pickle":
+            return pickled_records(path)
         case "json":
             found = array_items(path)
         case _:

@@ -4,7 +4,6 @@ import base64
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Generic, TypeVar
@@ -142,27 +141,6 @@ def row(
     )
 
 
-def matching_files(bundle: Bundle, label: str, model: type[FileRecord]) -> list[tuple[DataFile, str]]:
-    """The data files that have records of a model, each with its kind. Raises WrongFormat."""
-    problem = f"The {bundle.kind} contains no file of questions."
-    files = []
-    for file in bundle.data:
-        try:
-            files.append((file, recognised_kind(file.path, label, model, (JSONL, ARRAY, PARQUET))))
-        except WrongFormat as error:
-            problem = error.detail if bundle.kind == "file" else f"{file.name} in the {bundle.kind}: {error.detail}"
-    if not files:
-        raise WrongFormat(problem)
-    return files
-
-
-def records_of(file: DataFile, kind: str, model: type[FileRecord]) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
-    """(position, record) for each record of a file. Raises WrongFormat."""
-    for where, value in records(file.path, kind, model.wants):
-        is_record = isinstance(value, Malformed | dict)
-        yield f"{file.name} {where}", value if is_record else Malformed("The record is not a JSON object.")
-
-
 def is_data_file(name: str) -> bool:
     """Whether a file may hold rows, by its name: JSON, JSON Lines or Parquet."""
     return name.lower().endswith((".json", ".jsonl", ".parquet"))
@@ -198,28 +176,49 @@ class PictureFormat(Generic[R]):
 
     Attributes:
         row: makes the row of a record. Raises Malformed.
-        layouts: the name for files of JSON and, if they may be that too, of Parquet.
+        layouts: those named as their kind of file is; any other kind is the first of them.
         is_data: whether a file may hold records, by its name.
     """
 
     label: str
     model: type[R]
     row: Callable[[R, Place], Row]
-    layouts: tuple[str, ...] = ("jsonl",)
+    layouts: tuple[str, ...] = (JSONL,)
     is_data: Callable[[str], bool] = is_data_file
 
     def sniff(self, path: Path) -> Layout:
         """Raises WrongFormat."""
         with open_bundle(path, self.is_data) as bundle:
-            [(_first, kind), *_more] = matching_files(bundle, self.label, self.model)
-            return Layout(self.layouts[-1 if kind == PARQUET else 0])
+            [(_first, kind), *_more] = self._files(bundle)
+            return Layout(kind if kind in self.layouts else self.layouts[0])
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
         """The row of each record, or a refusal. Raises WrongFormat."""
         with open_bundle(path, self.is_data, layout.file) as bundle:
-            for file, kind in matching_files(bundle, self.label, self.model):
-                for number, (where, record) in enumerate(records_of(file, kind, self.model)):
-                    yield read_or_refused(record, where, partial(self._row, place=Place(number, file, bundle)))
+            for place, where, record in self.records(bundle):
+                yield self.read(record, where, place)
 
-    def _row(self, record: dict[str, Any], *, place: Place) -> Row:
-        return self.row(self.model.read(record), place)
+    def records(self, bundle: Bundle) -> Iterator[tuple[Place, str, dict[str, Any] | Malformed]]:
+        """(place, position, record) of every record. Raises WrongFormat."""
+        for file, kind in self._files(bundle):
+            for number, (where, value) in enumerate(records(file.path, kind, self.model.wants)):
+                record = value if isinstance(value, Malformed | dict) else Malformed("The record is not a JSON object.")
+                yield Place(number, file, bundle), f"{file.name} {where}", record
+
+    def read(self, record: Any, where: str, place: Place) -> Row | Refusal:
+        """The row of a record, or a refusal."""
+        return read_or_refused(record, where, lambda given: self.row(self.model.read(given), place))
+
+    def _files(self, bundle: Bundle) -> list[tuple[DataFile, str]]:
+        """The data files that have records of the format, and their kinds. Raises WrongFormat."""
+        problem = f"The {bundle.kind} contains no file of questions."
+        kinds = {JSONL, ARRAY, PARQUET, *self.layouts}
+        files = []
+        for file in bundle.data:
+            try:
+                files.append((file, recognised_kind(file.path, self.label, self.model, kinds)))
+            except WrongFormat as error:
+                problem = error.detail if bundle.kind == "file" else f"{file.name} in the {bundle.kind}: {error.detail}"
+        if not files:
+            raise WrongFormat(problem)
+        return files
