@@ -1,8 +1,12 @@
 """Pages of drafts and of the findings of checks."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -18,25 +22,22 @@ from review.cases.forms import ReasonForm
 from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import Action, apply_bulk_action, list_context
 from review.errors import ReviewError
+from review.models import User
 from review.rules.permissions import Can
 
 RECORD_FIELDS = ("record__private", "record__content")  # large, and not shown in lists
 
 
-DRAFT_ACTIONS = tuple(
-    Action(name, label, act, ReasonForm, (GenerationError, ReviewError))
-    for name, label, act in (
-        (
-            "send-to-review",
-            gettext_lazy("Send to review"),
-            lambda key, actor, values: services.send_to_review(key, actor=actor, reason=values["reason"]),
-        ),
-        (
-            "discard",
-            gettext_lazy("Discard"),
-            lambda key, actor, values: services.discard_stopped(key, actor=actor, reason=values["reason"]),
-        ),
-    )
+def _action(name: str, label: Promise, service: Callable[..., object]) -> Action:
+    def act(key: int, actor: User, data: Mapping[str, Any]) -> object:
+        return service(key, actor=actor, **data)
+
+    return Action(name, label, act, ReasonForm, (GenerationError, ReviewError))
+
+
+DRAFT_ACTIONS = (
+    _action("send-to-review", gettext_lazy("Send to review"), services.send_to_review),
+    _action("discard", gettext_lazy("Discard"), services.discard_stopped),
 )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import gettext_noop, pgettext_lazy
+from django.utils.translation import pgettext_lazy
 
 from generation.errors import WrongMapping
 from generation.models import SavedMapping
@@ -61,13 +61,6 @@ KIND_LABELS = {
     "dialogue": _("Conversation"),
     "mcq": _("Question with options"),
     "qa": _("Question with passages"),
-}
-FOUND_LABELS = {  # of a table, as readers name what they recognised
-    "commas": gettext_noop("commas"),
-    "semicolons": gettext_noop("semicolons"),
-    "tabs": gettext_noop("tabs"),
-    "vertical bars": gettext_noop("vertical bars"),
-    "a JSON array": gettext_noop("a JSON array"),
 }
 
 

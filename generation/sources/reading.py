@@ -155,7 +155,7 @@ def _has_a_record(beginning: Path) -> bool:
         case b"[" | b"{" as start:
             if start == b"{" and b"\n" not in text:  # a line that is cut off, or a whole object on one line
                 return False
-            if start == b"{" and not isinstance(next(json_lines(beginning, 1))[1], Malformed):
+            if start == b"{" and not isinstance(next(json_lines(beginning))[1], Malformed):
                 return True
             first = next(array_items(beginning) if start == b"[" else object_items(beginning), None)
             return first is not None and not first[0].endswith(REST)

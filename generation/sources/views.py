@@ -103,7 +103,7 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
         "form": form,
         "choice": choice if SavedMapping.objects.exists() else None,
         "problem": "" if form.is_bound else preview.problem,
-        "found": _(forms.FOUND_LABELS.get(preview.found.partition(";")[0], preview.found.partition(";")[0])),
+        "found": reasons.translated(preview.found.partition(";")[0]),
         "columns": [(column, examples, chosen.get(column, "")) for column, examples in preview.columns],
         "fields": {"": _("Not used"), **own_tables.FIELD_LABELS}.items(),
         "records": [_previewed(record) for record in preview.records if not form.errors],

@@ -21,8 +21,8 @@ def source(tmp_path: Path, db: None) -> Source:
 def read_rows(tmp_path):
     """Return a function that reads data with an importer, and returns rows and refusals."""
 
-    def read_rows(importer, data):
-        path = tmp_path / "file"
+    def read_rows(importer, data, name="file"):
+        path = tmp_path / name  # which can tell the split
         path.write_bytes(data)
         return list(importer.rows(path, importer.sniff(path)))
 

@@ -235,15 +235,12 @@ def parsed_line(line: bytes | None) -> Any:
         raise Malformed("The line is not JSON that can be read: a number is out of range.") from None
 
 
-def json_lines(path: Path, limit: int | None = None) -> Iterator[tuple[int, Any]]:
-    """(line number, JSON value or Malformed) for the first `limit` lines that are not blank."""
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """(line number, JSON value or Malformed) for each line that is not blank."""
     with open_text(path) as file:
         for number, line in numbered_lines(file):
             if line is not None and not line.strip():
                 continue
-            if limit == 0:
-                return
-            limit = None if limit is None else limit - 1
             try:
                 yield number, parsed_line(line)
             except Malformed as error:

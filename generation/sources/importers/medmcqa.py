@@ -6,6 +6,7 @@ records is refused, as guessing could make a quarter of the answers wrong.
 """
 
 import re
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,7 +60,7 @@ class _Question(FileRecord):
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat naming the missing keys, or if it is unclear where `cop` counts from."""
     FORMAT.sniff(path)
-    for _line, value in json_lines(path, INSPECTED_RECORDS):
+    for _line, value in islice(json_lines(path), INSPECTED_RECORDS):
         cop = _number(value.get("cop")) if isinstance(value, dict) else None
         if cop in (0, 4):
             return Layout("jsonl-from-0" if cop == 0 else "jsonl-from-1")

@@ -8,7 +8,6 @@ Their common columns are not documented, so several names are accepted for each 
 
 import hashlib
 from collections.abc import Collection, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -16,7 +15,6 @@ from pydantic import BeforeValidator, StrictBool
 
 from generation.sources.importers import tabular
 from generation.sources.importers.base import (
-    SNIFF_LIMIT,
     Layout,
     Malformed,
     Row,
@@ -119,8 +117,8 @@ class _Mistake(FoldedRecord):
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat, naming the columns, unless an early record is complete."""
     FORMAT.sniff(path)
-    first = (record for _where, record in islice(tabular.records(path, ARRAY), SNIFF_LIMIT))
-    complete = next(record for record in first if isinstance(record, dict) and not _Mistake.missing(record))
+    found = (record for _where, record in tabular.records(path, ARRAY) if isinstance(record, dict))
+    complete = next(record for record in found if not _Mistake.missing(record))
     return Layout("all" if _Mistake.has("tested", complete) else "validated")
 
 

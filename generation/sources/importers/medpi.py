@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -181,7 +182,7 @@ def sniff(path: Path) -> Layout:
             raise WrongFormat(f"{table} has no column {missing}; found: {', '.join(header)[:300]}.")
     first_byte(folder / MESSAGES)
     problem = f"{MESSAGES} has no records."
-    for number, value in json_lines(folder / MESSAGES, SNIFF_LIMIT):
+    for number, value in islice(json_lines(folder / MESSAGES), SNIFF_LIMIT):
         if isinstance(value, Malformed):
             problem = f"{MESSAGES}, line {number}: {value}"
         elif not isinstance(value, dict):

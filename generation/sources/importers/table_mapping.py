@@ -16,7 +16,7 @@ Constant = Literal["language", "specialty", "licence"]
 FIELDS: tuple[Field, ...] = get_args(Field)
 CONSTANTS: tuple[Constant, ...] = get_args(Constant)  # may be the same for all records
 SEVERAL = ("turns", "options", "context")  # may be in several columns
-BODIES = ("text", "turns", "question")  # one of these is what a record is about
+BODIES: tuple[Field, ...] = ("text", "turns", "question")  # one of these is what a record is about
 MAX_COLUMNS = 300
 
 _Column = Annotated[str, StringConstraints(min_length=1, max_length=300)]

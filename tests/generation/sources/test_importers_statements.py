@@ -32,28 +32,8 @@ from tests.generation.statement_rows import medmcqa, mednli, medqa, notes, publi
 from tests.profile import public
 
 
-@pytest.fixture
-def read_file(tmp_path):
-    """Return a function that reads data under a file name, which can tell the split."""
-
-    def rows(importer: Importer, data: bytes, name: str = "file") -> list[Any]:
-        path = tmp_path / name
-        path.write_bytes(data)
-        return list(importer.rows(path, importer.sniff(path)))
-
-    return rows
-
-
-def read_rows(importer: Importer, path: Path) -> list[Any]:
+def rows_of(importer: Importer, path: Path) -> list[Any]:
     return list(importer.rows(path, importer.sniff(path)))
-
-
-def refusal_reason(tmp_path: Path, importer: Importer, data: bytes) -> str:
-    path = tmp_path / "file"
-    path.write_bytes(data)
-    with pytest.raises(WrongFormat) as error:
-        importer.sniff(path)
-    return str(error.value)
 
 
 # MedHal
@@ -88,8 +68,8 @@ def test_all_layouts_of_medhal_give_the_same_row(tmp_path, make, layout, where):
 
 
 @pytest.mark.parametrize("missing", ["None", None, "nan", ""])
-def test_a_statement_of_medhal_may_have_no_context(read_file, missing):
-    rows = read_file(medhal, jsonl(published(context=missing, source="medqa", label="True")))
+def test_a_statement_of_medhal_may_have_no_context(read_rows, missing):
+    rows = read_rows(medhal, jsonl(published(context=missing, source="medqa", label="True")))
     assert isinstance(rows[0], Row)
     assert {name: rows[0].content[name] for name in ("context", "task", "label")} == {
         "context": "",
@@ -98,34 +78,14 @@ def test_a_statement_of_medhal_may_have_no_context(read_file, missing):
     }
 
 
-def test_the_split_comes_from_the_row_or_else_from_the_file_name(read_file):
-    first, second = read_file(medhal, jsonl(published(), published(2, split="val")), "medhal-lf_train-00001.jsonl")
+def test_the_split_comes_from_the_row_or_else_from_the_file_name(read_rows):
+    first, second = read_rows(medhal, jsonl(published(), published(2, split="val")), "medhal-lf_train-00001.jsonl")
     assert [row.content["split"] for row in (first, second)] == ["train", "val"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"statement": " "}, "'statement' is blank"),
-        ({"statement": None}, "'statement' is not a text"),
-        ({"label": "maybe"}, "'label' is neither true nor false"),
-        ({"source": "elsewhere"}, "'source' is not one of acm, acn, medmcqa"),
-        ({"explanation": ["x"]}, "'explanation' is not a text"),
-        ({"id": "two words"}, "id is longer"),
-    ],
-)
-def test_a_bad_row_of_medhal_is_refused_and_the_others_kept(read_file, changes, reason):
-    first, refusal, last = read_file(medhal, jsonl(published(), published(2, **changes), published(3)))
-    assert isinstance(first, Row)
-    assert isinstance(last, Row)
-    assert isinstance(refusal, Refusal)
-    assert refusal.where == "line 2"
-    assert reason in refusal.reason
-
-
-def test_a_row_of_medhal_without_an_id_gets_one_from_its_text(read_file):
+def test_a_row_of_medhal_without_an_id_gets_one_from_its_text(read_rows):
     bare = {key: value for key, value in published().items() if key != "id"}
-    first, second, third = read_file(medhal, jsonl(bare, bare, bare | {"label": True}))
+    first, second, third = read_rows(medhal, jsonl(bare, bare, bare | {"label": True}))
     assert first.external_id == second.external_id != third.external_id
 
 
@@ -137,15 +97,15 @@ def test_a_row_of_medhal_without_an_id_gets_one_from_its_text(read_file):
         (table({"statement": "x"}), "no column 'label', 'source'"),
     ],
 )
-def test_a_file_that_is_not_medhal_is_refused(tmp_path, data, reason):
-    assert reason in refusal_reason(tmp_path, medhal, data)
+def test_a_file_that_is_not_medhal_is_refused(refusal_reason, data, reason):
+    assert reason in refusal_reason(medhal, data)
 
 
 # MedQA
 
 
-def test_a_question_of_medqa_is_read(read_file):
-    [row] = read_file(medqa_format, jsonl(medqa()), "phrases_no_exclude_test.jsonl")
+def test_a_question_of_medqa_is_read(read_rows):
+    [row] = read_rows(medqa_format, jsonl(medqa()), "phrases_no_exclude_test.jsonl")
     assert row.content == {
         "kind": "mcq",
         "dataset": "medqa",
@@ -161,26 +121,6 @@ def test_a_question_of_medqa_is_read(read_file):
     assert row.language == "en"
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"options": "a, b"}, "'options' is neither a list nor an object"),
-        ({"options": {"A": "x"}}, "2 to 26 options"),
-        ({"options": {"A": "x", "B": " "}}, "An option has no text"),
-        ({"options": {"AA": "x", "B": "Madeupin"}}, "not a letter"),
-        ({"answer_idx": "E"}, "'answer_idx' is not one of the options"),
-        ({"answer_idx": "A"}, "different options"),
-        ({"answer_idx": None, "answer": "Nothing"}, "'answer' is not one of the options"),
-        ({"question": ""}, "'question' is blank"),
-    ],
-)
-def test_a_bad_row_of_medqa_is_refused(read_file, changes, reason):
-    first, refusal, last = read_file(medqa_format, jsonl(medqa(), medqa(2, **changes), medqa(3)))
-    assert isinstance(first, Row)
-    assert isinstance(last, Row)
-    assert reason in refusal.reason
-
-
 # MedMCQA
 
 
@@ -191,41 +131,21 @@ def test_right_options_are_numbered_from_0_or_1_as_the_file_does(tmp_path, first
     path.write_bytes(jsonl(*(medmcqa(n, cop=number(first + n)) for n in (1, 2, 3, 0))))
     detected_layout = importers.load("medmcqa").sniff(path)
     assert detected_layout.name == layout
-    rows = read_rows(importers.load("medmcqa"), path)
+    rows = rows_of(importers.load("medmcqa"), path)
     assert [row.content["answer"] for row in rows] == ["B", "C", "D", "A"]
     assert {row.content["split"] for row in rows} == {"dev"}
 
 
-def test_a_file_with_ambiguous_option_numbers_is_refused(tmp_path):
-    assert "neither 0 nor 4" in refusal_reason(
-        tmp_path, importers.load("medmcqa"), jsonl(medmcqa(cop=1), medmcqa(cop=2))
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"cop": None}, "names no right option"),
-        ({"cop": -1}, "names no right option"),
-        ({"cop": 0}, "counts from 1 to 4"),
-        ({"cop": True}, "names no right option"),
-        ({"opc": None}, "'opc' is not a text"),
-    ],
-)
-def test_a_bad_row_of_medmcqa_is_refused(read_file, changes, reason):
-    first, refusal, last = read_file(
-        importers.load("medmcqa"), jsonl(medmcqa(cop=4), medmcqa(2, **changes), medmcqa(3))
-    )
-    assert isinstance(first, Row)
-    assert isinstance(last, Row)
-    assert reason in refusal.reason
+def test_a_file_with_ambiguous_option_numbers_is_refused(refusal_reason):
+    file = jsonl(medmcqa(cop=1), medmcqa(cop=2))
+    assert "neither 0 nor 4" in refusal_reason(importers.load("medmcqa"), file)
 
 
 # MedNLI
 
 
-def test_an_entailment_of_mednli_refers_to_the_contradiction_of_its_premise(read_file):
-    true, neutral, false = read_file(
+def test_an_entailment_of_mednli_refers_to_the_contradiction_of_its_premise(read_rows):
+    true, neutral, false = read_rows(
         importers.load("mednli"),
         jsonl(mednli(1, gold_label="entailment"), mednli(2, gold_label="neutral"), mednli(3)),
         "mli_train_v1.jsonl",
@@ -243,16 +163,16 @@ def test_an_entailment_of_mednli_refers_to_the_contradiction_of_its_premise(read
     assert mednli_format.withheld
 
 
-def test_an_unknown_label_of_mednli_is_refused(read_file):
-    [refusal] = read_file(importers.load("mednli"), jsonl(mednli(gold_label="-")))
+def test_an_unknown_label_of_mednli_is_refused(read_rows):
+    [refusal] = read_rows(importers.load("mednli"), jsonl(mednli(gold_label="-")))
     assert "'gold_label' is not one of" in refusal.reason
 
 
 # Augmented clinical notes
 
 
-def test_a_note_has_its_extractions_and_their_values(read_file):
-    [row] = read_file(importers.load("acn"), jsonl(notes()))
+def test_a_note_has_its_extractions_and_their_values(read_rows):
+    [row] = read_rows(importers.load("acn"), jsonl(notes()))
     extractions = [
         {"category": "visit motivation", "concept": "visit motivation", "value": "Made-up neck pain", "reference": ""},
         {"category": "patient information", "concept": "age", "value": "16 years old", "reference": ""},
@@ -270,9 +190,41 @@ def test_a_note_has_its_extractions_and_their_values(read_file):
     assert len(row.values) == 9
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
+# Bad rows
+
+
+def changed_notes(n: int, **changes: Any) -> dict[str, Any]:
+    return notes(n) | changes
+
+
+MAKERS = {"medhal": published, "medqa": medqa, "medmcqa": medmcqa, "acn": changed_notes}
+BAD_ROWS = {
+    "medhal": [
+        ({"statement": " "}, "'statement' is blank"),
+        ({"statement": None}, "'statement' is not a text"),
+        ({"label": "maybe"}, "'label' is neither true nor false"),
+        ({"source": "elsewhere"}, "'source' is not one of acm, acn, medmcqa"),
+        ({"explanation": ["x"]}, "'explanation' is not a text"),
+        ({"id": "two words"}, "id is longer"),
+    ],
+    "medqa": [
+        ({"options": "a, b"}, "'options' is neither a list nor an object"),
+        ({"options": {"A": "x"}}, "2 to 26 options"),
+        ({"options": {"A": "x", "B": " "}}, "An option has no text"),
+        ({"options": {"AA": "x", "B": "Madeupin"}}, "not a letter"),
+        ({"answer_idx": "E"}, "'answer_idx' is not one of the options"),
+        ({"answer_idx": "A"}, "different options"),
+        ({"answer_idx": None, "answer": "Nothing"}, "'answer' is not one of the options"),
+        ({"question": ""}, "'question' is blank"),
+    ],
+    "medmcqa": [
+        ({"cop": None}, "names no right option"),
+        ({"cop": -1}, "names no right option"),
+        ({"cop": 0}, "counts from 1 to 4"),
+        ({"cop": True}, "names no right option"),
+        ({"opc": None}, "'opc' is not a text"),
+    ],
+    "acn": [
         ({"summary": "{not json"}, "'summary' is not JSON"),
         ({"summary": "[1]"}, "'summary' is not a JSON object"),
         ({"summary": '{"age": "None"}'}, "has no extraction"),
@@ -281,11 +233,20 @@ def test_a_note_has_its_extractions_and_their_values(read_file):
         ({"idx": " "}, "'idx' is blank"),
         ({"full_note": "", "note": " "}, "'note' is blank"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"), [(name, *row) for name, rows in BAD_ROWS.items() for row in rows]
 )
-def test_a_bad_note_is_refused(read_file, changes, reason):
-    first, refusal, last = read_file(importers.load("acn"), jsonl(notes(), notes(2) | changes, notes(3)))
-    assert isinstance(first, Row)
+def test_a_bad_row_is_refused_and_the_others_kept(read_rows, name, changes, reason):
+    make = MAKERS[name]
+    first = make(1, cop=4) if name == "medmcqa" else make(1)  # which tells that the others count from 1
+    good, refusal, last = read_rows(importers.load(name), jsonl(first, make(2, **changes), make(3)))
+    assert isinstance(good, Row)
     assert isinstance(last, Row)
+    assert isinstance(refusal, Refusal)
+    assert refusal.where == "line 2"
     assert reason in refusal.reason
 
 
@@ -316,7 +277,7 @@ def test_folders_and_zip_archives_of_sumpubmed_give_the_same_rows(tmp_path, form
     path = {"folder": folder, "below": outer}.get(form) or zip_documents(outer, tmp_path / "s.zip")
     layout = sumpubmed.sniff(path)
     assert layout.name == ("zip" if form == "zip" else "folder")
-    rows = read_rows(sumpubmed, path)
+    rows = rows_of(sumpubmed, path)
     assert [row.external_id for row in rows] == ["1", "2", "3"]
     assert rows[1].content == {
         "kind": "article",
@@ -333,17 +294,17 @@ def test_a_document_without_abstract_or_with_other_bytes_is_refused_and_the_othe
     (tmp_path / "abstract" / "abstract_1.txt").unlink()
     (tmp_path / "text" / "text_2.txt").write_bytes(b"a \x81 b")
     (tmp_path / "shorter_abstract" / "abst_3.txt").unlink()
-    first, second, third, fourth = read_rows(sumpubmed, tmp_path)
+    first, second, third, fourth = rows_of(sumpubmed, tmp_path)
     assert "no abstract" in first.reason
     assert "not UTF-8" in second.reason
     assert (third.content["shorter_abstract"], fourth.external_id) == ("", "4")
 
 
-def test_a_file_that_is_not_sumpubmed_is_refused(tmp_path, monkeypatch):
-    assert "a folder or a zip archive" in refusal_reason(tmp_path, sumpubmed, b"text")
+def test_a_file_that_is_not_sumpubmed_is_refused(tmp_path, monkeypatch, refusal_reason):
+    assert "a folder or a zip archive" in refusal_reason(sumpubmed, b"text")
     with pytest.raises(WrongFormat, match="no text/text_N"):
         sumpubmed.sniff(tmp_path)
-    assert "damaged" in refusal_reason(tmp_path, sumpubmed, b"PK\x03\x04 not really")
+    assert "damaged" in refusal_reason(sumpubmed, b"PK\x03\x04 not really")
     write_documents(tmp_path / "d")
     path = zip_documents(tmp_path / "d", tmp_path / "s.zip")
     monkeypatch.setattr(bundles, "MAX_FILES", 8)
@@ -356,7 +317,7 @@ def test_a_file_in_an_archive_that_expands_to_more_than_a_record_may_have_is_ref
     (tmp_path / "d" / "text" / "text_1.txt").write_text("x" * 5000)
     path = zip_documents(tmp_path / "d", tmp_path / "s.zip")
     monkeypatch.setattr(sumpubmed, "MAX_RECORD", 1000)
-    refusal, row = read_rows(sumpubmed, path)
+    refusal, row = rows_of(sumpubmed, path)
     assert "longer than 1,000 bytes" in refusal.reason
     assert row.external_id == "2"
 
@@ -375,7 +336,7 @@ def test_a_file_in_an_archive_that_expands_to_more_than_a_record_may_have_is_ref
 def test_all_real_rows_are_read(name, file, layout, count, split):
     importer, path = importers.load(name), public(file)
     detected_layout = importer.sniff(path)
-    rows = read_rows(importer, path)
+    rows = rows_of(importer, path)
     assert detected_layout.name == layout
     assert [row for row in rows if not isinstance(row, Row)] == []
     assert len({row.external_id for row in rows}) == count
