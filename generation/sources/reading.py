@@ -73,16 +73,17 @@ def recognise(path: Path, importer: Importer) -> Layout | None:
     """
     if path.is_dir():
         return None
-    with _beginning(path) as beginning:
-        if beginning.container in getattr(importer, "containers", ()):
-            return None
-        if beginning.container:
-            first_byte(beginning.path)  # says what to do
-            raise WrongFormat("It is not text: save it as UTF-8.")
+    container = container_of(path)
+    if container in getattr(importer, "containers", ()):
+        return None
+    if container:
+        first_byte(path)  # says what to do
+        raise WrongFormat("It is not text: save it as UTF-8.")
+    with _beginning(path) as (beginning, is_whole):
         try:
-            return importer.sniff(beginning.path)
+            return importer.sniff(beginning)
         except WrongFormat:
-            if beginning.is_whole or _has_a_record(beginning.path):
+            if is_whole or _has_a_record(beginning):
                 raise
             return None
 
@@ -117,25 +118,16 @@ def preview_table(path: Path, mapping: Mapping[str, Any] | None = None) -> Table
 
 def looks_like(path: Path) -> list[str]:
     """The formats that recognise the first HEAD bytes of a file, if it is plain text."""
-    if not path.is_file():
+    if not path.is_file() or container_of(path):
         return []
-    with _beginning(path) as beginning:
-        return [] if beginning.container else importers.matching_formats(beginning.path)
-
-
-@dataclass(frozen=True, slots=True)
-class _Beginning:
-    """A copy of the first lines of a file, alone in its folder. `container`: if it is one."""
-
-    path: Path
-    container: str | None
-    is_whole: bool
+    with _beginning(path) as (beginning, _is_whole):
+        return importers.matching_formats(beginning)
 
 
 @contextmanager
-def _beginning(path: Path) -> Iterator[_Beginning]:
-    container = container_of(path)
-    with path.open("rb") if container else open_text(path, HEAD) as file:
+def _beginning(path: Path) -> Iterator[tuple[Path, bool]]:
+    """A copy of the first lines of a file, alone in its folder, and whether that is all of it."""
+    with open_text(path, HEAD) as file:
         head = file.read(HEAD + 1)
     is_whole = len(head) <= HEAD
     if not is_whole:
@@ -143,7 +135,7 @@ def _beginning(path: Path) -> Iterator[_Beginning]:
     with temporary_folder() as folder:
         copy = folder / "file"
         copy.write_bytes(head)
-        yield _Beginning(copy, container, is_whole)
+        yield copy, is_whole
 
 
 def _has_a_record(beginning: Path) -> bool:

@@ -165,8 +165,7 @@ def _read_file(run: Import) -> None:
     # With `updates`, a row that differed equals a revision now, and is not found again.
     refusals_so_far = ImportRefusal.objects.filter(run=run)
     (refusals_so_far.filter(differs=False) if run.updates else refusals_so_far).delete()
-    rows = refused = 0
-    added, differs = run.added, run.differs if run.updates else 0
+    counts = Counter(rows=0, refused=0, added=run.added, differs=run.differs if run.updates else 0)
     listed = refusals_so_far.count()
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
@@ -188,7 +187,6 @@ def _read_file(run: Import) -> None:
                     # It was cancelled, or the lease expired and another worker reads the file now.
                     return
                 new, differences = _add_records(run.source, good_rows, updates=run.updates)
-                added += new
                 if any(row.match or row.references for row in good_rows):
                     joined.update(queries.count_partners(run.source, [row.external_id for row in good_rows]))
                 kept = [*((entry, False) for entry in refusals), *((entry, True) for entry in differences)]
@@ -197,16 +195,15 @@ def _read_file(run: Import) -> None:
                     ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason, differs=is_difference)
                     for entry, is_difference in kept
                 )
-                listed, differs = listed + len(kept), differs + len(differences)
-                rows, refused = rows + len(chunk), refused + len(refusals)
+                listed += len(kept)
+                counts.update(rows=len(chunk), refused=len(refusals), added=new, differs=len(differences))
                 unread = next((f"{entry.where}: {entry.reason}" for entry in refusals if entry.is_end), unread)
                 for entry in chunk:
                     for facet, value in entry.facets.items():
                         counter = facets.setdefault(facet, Counter())
                         counter[value if value in counter or len(counter) < FACET_VALUES else OTHER] += 1
-                same = max(0, rows - added - refused - differs)
-                counts = {"rows": rows, "added": added, "same": same, "differs": differs, "refused": refused}
-                our_import.update(**counts, layout=layout.name, facets=facets, joined=joined)
+                same = max(0, counts["rows"] - counts["added"] - counts["refused"] - counts["differs"])
+                our_import.update(**counts, same=same, layout=layout.name, facets=facets, joined=joined)
     except (WrongFormat, LimitsExceeded, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
         failure = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)

@@ -142,18 +142,14 @@ def remove_orphans() -> int:
 def remove_unneeded(folder: Path, unfinished: QuerySet[Any]) -> int:
     """Remove the old files of a folder that none of these imports needs; returns their number."""
     cutoff = time.time() - ORPHAN_AGE
-    files = [path for path in Path(folder).glob("*") if _UPLOAD_NAME.fullmatch(path.name)]
-    old = [path for path in files if _last_write(path) < cutoff]
+    old = []
+    for path in Path(folder).glob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            if _UPLOAD_NAME.fullmatch(path.name) and path.stat().st_mtime < cutoff:
+                old.append(path)
     needed = {Path(path).name for path in unfinished.values_list("path", flat=True)} if old else set()
     orphans = [path for path in old if path.name not in needed]
     for path in orphans:
         path.unlink(missing_ok=True)
         log.info("removed %s: no import needs it", path.name)
     return len(orphans)
-
-
-def _last_write(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return time.time()

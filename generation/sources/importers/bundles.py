@@ -69,8 +69,10 @@ class Folder:
             if path.stat().st_size > MAX_IMAGE_FILE:
                 raise Malformed(_TOO_LARGE.format(MAX_IMAGE_FILE))
             return path.read_bytes()
-        places = (name, name.removeprefix("images/"), f"images/{name}") if self._packed else ()
-        return next((data for place in places if (data := self._packed.read(place)) is not None), None)  # type: ignore[union-attr]  # there is one
+        if (packed := self._packed) is None:
+            return None
+        places = (name, name.removeprefix("images/"), f"images/{name}")
+        return next((data for place in places if (data := packed.read(place)) is not None), None)
 
     @cached_property
     def _packed(self) -> "Archive | None":
