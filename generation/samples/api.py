@@ -154,9 +154,7 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
 
     def get_queryset(self) -> QuerySet[Sample]:
         filters = validated_query(SampleQuery, self.request) if self.action == "list" else {}
-        batch = filters.pop("batch", None)
-        samples = queries.samples(**filters).defer("record__content", "record__private")
-        return samples.filter(batch=batch) if batch else samples
+        return queries.samples(**filters)
 
     @answers(WholeSampleSerializer)
     def retrieve(self, request: Request, pk: int) -> Any:

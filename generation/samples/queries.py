@@ -42,7 +42,7 @@ _UNREVIEWED = SampleVersion.objects.filter(
 
 
 def samples(
-    *, benchmark: str = "", status: str = "", task: str = "", text: str = "", batch: Batch | None = None
+    *, benchmark: str = "", status: str = "", task: str = "", text: str = "", batch: Batch | int | None = None
 ) -> QuerySet[Sample]:
     """Samples, newest first, with `versions_count` and `unreviewed` (not sampled for review).
 

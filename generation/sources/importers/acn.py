@@ -1,6 +1,6 @@
 """Augmented clinical notes: a note, and a model's extractions from it as JSON within the JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -78,30 +78,27 @@ def extractions(summary: Mapping[str, Any]) -> list[dict[str, str]]:
 
     Empty values ('None') are left out. Raises Malformed beyond MAX_VALUES.
     """
-    result: list[dict[str, str]] = []
+    found = [
+        {"category": category, "concept": concept, "value": text, "reference": reference}
+        for category, values in summary.items()
+        for concept, text, reference in _values(category, values)
+        if text
+    ]
+    if len(found) > MAX_VALUES:
+        raise Malformed(f"'summary' has more than {MAX_VALUES} values.")
+    return found
 
-    def add(category: str, concept: str, text: str, reference: str) -> None:
-        if text:
-            result.append({"category": category, "concept": concept, "value": text, "reference": reference})
-            if len(result) > MAX_VALUES:
-                raise Malformed(f"'summary' has more than {MAX_VALUES} values.")
 
-    for category, values in summary.items():
-        match values:
-            case Mapping():
-                for concept, value in values.items():
-                    add(category, concept, _text(value), "")
-            case list():
-                for element in values:
-                    if not isinstance(element, Mapping):
-                        add(category, category, _text(element), "")
-                        continue
-                    texts = [(concept, text) for concept, value in element.items() if (text := _text(value))]
-                    for concept, text in texts:
-                        add(category, concept, text, "" if concept == texts[0][0] else texts[0][1])
-            case _:
-                add(category, category, _text(values), "")
-    return result
+def _values(category: str, values: Any) -> Iterator[tuple[str, str, str]]:
+    """(concept, text, reference) of a category: one value, an object of them, or a list of both."""
+    for element in values if isinstance(values, list) else [values]:
+        if not isinstance(element, Mapping):
+            yield category, _text(element), ""
+            continue
+        texts = [(concept, text) for concept, value in element.items() if (text := _text(value))]
+        for concept, text in texts:
+            is_named = isinstance(values, list) and concept != texts[0][0]
+            yield concept, text, texts[0][1] if is_named else ""
 
 
 def _text(value: Any) -> str:

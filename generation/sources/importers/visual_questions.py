@@ -30,21 +30,6 @@ _SPLIT = re.compile(r"(?:^|[^a-z])(train|validation|valid|val|test|dev)(?![a-z])
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
 
 
-def split_of(name: str) -> str:
-    """The split that a path names last ('data/test-00000.parquet': test); '' if it names none."""
-    splits = [(split or set_split).lower() for split, set_split in _SPLIT.findall(name)]
-    return {"valid": "validation", "val": "validation"}.get(splits[-1], splits[-1]) if splits else ""
-
-
-def shard_prefix(name: str) -> str:
-    """Prefix of a shard's row ids: '2-' for 'test-00002-of-00005.parquet', '' if not sharded.
-
-    Row numbers restart in each shard, so without it two rows would have the same id.
-    """
-    match = _SHARD.search(name)
-    return f"{int(match[1])}-" if match and int(match[2]) > 1 else ""
-
-
 def _answer(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
@@ -156,12 +141,16 @@ class Place:
 
     @property
     def split(self) -> str:
-        return split_of(self.file.name)
+        """The split that the path names last ('data/test-00000.parquet': test); '' for none."""
+        splits = [(split or set_split).lower() for split, set_split in _SPLIT.findall(self.file.name)]
+        return {"valid": "validation", "val": "validation"}.get(splits[-1], splits[-1]) if splits else ""
 
     @property
     def row_id(self) -> str:
-        """The id of a record that has none in its file."""
-        return f"{self.split or 'row'}-{shard_prefix(self.file.name)}{self.number}"
+        """The id of a record that has none: its split, shard and number."""
+        shard = _SHARD.search(self.file.name)
+        of_shard = f"{int(shard[1])}-" if shard and int(shard[2]) > 1 else ""  # in each, numbers restart
+        return f"{self.split or 'row'}-{of_shard}{self.number}"
 
     def picture(self, image: Any, *folders: str) -> RecordImage:
         """The image of a column `Image`: inside of it, or of its name in one of these folders."""
