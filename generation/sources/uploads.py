@@ -49,16 +49,13 @@ def start_import(
 
     Raises what `services.start_import` raises; then the file is removed, unless it is kept.
     """
-    kept = isinstance(upload, KeptUpload)
-    path = upload.path if isinstance(upload, KeptUpload) else store_file(upload, Path(settings.MEDIA_ROOT))
+    stored = upload if isinstance(upload, KeptUpload) else keep(upload)
     try:
-        if not kept:
-            share(path)
         run = services.start_import(
-            path,
+            stored.path,
             format_name=format_name,
             name=name,
-            file_name=upload.name or "",
+            file_name=stored.name,
             uploaded=True,
             updates=updates,
             table=table,
@@ -67,8 +64,8 @@ def start_import(
         wake_after_commit("generation.tasks.run_import", run.pk)
         return run
     except BaseException:
-        if not kept:
-            discard(path)
+        if stored is not upload:
+            discard(stored.path)
         raise
 
 
