@@ -49,7 +49,7 @@ class DataFile:
         return "" if parent == "." else parent
 
 
-class Folder:
+class DataFolder:
     """The files of a folder, with those of `images.zip` in it, where some data sets have images."""
 
     def __init__(self, root: Path) -> None:
@@ -75,12 +75,12 @@ class Folder:
         return next((data for place in places if (data := packed.read(place)) is not None), None)
 
     @cached_property
-    def _packed(self) -> "Archive | None":
+    def _packed(self) -> "DataArchive | None":
         path = self._root / "images.zip"
-        return Archive(open_archive(path)) if path.is_file() else None
+        return DataArchive(open_archive(path)) if path.is_file() else None
 
 
-class Archive:
+class DataArchive:
     """The files of an opened zip archive, without those that lead out of it.
 
     What macOS and others add unseen is left out.
@@ -143,7 +143,7 @@ class Bundle:
     """
 
     kind: str
-    files: Folder | Archive
+    files: DataFolder | DataArchive
     data: list[DataFile]
 
     def picture(self, name: str, *folders: str) -> RecordImage:
@@ -216,15 +216,15 @@ def open_bundle(path: Path, is_rows: Callable[[str], bool], original_name: str =
         original_name: the original name of such a file (`Layout.file`).
     """
     if path.is_dir():
-        files = Folder(path)
+        files = DataFolder(path)
         # Sorted, so that on every machine a row has the same position in every import.
         yield Bundle("folder", files, [DataFile(name, path / name) for name in sorted(filter(is_rows, files.names()))])
     elif container_of(path) == ZIP_ARCHIVE:
         with tempfile.TemporaryDirectory() as folder, open_archive(path) as opened:
-            archive = Archive(opened)
+            archive = DataArchive(opened)
             yield Bundle("zip archive", archive, archive.unpack(is_rows, Path(folder)))
     else:
-        yield Bundle("file", Folder(path.parent), [DataFile(PurePosixPath(original_name).name or path.name, path)])
+        yield Bundle("file", DataFolder(path.parent), [DataFile(PurePosixPath(original_name).name or path.name, path)])
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
