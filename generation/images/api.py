@@ -7,7 +7,7 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
-from generation.images.views import image_response
+from generation.images.responses import image_response
 from generation.models import StoredImage
 from review.access.pictures import may_see_picture
 from review.common.decorators import signed_in_account

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from generation.images.views import REVALIDATED
+from generation.images.responses import REVALIDATED
 
 
 class NoStoreMiddleware:
