@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
 
 from review.answers import harms
 from review.answers.controls import (
@@ -18,6 +17,7 @@ from review.answers.controls import (
     RepeatedRow,
 )
 from review.answers.posted_answers import (
+    LAST_FIELDS,
     NO_OFFERS,
     Offers,
     asks_for_evidence,
@@ -53,14 +53,6 @@ from review.rules.questions import (
 )
 
 _REQUIRED_WITH = {"corrected": "wording", "inadequate": "note", "removed": "note"}
-_LAST_FIELDS = {  # those below the rows, in the order of the page
-    "verdict": _("Verdict"),
-    "reason_code": _("Reason"),
-    "dissent_code": _("Reason"),
-    "reason": _("Reason"),
-    "change_reason": _("Reason for change"),
-    "declaration": _("Change of wording or of meaning"),
-}
 _DASHES = str.maketrans("._", "--")
 BLANK = 0  # the number of the row that a script copies
 
@@ -176,7 +168,7 @@ def fill_form(
         "dissent_code": _codes(form.dissents if rejected_before else ()),
         "declaration": _options(DECLARATIONS if declares else {}),
     }
-    fields = {name: builder.control(name, getattr(answers, name), options.get(name, ())) for name in _LAST_FIELDS}
+    fields = {name: builder.control(name, getattr(answers, name), options.get(name, ())) for name in LAST_FIELDS}
     filled = FilledForm(
         questions=tuple(
             _question(builder, number, question, answers, committed, blocks)
@@ -374,7 +366,7 @@ def _labelled_controls(filled: FilledForm) -> Iterator[tuple[str, Control]]:
         yield gettext("Harm of trap %(tag)s") % {"tag": harm.tag}, harm.choice
     yield from _repeated(gettext("Your rubric %(number)s"), filled.added)
     yield from _repeated(gettext("Highlight %(number)s"), filled.highlights)
-    yield from ((str(label), filled.fields[name]) for name, label in _LAST_FIELDS.items())
+    yield from ((str(label), filled.fields[name]) for name, label in LAST_FIELDS.items())
 
 
 def _repeated(label: str, rows: Iterable[RepeatedRow]) -> Iterator[tuple[str, Control]]:

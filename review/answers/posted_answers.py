@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 from django.http import QueryDict
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from review.answers import harms
 from review.rules.blocks import Highlight, locate_highlight
@@ -24,6 +25,14 @@ class Offer:
 
 Offers = Mapping[str, Sequence[Offer]]  # by rubric key
 NO_OFFERS: Offers = {}
+LAST_FIELDS = {  # those below the questions and rubrics, in the order of the page, and their labels
+    "verdict": _("Verdict"),
+    "reason_code": _("Reason"),
+    "dissent_code": _("Reason"),
+    "reason": _("Reason"),
+    "change_reason": _("Reason for change"),
+    "declaration": _("Change of wording or of meaning"),
+}
 ADOPT_PREFIX = "adopt."  # of the values of all offers
 
 
@@ -109,12 +118,7 @@ def answers_from_post(
             for question in form.questions
         },
         rubrics=rubrics,
-        verdict=text("verdict"),
-        reason=text("reason"),
-        reason_code=text("reason_code"),
-        dissent_code=text("dissent_code"),
-        change_reason=text("change_reason"),
-        declaration=text("declaration"),
+        **{name: text(name) for name in LAST_FIELDS},
         citations=tuple(citations) if asks_for_evidence(form) else (),
         added=tuple(added) if form.rubrics_editable else (),
         highlights=tuple(highlights) if form.labels else (),

@@ -101,7 +101,7 @@ def available_work(physician: User) -> list[WorkAvailable]:
     for benchmark in Case.objects.filter(closed_at=None).order_by("benchmark").values_list("benchmark").distinct():
         of_benchmark = rows.filter(case__benchmark=benchmark[0])
         for stage, turn in TURNS.items():
-            if count := len(of_benchmark.filter(turn=turn).values_list("pk")[:COUNT_LIMIT]):
+            if count := of_benchmark.filter(turn=turn)[:COUNT_LIMIT].count():
                 result.append(WorkAvailable(benchmark[0], stage, count))
     return result
 
@@ -185,7 +185,7 @@ def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
 
 def count_available(physician: User) -> int:
     """How many cases the physician could take now, at most COUNT_LIMIT."""
-    return len(_available(physician).values_list("pk")[:COUNT_LIMIT])
+    return _available(physician)[:COUNT_LIMIT].count()
 
 
 def needs_senior(physician: User) -> bool:

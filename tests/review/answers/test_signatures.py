@@ -101,13 +101,17 @@ def test_the_page_asks_for_the_password(ana: User, client: Any) -> None:
     client.force_login(ana)
     address = reverse("review:case", args=[assignment.pk])
     submit_url = reverse("review:submit", args=[assignment.pk])
-    assert 'name="password"' in client.get(address).content.decode()
+    page = client.get(address).content.decode()
+    assert 'name="password"' in page
+    assert "Ana Alves (ana)" in page
     refused = client.post(submit_url, {**posted_approval(assignment, "wrong"), "reason": "What I had typed."})
     html = refused.content.decode()
     assert refused.status_code == 403
     assert "The password is incorrect" in html
     assert "What I had typed." in html, "typed text is not lost"
-    assert "wrong" not in html.split('name="password"')[1].split(">")[0]
+    field = html.split('name="password"')[1].split(">")[0]
+    assert "wrong" not in field
+    assert 'aria-invalid="true"' in field
     assert client.post(submit_url, posted_approval(assignment, PASSWORD)).status_code == 302
     assert Review.objects.get().meaning == "review"
 

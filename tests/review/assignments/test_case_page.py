@@ -76,12 +76,6 @@ def test_revealing_opens_the_rest_and_fixes_the_first_answers(browse: Browse, an
     assert answers_from_json(Review.objects.get().answers).questions["natural"] == Answer("no", "Stiff.")
 
 
-def test_submitting_before_the_reveal_is_refused(browse: Browse, ana: User) -> None:
-    full_case()
-    assert post(browse(ana), "submit", claim(ana), full_approval()).status_code == 409
-    assert not Review.objects.exists()
-
-
 def test_peeking_shows_the_first_look_of_the_next_case_and_takes_nothing(browse: Browse, ana: User, bo: User) -> None:
     case = full_case()
     client = browse(ana)
@@ -323,18 +317,6 @@ def test_plain_text_holds_everything_typed() -> None:
 
 
 # Signing off --------------------------------------------------------------------------------------
-
-
-def test_the_password_is_asked_where_the_policy_says_so(browse: Browse, ana: User) -> None:
-    open_case(policy=replace(FIRST_LOOK_POLICY, reveal_first_look=False, sign_with_password=True))
-    assignment, client = claim(ana), browse(ana)
-    assert "Ana Alves (ana)" in text_of(client.get(reverse("review:case", args=[assignment.pk])))
-    page = post(client, "submit", assignment, approval(reason="kept"), password="wrong")
-    assert page.status_code in (403, 422)
-    assert Elements(page).named("password")[0]["aria-invalid"] == "true"
-    assert "kept" in text_of(page)
-    assert not Review.objects.exists()
-    assert post(client, "submit", assignment, approval(), password="a-password-for-tests").status_code == 302
 
 
 def test_a_submit_that_closed_the_case_cannot_be_undone(browse: Browse, ana: User, bo: User) -> None:

@@ -155,10 +155,26 @@ def test_without_an_objection_the_sweeper_approves_the_rewording_after_the_deadl
         services.accept(ana, rewording.pk)
 
 
-def test_a_change_of_meaning_goes_straight_to_adjudication(db: None, ana: User, bo: User) -> None:
-    case = case_in_secondary(ana, policy=SETTLE)
-    claim_and_submit(bo, approval(), rewording_answers("meaning"))
-    assert state_and_ground(case) == (State.ADJUDICATION, "")
+@pytest.mark.parametrize(
+    ("policy", "answers", "outcome"),
+    [
+        (SETTLE, rewording_answers("meaning"), (State.ADJUDICATION, "")),
+        (
+            SETTLE,
+            rejection(rubrics=correction(NEW_WORDING).rubrics, change_reason="Clearer."),
+            (State.ADJUDICATION, ""),
+        ),
+        (Policy(), rewording_answers("meaning"), (State.APPROVED, Ground.CONSENSUS)),
+        (replace(SETTLE, objection_hours=0), rewording_answers(), (State.APPROVED, Ground.CORRECTED)),
+    ],
+    ids=["another meaning", "a rejection", "wordings are not settled", "no hours for an objection"],
+)
+def test_the_first_reviewer_is_not_asked(
+    db: None, ana: User, bo: User, policy: Policy, answers: Answers, outcome: tuple[str, str]
+) -> None:
+    case = case_in_secondary(ana, policy=policy)
+    claim_and_submit(bo, approval(), answers)
+    assert state_and_ground(case) == outcome
     assert not Rewording.objects.exists()
 
 
@@ -187,25 +203,6 @@ def test_keeping_the_original_wording_against_a_correction_is_a_difference(db: N
     claim_and_submit(bo, approval(), approval(declaration="wording"))
     [rubric] = rewordings_queries.reworded_rubrics(Rewording.objects.get(case=case))
     assert (rubric.before, rubric.after) == (NEW_WORDING, "Says that the drug does not exist.")
-
-
-def test_a_rejection_needs_no_declaration(db: None, ana: User, bo: User) -> None:
-    case = case_in_secondary(ana, policy=SETTLE)
-    against = rejection(rubrics=correction(NEW_WORDING).rubrics, change_reason="Clearer.")
-    claim_and_submit(bo, against, against)
-    assert state_and_ground(case) == (State.ADJUDICATION, "")
-
-
-def test_without_settle_wording_a_rewording_is_approved_at_once(db: None, ana: User, bo: User) -> None:
-    case = case_in_secondary(ana)
-    claim_and_submit(bo, approval(), rewording_answers("meaning"))
-    assert state_and_ground(case) == (State.APPROVED, Ground.CONSENSUS)
-
-
-def test_without_hours_for_an_objection_the_ground_is_corrected(db: None, ana: User, bo: User) -> None:
-    case = case_in_secondary(ana, policy=replace(SETTLE, objection_hours=0))
-    claim_and_submit(bo, approval(), rewording_answers())
-    assert state_and_ground(case) == (State.APPROVED, Ground.CORRECTED)
 
 
 def test_a_second_reviewer_who_stays_blind_declares_their_own_changes(db: None, ana: User, bo: User) -> None:
