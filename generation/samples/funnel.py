@@ -24,8 +24,7 @@ from generation.models import Draft, Finding, Sample, SampleVersion
 from generation.recipes import registry
 from generation.samples.queries import term_label, terms
 from review.cases import queries as cases_queries
-from review.charts.stages import StageBox, StageChart
-from review.charts.standalone import svg
+from review.charts.standalone import StageBox, StageChart, svg
 from review.labels import task_label, with_label
 from review.rules.state_machine import State
 

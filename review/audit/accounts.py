@@ -10,28 +10,17 @@ from review.models import PersonEvent, User
 Kind = PersonEvent.Kind
 
 UNRECORDED = "unrecorded"
-MISMATCH_NAMES = {  # attribute of an account that events record -> name of a mismatch in it
-    "role": "role",
-    "active": "active",
-    "paused": "paused",
-    "senior": "senior",
-    "staff": "keeper",
-    "superuser": "keeper",
-    "factors": "second-factor",
-}
+ATTRIBUTES = ("role", "active", "paused", "senior", "staff", "superuser", "factors")  # that events record
+MISMATCH_NAMES = {"staff": "keeper", "superuser": "keeper", "factors": "second-factor"}  # of the others, their own
 IMPLIED_DATA: dict[str, dict[str, Any]] = {  # kind of event -> attributes it implies besides its data
     Kind.MADE: {"active": True, "paused": False, "staff": False, "superuser": False, "factors": []},
-    Kind.FOUND: {},
-    Kind.EDITED: {},
     Kind.PAUSED: {"paused": True},
     Kind.RESUMED: {"paused": False},
-    Kind.ROLE: {},
-    Kind.KEEPER: {},
     Kind.CLOSED: {"active": False},
     Kind.OPENED: {"active": True},
-    Kind.OWN_FACTOR: {},
     Kind.SECOND_FACTOR: {"factors": []},
 }
+TELLING = (*IMPLIED_DATA, Kind.FOUND, Kind.EDITED, Kind.ROLE, Kind.KEEPER, Kind.OWN_FACTOR)
 
 
 def account_snapshot(user: User, factors: Sequence[str]) -> dict[str, Any]:
@@ -64,11 +53,11 @@ def mismatches(accounts: Collection[int]) -> list[tuple[int, str]]:
     users = list(User.objects.filter(pk__in=accounts).order_by("pk"))
     factors = factors_of(users)
     recorded: dict[int, dict[str, Any]] = {}
-    events = PersonEvent.objects.filter(person__in=accounts, kind__in=list(IMPLIED_DATA))
+    events = PersonEvent.objects.filter(person__in=accounts, kind__in=TELLING)
     for person, kind, data in events.order_by("sequence").values_list("person_id", "kind", "data"):
         values = data.get("after", {}) if kind == Kind.EDITED else data
-        attributes = {name: values[name] for name in MISMATCH_NAMES if name in values}
-        recorded.setdefault(person, {}).update(IMPLIED_DATA[kind], **attributes)
+        attributes = {name: values[name] for name in ATTRIBUTES if name in values}
+        recorded.setdefault(person, {}).update(IMPLIED_DATA.get(kind, {}), **attributes)
     result = []
     for user in users:
         if user.pk not in recorded:
@@ -77,8 +66,6 @@ def mismatches(accounts: Collection[int]) -> list[tuple[int, str]]:
         current = {**account_snapshot(user, factors[user.pk]), "paused": user.paused_at is not None}
         # `found` does not tell whether an account is paused; older events do not tell of seniors.
         told = {"paused": current["paused"], "senior": False, **recorded[user.pk]}
-        names = {
-            mismatch for attribute, mismatch in MISMATCH_NAMES.items() if told.get(attribute) != current[attribute]
-        }
-        result += [(user.pk, mismatch) for mismatch in sorted(names)]
+        differing = {name for name in ATTRIBUTES if told.get(name) != current[name]}
+        result += [(user.pk, name) for name in sorted({MISMATCH_NAMES.get(name, name) for name in differing})]
     return result

@@ -8,6 +8,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from review.charts.scales import HEAD, LEFT, MARKERS, PLOT, RIGHT, TOP, WIDTH, Tick, scale_between, scale_of
+from review.charts.text_measure import LegendEntry
 from review.rules.blocks import Points
 
 if TYPE_CHECKING:
@@ -81,15 +82,9 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class PointGroup:
-    """The points of one group.
+    """The points of one group, whose `sign` distinguishes 16 groups without colour."""
 
-    `index` (0-7) determines the colour; marker and `hollow` distinguish 16 groups without colour.
-    """
-
-    label: str
-    index: int
-    marker: str
-    hollow: bool
+    sign: LegendEntry
     spots: tuple[Spot, ...]
 
 
@@ -154,7 +149,8 @@ def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
             )
             for point in members
         )
-        groups.append(PointGroup(label, index % 8, MARKERS[index % 8], index % 16 >= 8, spots))
+        sign = LegendEntry(label, index % 8, marker=MARKERS[index % 8], hollow=index % 16 >= 8)
+        groups.append(PointGroup(sign, spots))
     return PointsChart(
         groups=tuple(groups),
         rows=tuple(

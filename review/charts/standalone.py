@@ -18,8 +18,27 @@ from review.charts.boxes import BoxChart
 from review.charts.flow import FlowChart
 from review.charts.heat_map import HEAT_STEPS, HeatMap
 from review.charts.radar import RadarChart
-from review.charts.stages import StageChart
 from review.charts.text_measure import FONT, LegendEntry, text_width, wrap
+
+
+@dataclass(frozen=True, slots=True)
+class StageBox:
+    """A stage: how many arrived, `gained` on the way to it, and `lost` before the next one."""
+
+    label: str
+    count: int
+    gained: tuple[tuple[str, int], ...] = ()
+    lost: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StageChart:
+    """A flow diagram after CONSORT: boxes in a column, and beside each what left there."""
+
+    name: str
+    title: str
+    boxes: tuple[StageBox, ...]
+
 
 Chart = BarChart | BoxChart | FlowChart | HeatMap | RadarChart
 

@@ -165,11 +165,9 @@ def _review(physician: User, held: Assignment, seed: int, dissent: float, reject
         return None
     sample = f"{seed}/{case.lineage}/{case.version}"
     deserves = Verdict.REJECT if random.Random(sample).random() < reject else Verdict.APPROVE
-    chance = random.Random(f"{sample}/{held.role}/{held.phase}/{physician.username}")
-    answers = _answers(held, case, physician, chance, deserves, dissent, seed)
-    answers = _with_details(
-        case, answers, random.Random(f"{sample}/{held.role}/{held.phase}/{physician.username}/details")
-    )
+    turn = f"{sample}/{held.role}/{held.phase}/{physician.username}"
+    answers = _answers(held, case, physician, random.Random(turn), deserves, dissent, seed)
+    answers = _with_details(case, answers, random.Random(f"{turn}/details"))
     try:
         if not visibility.is_revealed(physician, held):
             held = first_look.reveal(physician, held.pk, token, answers, loaded=held).assignment
@@ -285,10 +283,11 @@ def _new_answers(form: Form, verdict: Verdict, chance: random.Random) -> Answers
     if criticised in rubrics:
         objection = chance.choice(RUBRIC_OBJECTIONS)
         rubrics[criticised] = RubricAnswer("inadequate", note=f"{objection} {SIGNED}")
-    for question in form.questions:
-        against = [choice for choice in question.choices if choice.blocks]
-        if question.key == criticised and against:
-            questions[criticised] = Answer(chance.choice(against).value, f"{objection} {SIGNED}")
+    against = [
+        c.value for question in form.questions if question.key == criticised for c in question.choices if c.blocks
+    ]
+    if against:
+        questions[criticised] = Answer(chance.choice(against), f"{objection} {SIGNED}")
     return Answers(questions, rubrics, verdict=Verdict.REJECT, reason=f"{objection} {SIGNED}")
 
 

@@ -208,12 +208,6 @@ def test_the_command_adds_one_person() -> None:
     assert User.objects.get().email == "ana@example.org"
 
 
-def test_an_account_without_a_password_cannot_sign_in(api: Api, adela: User) -> None:
-    created = api(adela).post(reverse("api:people"), {"username": "bo", "role": "physician"})
-    assert created.status_code == 201
-    assert not User.objects.get(username="bo").has_usable_password()
-
-
 def test_names_without_letters_get_a_username_and_a_bad_row_hides_no_other() -> None:
     people = roster.read_roster(
         "people.csv", 'name;email;;\n李伟;;;\nمُحَمَّد;;;\n’’;;;\n"x"y;;;\nO’Brien;;;\n;;;\n'.encode("utf-16")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -16,7 +15,7 @@ from review.cases import services as cases_services
 from review.charts import interval, scatter
 from review.charts import lines as charts_lines
 from review.models import ActiveInterval, Assignment, CalibrationItem, Case, Retraction, Review, User
-from review.quality import activity, reliability
+from review.quality import activity
 from review.quality.agreement import AgreementEstimate, MissingReason
 from review.quality.progress import progress, project
 from review.quality.reliability import AgreementLine, Dot, RaterPair, Share, Week, agreement_table, figures, my_week
@@ -363,16 +362,6 @@ def test_progress_counts_real_cases_only(ana: User, bo: User, clock: Clock) -> N
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def browse() -> Browse:
-    def signed_in(user: User) -> Client:
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return signed_in
-
-
 def test_physicians_see_their_own_figures_only(
     browse: Browse, api: Api, ana: User, bo: User, adela: User, rui: User
 ) -> None:
@@ -476,13 +465,6 @@ def test_the_number_of_queries_does_not_grow_with_the_reviews(
             assert client.get(address).status_code == 200
         counts.append(len(captured))
     assert counts[0] == counts[1] <= most
-
-
-@pytest.mark.plain
-def test_only_blind_answers_to_real_cases_are_read() -> None:
-    where = str(reliability.blind_answers().query)
-    for condition in ("commit", "work", "retraction"):
-        assert condition in where
 
 
 # Charts

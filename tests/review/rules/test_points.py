@@ -64,8 +64,8 @@ def test_size_is_area_and_larger_points_are_drawn_first() -> None:
 
 def test_sixteen_groups_differ_without_colour() -> None:
     chart = points_chart(block_of(*(Point(n, n, group=f"g{n}") for n in range(16))))
-    assert len({(group.marker, group.hollow) for group in chart.groups}) == 16
-    assert [group.index for group in chart.groups] == [*range(8)] * 2
+    assert len({(group.sign.marker, group.sign.hollow) for group in chart.groups}) == 16
+    assert [group.sign.index for group in chart.groups] == [*range(8)] * 2
 
 
 def test_the_number_of_omitted_points_is_stated() -> None:

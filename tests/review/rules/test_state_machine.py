@@ -281,15 +281,6 @@ def test_without_a_secondary_the_primary_decides_alone(
     assert (now.state, now.ground) == (state, ground)
 
 
-def test_without_a_primary_review_there_is_only_one_position() -> None:
-    for switches in product((True, False), repeat=4):
-        policy = replace(Policy(*switches), primary=False)
-        assert list(walk(policy)) == [((), Position(State.APPROVED, ground=Ground.UNREVIEWED))]
-        for opinion in (primary(A), primary(R), blind(A), *votes(Phase.COMMIT, A, A)):
-            with pytest.raises(OutOfTurn):
-                position(policy, [opinion])
-
-
 def test_without_inadequate_rejects_an_inadequate_rubric_is_an_ordinary_dissent() -> None:
     policy = Policy(inadequate_rejects=False)
     assert position(policy, [primary(R, True), blind(A), confirmed(A)]).state is State.ADJUDICATION
