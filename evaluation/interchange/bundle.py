@@ -117,7 +117,9 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
         yield sums.add(_lines(folder / "scores.jsonl", _scores(run)))
     yield sums.add(_json(folder / "numbers.json", values.by_model(report.numbers)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
-    for name, path in {**PROGRAMS, **_score_modules(report.protocol)}.items():
+    own_scores = sorted({type(rate.score).__module__ for rate in report.protocol.rates if rate.score})
+    modules = {f"{name.replace('.', '/')}.py": Path(sys.modules[name].__file__ or "") for name in own_scores}
+    for name, path in {**PROGRAMS, **modules}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, folder / name)
         yield sums.add(folder / name)
@@ -126,12 +128,6 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     last = sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
     exports.anchor(folder, verify_run.title({"run": run.pk, "release": {"sha256": run.release.sha256}}))
     yield from last
-
-
-def _score_modules(protocol: Protocol) -> dict[str, Path]:
-    """The modules of the benchmark's own scores, by their names in the bundle."""
-    modules = {type(rate.score).__module__ for rate in protocol.rates if rate.score}
-    return {f"{name.replace('.', '/')}.py": Path(sys.modules[name].__file__ or "") for name in sorted(modules)}
 
 
 def _json(path: Path, value: Any) -> Path:

@@ -78,15 +78,10 @@ def _entries(path: Path) -> Iterator[Entry]:
             return
     with open_text(path) as text:
         first = text.readline(MAX_LINE + 1)
+    # A JSON log, on many lines or on one.
+    is_log = first.strip() == b"{" or (first.startswith(b'{"version"') and b'"eval"' in first)
     with open_text(path) as text:
-        yield from _log_rows(_load_json(text)) if _is_log(first) else _line_rows(text)
-
-
-def _is_log(first: bytes) -> bool:
-    """Whether a file with this first line is a JSON log, on one line or on many."""
-    if first.strip() == b"{":
-        return True
-    return first.startswith(b'{"version"') and b'"eval"' in first
+        yield from _log_rows(_load_json(text)) if is_log else _line_rows(text)
 
 
 def _load_json(text: BinaryIO) -> Any:
@@ -121,7 +116,7 @@ def _parse_line(where: str, line: bytes) -> Iterator[Entry]:
     except (ValueError, RecursionError):
         yield RefusedRow(where, "not JSON")
         return
-    if tool_logs.is_lm_eval(row):
+    if isinstance(row, dict) and "doc_id" in row and "doc" in row:  # one of lm-eval's logged samples
         yield from _checked(tool_logs.lm_eval_rows(where, row))
     # A character that no database stores can only occur as an escape.
     elif (b"\\u0000" in line or b"\\ud" in line or b"\\uD" in line) and not is_storable(row):

@@ -77,11 +77,6 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
     yield from _rows(where, about, rubrics, verdicts, outcome)
 
 
-def is_lm_eval(row: Any) -> bool:
-    """Whether a line is one of lm-eval's logged samples."""
-    return isinstance(row, dict) and "doc_id" in row and "doc" in row
-
-
 def lm_eval_rows(where: str, row: Mapping[str, Any]) -> Iterator[Found]:
     """The verdicts of one logged sample, as the task in our lm-eval export writes them.
 

@@ -37,9 +37,10 @@ def _estimate(settings: RunSettings) -> Estimate:
         for ask in asks:
             asked[ask.prompt] += count * settings.answers
         if judges and asks and rubrics.get(task):
+            of_first = queries.rubric_values(first)
             answers = len(tested) * settings.answers * settings.judgments
             for ask in asks:
-                calls = queries.example_judgings(protocol, first, queries.rubric_values(first), judging, ask.variant)
+                calls = queries.example_judgings(protocol, first, of_first, judging, ask.variant)
                 prompts = {key: request.prompt for key, request, _shape in calls}
                 if judging == Run.Judging.PER_SAMPLE:
                     judged[prompts[""]] += count * answers

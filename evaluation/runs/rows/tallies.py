@@ -25,7 +25,8 @@ def tally(pk: int) -> None:
         if model is Vote and not run.panel:
             continue
         rows: QuerySet[Any] = model._default_manager.filter(Q(run=pk))
-        open_ids = [_first_id(rows, status) for status in (Status.QUEUED, Status.RUNNING)]
+        ids = rows.order_by("pk").values_list("pk", flat=True)
+        open_ids = [ids.filter(status=status).first() for status in (Status.QUEUED, Status.RUNNING)]
         previous_id, last_id = int(getattr(run, f"{name}_done_to")), int(rows.aggregate(last=Max("pk"))["last"] or 0)
         done = int(getattr(run, f"{name}_done"))
         if any(open_ids):
@@ -54,8 +55,3 @@ def tally_open_runs() -> None:
         *ended.order_by("pk").values_list("pk", flat=True)[:1],
     ]:
         tally(pk)
-
-
-def _first_id(rows: QuerySet[Any], status: str) -> int | None:
-    pk: int | None = rows.filter(status=status).order_by("pk").values_list("pk", flat=True).first()
-    return pk
