@@ -1,6 +1,6 @@
 """The errors of calls to models. `permanent`: a retry cannot help."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from generation.llm.types import Reply
 
@@ -115,6 +115,12 @@ class ContentFiltered(LLMError, permanent=True):
 
 class BrokenReply(LLMError, permanent=True):
     """The model's reply does not have the requested form."""
+
+    @classmethod
+    def refuse(cls, faults: Iterable[str]) -> None:
+        """Raise the error with all faults, in sentences for the model, if there are any."""
+        if reasons := list(faults):
+            raise cls(" ".join(reasons))
 
 
 class UnknownEnding(LLMError, permanent=True):

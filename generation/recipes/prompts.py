@@ -8,8 +8,12 @@ from functools import cache
 from pathlib import Path
 from string import Template
 from types import MappingProxyType
+from typing import Any
 
-from generation.llm.types import Message, Role
+from generation.llm.fencing import as_data
+from generation.llm.types import Message, Request, Role
+
+NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,14 @@ class Prompt:
     def messages(self, **values: str) -> tuple[Message, ...]:
         """The turns with every placeholder filled in. Raises KeyError if a value is missing."""
         return tuple(Message(role, _fill_placeholders(text, values)) for role, text in self._in_force.turns)
+
+    def request(self, data: Mapping[str, object], texts: Mapping[str, str] = NO_TEXTS, **sampling: Any) -> Request:
+        """The request with `data` as fenced JSON and `texts` as they are.
+
+        `sampling`: other fields of `Request`. Raises KeyError if a value is missing.
+        """
+        messages = self.messages(**{name: as_data(value) for name, value in data.items()}, **texts)
+        return Request(messages, prompt=self.label, **sampling)
 
     @property
     def label(self) -> str:
@@ -134,12 +146,10 @@ def parse_prompt(name: str, text: str) -> Prompt:
 class PromptSets(dict[str, dict[str, Prompt]]):
     """The sets of a folder: set -> name -> prompt.
 
-    A team's own set (``name@2``) is in force instead of the default one.
+    A set without files here has the default ones; a team's own set is put in force instead of them.
     """
 
     def __missing__(self, name: str) -> dict[str, Prompt]:
-        if "@" not in name:
-            raise KeyError(name)
         return self[""]
 
 

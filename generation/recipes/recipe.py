@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from generation.common.declared import read_declared
 from generation.llm.types import Reply, Request
@@ -15,6 +15,15 @@ from generation.recipes.review_sampling import ReviewDraw, ReviewShare
 from review.rules.blocks import Block
 
 T = TypeVar("T", bound=BaseModel)
+
+
+class ReplyShape(BaseModel):
+    """The shape of a structured reply.
+
+    Models see the docstrings of these classes: they are descriptions in their reply's JSON schema.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Dropped(Exception):
@@ -96,6 +105,10 @@ class Draft:
     settings: Mapping[str, Any] = field(default_factory=dict)
     specialties: tuple[str, ...] = ()
     other_values: "OtherValues | None" = field(default=None, compare=False)
+
+    def extended(self, **data: Any) -> "Draft":
+        """The draft with more data, or other data under the same names."""
+        return replace(self, data={**self.data, **data})
 
     @property
     def rejected_versions(self) -> tuple[tuple[Mapping[str, Any], tuple[str, ...]], ...]:

@@ -4,9 +4,28 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import floor
+from typing import Any
+
+from review.rules.state_machine import Policy
 
 # The values of `NewSample.provenance["review"]`.
 SAMPLED_FOR_REVIEW, NOT_SAMPLED_FOR_REVIEW = "sampled", "not sampled"
+
+
+def draw_fraction(*parts: object) -> float:
+    """A number in [0, 1) derived from `parts`: a draft draws the same again after a crash."""
+    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48
+
+
+def review_policy(provenance: Mapping[str, str], **policy: Any) -> Policy:
+    """The policy of a sample: two physicians, or `one` reviewer; nobody if it was not drawn.
+
+    `provenance` is the sample's, `policy` are other fields of its policy.
+    """
+    if provenance.get("review") == NOT_SAMPLED_FOR_REVIEW:
+        return Policy(primary=False, secondary=False)
+    return Policy(secondary=provenance.get("reviewers") != "one", **policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +44,7 @@ class ReviewShare:
 
         Of any n consecutive samples, between n * share - 1 and n * share + 1 are reviewed.
         """
-        digest = hashlib.sha256(f"{self.seed}\x1f{self.stratum}".encode("utf-8", "surrogatepass")).digest()
-        start = int.from_bytes(digest[:6], "big") / 2**48
+        start = draw_fraction(self.seed, self.stratum)
         return floor((position + 1) * self.share + start) > floor(position * self.share + start)
 
 

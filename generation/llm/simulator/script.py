@@ -5,10 +5,12 @@ import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from generation.llm.fencing import read_data
 from generation.llm.types import Message
+
+T = TypeVar("T")
 
 DEFAULT_ANSWER = (
     "I do not have enough information to answer this reliably. Please consult the patient's record and a clinician."
@@ -73,7 +75,16 @@ class Scripts:
         return next((reply for reply in replies if reply is not None), None)
 
 
+def digest_of(*texts: str) -> str:
+    """The SHA-256 of texts, as hexadecimal digits."""
+    return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def chance(seed: int, *parts: str) -> float:
     """A deterministic pseudo-random number in [0, 1) for scripts and faults."""
-    digest = hashlib.sha256("\x1f".join([str(seed), *parts]).encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:6], "big") / 2**48
+    return int(digest_of(str(seed), *parts)[:12], 16) / 2**48
+
+
+def pick(choices: Sequence[T], seed: int, *parts: str) -> T:
+    """One of several choices, drawn by `chance`."""
+    return choices[int(chance(seed, *parts) * len(choices))]

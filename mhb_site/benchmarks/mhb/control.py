@@ -6,19 +6,17 @@ answers.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from generation.llm.errors import BrokenReply
-from generation.llm.fencing import as_data
-from generation.llm.types import Request
 from generation.recipes.prompts import read_prompt
-from generation.recipes.recipe import Draft, Models, NewRubric, NewSample
+from generation.recipes.recipe import Draft, Models, NewRubric, NewSample, ReplyShape
 from generation.recipes.text_similarity import tokens
-from mhb_site.benchmarks.mhb.generator_reply import MAX_FIELD, MAX_QUESTION, QUESTION_MARK, Strict
+from mhb_site.benchmarks.mhb.generator_reply import MAX_FIELD, MAX_QUESTION, QUESTION_MARK
 
-PROMPTS = Path(__file__).parent / "prompts"
-CONTROL, CONTROL_DIALOGUE = read_prompt(PROMPTS / "control_report.md"), read_prompt(PROMPTS / "control_dialogue.md")
+PROMPTS_BY_KIND = {
+    kind: read_prompt(Path(__file__).parent / "prompts" / f"control_{kind}.md") for kind in ("dialogue", "report")
+}
 MIN_STATEMENT = 3  # words
 # Criteria are in the language of the record; one in a language that is not here gets no control.
 DOUBTS_DIALOGUE = {
@@ -53,7 +51,7 @@ DOUBTS = (*DOUBTS_DIALOGUE.values(), *DOUBTS_REPORT.values())
 ANSWER_PREFIXES = tuple(answer.removesuffix("{answer}") for answer in ANSWERS.values())
 
 
-class Confirmable(Strict):
+class Confirmable(ReplyShape):
     """Whether the conversation can be a control, a statement of the user that is sound, and why."""
 
     suitable: bool
@@ -61,7 +59,7 @@ class Confirmable(Strict):
     why: str
 
 
-class ControlQuestion(Strict):
+class ControlQuestion(ReplyShape):
     """A question that the report answers, the answer, and the words of the report that give it."""
 
     question: str
@@ -74,16 +72,11 @@ def makes_control(draft: Draft) -> bool:
     return bool(draft.settings.get("controls")) and draft.version == 1 and draft.record.language in ANSWERS
 
 
-def role_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    """The (role, prompt label) of the request for a draft's control."""
-    return (("generator", (CONTROL if draft.record.content["kind"] == "report" else CONTROL_DIALOGUE).label),)
-
-
 async def ask_control(draft: Draft, models: Models) -> Sequence[Draft]:
     """Ask the generator for a question that the report answers, or what the user states soundly."""
     is_report = draft.record.content["kind"] == "report"
     reply = await (_ask_question if is_report else _ask_statement)(draft, models)
-    return [replace(draft, data={**draft.data, "control": reply.model_dump()})]
+    return [draft.extended(control=reply.model_dump())]
 
 
 async def _ask_statement(draft: Draft, models: Models) -> Confirmable:
@@ -104,10 +97,8 @@ async def _ask_statement(draft: Draft, models: Models) -> Confirmable:
         if QUESTION_MARK.search(reply.statement):
             raise BrokenReply("'statement' is a question: quote what the user states, or say that nothing is suitable.")
 
-    messages = CONTROL_DIALOGUE.messages(conversation=as_data(turns))
-    return await models.ask_structured(
-        "generator", Request(messages, prompt=CONTROL_DIALOGUE.label), Confirmable, check=check
-    )
+    request = PROMPTS_BY_KIND["dialogue"].request({"conversation": turns})
+    return await models.ask_structured("generator", request, Confirmable, check=check)
 
 
 async def _ask_question(draft: Draft, models: Models) -> ControlQuestion:
@@ -115,17 +106,14 @@ async def _ask_question(draft: Draft, models: Models) -> ControlQuestion:
 
     def check(reply: ControlQuestion) -> None:
         """Raises BrokenReply if a text is missing or too long, or if 'where' is not a quotation."""
-        faults = [
-            f"There is no {name!r}." for name in ("question", "answer", "where") if not getattr(reply, name).strip()
-        ]
+        faults = [f"There is no {name!r}." for name, text in reply if not text.strip()]
         if len(reply.question) > MAX_QUESTION or max(len(reply.answer), len(reply.where)) > MAX_FIELD:
             faults.append(f"A question has at most {MAX_QUESTION} characters, the other texts {MAX_FIELD}.")
         if " ".join(reply.where.split()) not in " ".join(report.split()):
             faults.append("'where' is not in the report: quote its words exactly.")
-        if faults:
-            raise BrokenReply(" ".join(faults))
+        BrokenReply.refuse(faults)
 
-    request = Request(CONTROL.messages(report=as_data(report)), prompt=CONTROL.label)
+    request = PROMPTS_BY_KIND["report"].request({"report": report})
     return await models.ask_structured("generator", request, ControlQuestion, check=check)
 
 
@@ -141,29 +129,22 @@ def control(draft: Draft) -> NewSample | None:
     if content["task"] == "dialogue":
         if not made["suitable"]:
             return None
-        turns, statement = content["source_turns"], made["statement"].strip()
-        return NewSample(
-            task=content["task"],
-            title=record.title,
-            language=record.language,
-            content={"task": content["task"], "source_turns": turns, "turns": turns, "traps": [], "control": True},
-            rubrics=(NewRubric("R1", f"{DOUBTS_DIALOGUE[language]} “{statement}”", polarity="must not"),),
-            prompt=CONTROL_DIALOGUE.label,
-        )
+        shown = {"source_turns": content["source_turns"], "turns": content["source_turns"]}
+        criteria = [(f"{DOUBTS_DIALOGUE[language]} “{made['statement'].strip()}”", "must not")]
+    else:
+        shown = {"report": content["report"], "question": made["question"].strip()}
+        criteria = [
+            (ANSWERS[language].format(answer=made["answer"].strip()), "must"),
+            (DOUBTS_REPORT[language], "must not"),
+        ]
     return NewSample(
         task=content["task"],
         title=record.title,
-        language=record.language,
-        content={
-            "task": content["task"],
-            "report": content["report"],
-            "question": made["question"].strip(),
-            "traps": [],
-            "control": True,
-        },
-        rubrics=(
-            NewRubric("R1", ANSWERS[language].format(answer=made["answer"].strip()), polarity="must"),
-            NewRubric("R2", DOUBTS_REPORT[language], polarity="must not"),
+        language=language,
+        content={"task": content["task"], **shown, "traps": [], "control": True},
+        rubrics=tuple(
+            NewRubric(f"R{number}", criterion, polarity=polarity)
+            for number, (criterion, polarity) in enumerate(criteria, 1)
         ),
-        prompt=CONTROL.label,
+        prompt=PROMPTS_BY_KIND[content["task"]].label,
     )

@@ -4,19 +4,15 @@ It reads twice: first blind, as a physician in the first look, and then with the
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
-from pydantic import BaseModel, ConfigDict
 
-from generation.llm.fencing import as_data
-from generation.llm.types import Request
 from generation.recipes.prompts import read_prompt
-from generation.recipes.recipe import Check, CheckFinding, Draft, Models
+from generation.recipes.recipe import Check, CheckFinding, Draft, Models, ReplyShape
 from mhb_site.benchmarks.mhb.review import RUBRIC_FORM
 from review.rules.blocks import Block, Table
 
@@ -24,17 +20,12 @@ PROMPTS = Path(__file__).parent / "prompts"
 EXAMINE_BLIND, EXAMINE = read_prompt(PROMPTS / "examine_blind.md"), read_prompt(PROMPTS / "examine.md")
 ROLE = "examiner"
 GIVES_AWAY, EXISTS, ABSENT, BAIT, LANGUAGE, RUBRICS = "gives-away", "exists", "absent", "bait", "language", "rubrics"
+INFORMED = frozenset((EXISTS, ABSENT, BAIT, LANGUAGE, RUBRICS))  # checks for which it is shown the traps
 MAX_QUOTE = 1_000  # characters of the examiner's reply in a finding
 WORDING = "wording"
 
 
-# The examiner sees the docstrings of these models: they are descriptions in its reply's JSON
-# schema.
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Noticed(_Strict):
+class Noticed(ReplyShape):
     """Something that seems wrong: its words, why, and what shows it."""
 
     words: str
@@ -42,13 +33,13 @@ class Noticed(_Strict):
     shows: Literal["wording", "comparison", "knowledge"]
 
 
-class ReadBlind(_Strict):
+class ReadBlind(ReplyShape):
     """Everything that seems wrong."""
 
     noticed: list[Noticed]
 
 
-class Existing(_Strict):
+class Existing(ReplyShape):
     """Something that the sample treats as invented, and that exists: the trap's code, its name, what it is."""
 
     code: str
@@ -56,7 +47,7 @@ class Existing(_Strict):
     what: str
 
 
-class UnfitRubric(_Strict):
+class UnfitRubric(ReplyShape):
     """A criterion that does not fit: its key, what is wrong with it, and why."""
 
     key: str
@@ -64,7 +55,7 @@ class UnfitRubric(_Strict):
     why: str
 
 
-class Examined(_Strict):
+class Examined(ReplyShape):
     """Inventions that exist, traps that are absent, what is wrong with the bait, texts in another language,
     criteria that do not fit."""
 
@@ -77,9 +68,8 @@ class Examined(_Strict):
 
 async def read_blind(draft: Draft, models: Models) -> Sequence[Draft]:
     """Ask the examiner what seems wrong. It sees what a model under test sees, and no trap."""
-    messages = EXAMINE_BLIND.messages(**_shown(draft))
-    reply = await models.ask_structured(ROLE, Request(messages, prompt=EXAMINE_BLIND.label), ReadBlind)
-    return [replace(draft, data={**draft.data, "blind": reply.model_dump()["noticed"]})]
+    reply = await models.ask_structured(ROLE, EXAMINE_BLIND.request(_shown(draft)), ReadBlind)
+    return [draft.extended(blind=reply.model_dump()["noticed"])]
 
 
 async def examine(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -89,44 +79,19 @@ async def examine(draft: Draft, models: Models) -> Sequence[Draft]:
         for trap in draft.data["content"]["traps"]
     ]
     rubrics = [{"key": f"R{number}", **rubric} for number, rubric in enumerate(draft.data["rubrics"], 1)]
-    messages = EXAMINE.messages(
-        **_shown(draft),
-        traps=as_data(traps),
-        rubrics=as_data(rubrics),
-        language=as_data(draft.record.language),
-        rubric_form=RUBRIC_FORM,
-    )
-    reply = await models.ask_structured(ROLE, Request(messages, prompt=EXAMINE.label), Examined)
-    return [replace(draft, data={**draft.data, "examined": reply.model_dump()})]
+    informed = {"traps": traps, "rubrics": rubrics, "language": draft.record.language}
+    request = EXAMINE.request({**_shown(draft), **informed}, {"rubric_form": RUBRIC_FORM})
+    reply = await models.ask_structured(ROLE, request, Examined)
+    return [draft.extended(examined=reply.model_dump())]
 
 
-def _shown(draft: Draft) -> dict[str, str]:
-    """What a model under test sees of a draft's sample: context and question, as data."""
+def _shown(draft: Draft) -> dict[str, Any]:
+    """What a model under test sees of a draft's sample: context and question."""
     content = draft.data["content"]
     if content["task"] == "report":
-        return {"context": as_data(content["report"]), "question": as_data(content["question"])}
+        return {"context": content["report"], "question": content["question"]}
     *context, last = content["turns"]
-    return {"context": as_data(context), "question": as_data(last["content"])}
-
-
-def is_read_blind(draft: Draft) -> bool:
-    """Whether the batch runs the check that rests on reading blind."""
-    return GIVES_AWAY in draft.checks
-
-
-def is_examined(draft: Draft) -> bool:
-    """Whether the batch runs one of the checks that need the examiner to see the traps."""
-    return bool({EXISTS, ABSENT, BAIT, LANGUAGE, RUBRICS} & set(draft.checks))
-
-
-def blind_prompts(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
-    """The (role, prompt label) of reading a draft blind."""
-    return ((ROLE, EXAMINE_BLIND.label),)
-
-
-def informed_prompts(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
-    """The (role, prompt label) of examining a draft."""
-    return ((ROLE, EXAMINE.label),)
+    return {"context": context, "question": last["content"]}
 
 
 def findings(data: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -3,13 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from generation.common.languages import detect
 from generation.llm.errors import BrokenReply
-from generation.recipes.recipe import Term
+from generation.recipes.recipe import ReplyShape, Term
 from generation.recipes.text_similarity import tokens, word_overlap
 from mhb_site.benchmarks.mhb.taxonomy import subtypes
 
@@ -54,20 +55,14 @@ SCRIPTS = {
 _COMMON = frozenset(("response", "answer", "model", "must", "that", "this", "with", "from", "state", "mention", "give"))
 
 
-# The generator sees the docstrings of these models: they are descriptions in its reply's JSON
-# schema.
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Turn(Strict):
+class Turn(ReplyShape):
     """One turn of the altered conversation."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
-class Trap(Strict):
+class Trap(ReplyShape):
     """A planted trap: its subtype, its place, words quoted from there, what is false, and why it is."""
 
     code: str
@@ -77,7 +72,7 @@ class Trap(Strict):
     why: str
 
 
-class Criterion(Strict):
+class Criterion(ReplyShape):
     """What a non-hallucinating answer must do or must not do, and the codes of the traps that this tests."""
 
     criterion: str
@@ -85,7 +80,7 @@ class Criterion(Strict):
     polarity: Literal["must", "must not"] | None = None  # not requested by prompts before version 3
 
 
-class AlteredDialogue(Strict):
+class AlteredDialogue(ReplyShape):
     """The complete altered conversation, its traps and its rubric."""
 
     turns: list[Turn]
@@ -94,7 +89,7 @@ class AlteredDialogue(Strict):
     specialty: str = ""  # not requested by prompts before version 4
 
 
-class ReportQuestion(Strict):
+class ReportQuestion(ReplyShape):
     """A question on the report, its traps and its rubric. `report` is null: the report is not altered."""
 
     report: str | None = None  # requested only so that an altered report can be refused (MHB-5)
@@ -124,7 +119,7 @@ def check_dialogue(
     source_texts = [turn["content"] for turn in source]
     changed = [text for text in turns if _key(text) not in {_key(known) for known in source_texts}]
     rejected_texts = ["\n".join(turn["content"] for turn in version.get("turns", ())) for version in rejected]
-    _raise_faults(
+    faults = (
         _dialogue_faults(reply, source),
         _source_faults(reply, source, min_kept),
         _bait_faults(turns[-1] if turns else ""),
@@ -133,6 +128,7 @@ def check_dialogue(
         _place_faults(reply.traps, "\n".join(changed), "\n".join(source_texts)),
         _plan_faults(reply.traps, reply.rubrics, terms),
     )
+    BrokenReply.refuse(chain.from_iterable(faults))
 
 
 def check_report(
@@ -140,7 +136,7 @@ def check_report(
 ) -> None:
     """Check a question on a report. Raises BrokenReply with everything that is wrong."""
     rejected_texts = [str(version.get("question", "")) for version in rejected]
-    _raise_faults(
+    faults = (
         _report_faults(reply, source),
         _bait_faults(reply.question),
         _language_faults([reply.question], [source], reply.rubrics),
@@ -148,6 +144,7 @@ def check_report(
         _place_faults(reply.traps, reply.question, ""),
         _plan_faults(reply.traps, reply.rubrics, terms),
     )
+    BrokenReply.refuse(chain.from_iterable(faults))
 
 
 def share_kept(turns: Iterable[Mapping[str, str]], source: Iterable[Mapping[str, str]]) -> float:
@@ -259,12 +256,6 @@ def polarity_of(criterion: Criterion) -> str:
     return criterion.polarity or ("must not" if FORBIDS.search(_normalized(criterion.criterion).casefold()) else "must")
 
 
-def _raise_faults(*faults: Iterator[str]) -> None:
-    reasons = [reason for group in faults for reason in group]
-    if reasons:
-        raise BrokenReply(" ".join(reasons))
-
-
 def _dialogue_faults(reply: AlteredDialogue, source: Sequence[Mapping[str, str]]) -> Iterator[str]:
     turns = [(turn.role, _key(turn.content)) for turn in reply.turns]
     source_turns = [(turn["role"], _key(turn["content"])) for turn in source]
@@ -317,7 +308,7 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
         yield f"There are {len(traps)} traps; at most {MAX_TRAPS}."
     for number, trap in enumerate(traps, 1):
         if trap.code not in known:
-            yield f"Trap {number} is of the unknown type {_shortened(trap.code)}; the types are {', '.join(known)}."
+            yield f"Trap {number} is of the unknown type {trap.code[:20]!r}; the types are {', '.join(known)}."
         for name, text in (("where", trap.where), ("false", trap.what), ("why", trap.why)):
             if not text.strip():
                 yield f"Trap {number} has an empty {name!r}."
@@ -355,10 +346,10 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
             yield f"Criterion {number} is tied to no trap."
         for code in rubric.traps:
             if code not in planted_codes:
-                yield f"Criterion {number} is tied to trap {_shortened(code)}, which is not among the planted ones."
+                yield f"Criterion {number} is tied to trap {code[:20]!r}, which is not among the planted ones."
     for code in planted_codes:
         if code not in tested_codes:
-            yield f"Trap {_shortened(code)} is planted, but no criterion tests it."
+            yield f"Trap {code[:20]!r} is planted, but no criterion tests it."
 
 
 def _normalized(text: str) -> str:
@@ -368,7 +359,3 @@ def _normalized(text: str) -> str:
 def _key(text: str) -> str:
     """A text without what changes nothing: its case, spaces and punctuation."""
     return " ".join(tokens(text)) or text.strip()
-
-
-def _shortened(code: str) -> str:
-    return repr(code[:20])

@@ -4,9 +4,9 @@ The paper calls it the 'Hallucination Evaluation Method'.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.utils.translation import gettext_noop as _
-from pydantic import BaseModel, ConfigDict
 
 from evaluation.protocol import (
     Ask,
@@ -20,9 +20,9 @@ from evaluation.protocol import (
     SampleJudging,
 )
 from generation.common.declared import read_declared
-from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
+from generation.recipes.recipe import ReplyShape
 from mhb_site.benchmarks.mhb.recipe import PROMPTS
 from mhb_site.benchmarks.mhb.review import FORM, RUBRIC_FORM
 
@@ -32,10 +32,8 @@ JUDGE = read_prompt(PROMPTS / "judge.md")
 JUDGE_ALL = read_prompt(PROMPTS / "judge_all.md")
 
 
-class Judgment(BaseModel):
+class Judgment(ReplyShape):
     """Whether the response meets the criterion, and why (MHB-11)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     explanation: str  # first, so that a model reasons before it decides
     criteria_met: bool
@@ -47,10 +45,8 @@ class KeyedJudgment(Judgment):
     key: str
 
 
-class Judgments(BaseModel):
+class Judgments(ReplyShape):
     """All criteria of a sample, decided in one reply."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     judgments: tuple[KeyedJudgment, ...]
 
@@ -76,13 +72,8 @@ def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Reques
     It contains context, stimulus, response, the criterion and what the traps are that it tests: the
     paper's rubric "explicitly defines the nature of the implanted hallucination".
     """
-    messages = JUDGE.messages(
-        **_case(sample, response),
-        criterion=as_data(rubric.criterion),
-        traps=as_data(_traps(sample, rubric.traps)),
-        rubric_form=RUBRIC_FORM,
-    )
-    return Request(messages, prompt=JUDGE.label)
+    criterion = {"criterion": rubric.criterion, "traps": _traps(sample, rubric.traps)}
+    return JUDGE.request({**_case(sample, response), **criterion}, {"rubric_form": RUBRIC_FORM})
 
 
 def judge_all(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Request:  # noqa: ARG001
@@ -91,13 +82,8 @@ def judge_all(sample: Sample, rubrics: Sequence[Rubric], variant: str, response:
     Each criterion has a key of its own, and the codes of the traps that it tests.
     """
     criteria = [{"key": rubric.key, "criterion": rubric.criterion, "traps": list(rubric.traps)} for rubric in rubrics]
-    messages = JUDGE_ALL.messages(
-        **_case(sample, response),
-        criteria=as_data(criteria),
-        traps=as_data(_traps(sample, ())),
-        rubric_form=RUBRIC_FORM,
-    )
-    return Request(messages, prompt=JUDGE_ALL.label)
+    data = {**_case(sample, response), "criteria": criteria, "traps": _traps(sample, ())}
+    return JUDGE_ALL.request(data, {"rubric_form": RUBRIC_FORM})
 
 
 def _traps(sample: Sample, codes: Sequence[str]) -> list[dict[str, str]]:
@@ -110,15 +96,12 @@ def _traps(sample: Sample, codes: Sequence[str]) -> list[dict[str, str]]:
     ]
 
 
-def _case(sample: Sample, response: str) -> dict[str, str]:
+def _case(sample: Sample, response: str) -> dict[str, Any]:
     content = sample.content
-    context: object
     if sample.task == "dialogue":
         *context, last = content["turns"]
-        stimulus = last["content"]
-    else:
-        context, stimulus = content["report"], content["question"]
-    return {"context": as_data(context), "stimulus": as_data(stimulus), "response": as_data(response)}
+        return {"context": context, "stimulus": last["content"], "response": response}
+    return {"context": content["report"], "stimulus": content["question"], "response": response}
 
 
 def decide(judgment: Judgment) -> Decision:

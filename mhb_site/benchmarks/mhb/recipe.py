@@ -10,7 +10,6 @@ from typing import Any
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
-from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipes.prompts import Prompt, read_prompts
 from generation.recipes.recipe import (
@@ -22,7 +21,7 @@ from generation.recipes.recipe import (
     NewRubric,
     NewSample,
     Recipe,
-    Record,
+    ReplyShape,
     Term,
     per_draft,
     read_presets,
@@ -40,7 +39,6 @@ from mhb_site.benchmarks.mhb.generator_reply import (
     RESTATED,
     AlteredDialogue,
     ReportQuestion,
-    Strict,
     check_dialogue,
     check_report,
     polarity_of,
@@ -53,9 +51,6 @@ from review.rules.blocks import Block, Text
 
 PROMPTS = Path(__file__).parent / "prompts"
 SETS = read_prompts(PROMPTS, "inject_dialogue", "question_report", "answerable_report")
-INJECT_DIALOGUE = SETS[""]["inject_dialogue"]
-QUESTION_REPORT = SETS[""]["question_report"]
-ANSWERABLE_REPORT = SETS[""]["answerable_report"]
 
 MAX_SPECIALTY = 100
 
@@ -70,7 +65,7 @@ MAX_VERSIONS = 3  # of a sample, unless a launch says otherwise
 PRESETS = read_presets(__file__)
 
 
-class Answerable(Strict):
+class Answerable(ReplyShape):
     """Whether the report answers the question, the answer, and the words of the report that give it."""
 
     answerable: bool
@@ -80,58 +75,37 @@ class Answerable(Strict):
 
 async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
     """Ask in one call for the traps, the altered text or question, and the rubric (MHB-4)."""
-    content = draft.record.content
+    content, data = draft.record.content, dict[str, Any]()
+    # None of the rejected versions may come back.
+    given = {"terms": available_terms(draft), "rejected": [version for version, _reasons in draft.rejected_versions]}
+    reply: AlteredDialogue | ReportQuestion
     if content["kind"] == "dialogue":
         source = [{"role": turn["role"], "content": turn["content"]} for turn in content["turns"]]
-        altered = await models.ask_structured(
-            "generator",
-            _request("inject_dialogue", draft, source),
-            AlteredDialogue,
-            check=partial(
-                check_dialogue,
-                source=source,
-                terms=available_terms(draft),
-                min_kept=min_share_kept(draft),
-                rejected=_rejected_contents(draft),
-            ),
-        )
-        sample_content: dict[str, Any] = {
-            "task": _("dialogue"),
-            "source_turns": source,
-            "turns": [{"role": turn.role, "content": turn.content.strip()} for turn in altered.turns],
-        }
-        traps, rubrics, specialty = altered.traps, altered.rubrics, altered.specialty
+        least = min_share_kept(draft)
+        check = partial(check_dialogue, source=source, min_kept=least, **given)
+        reply = await models.ask_structured("generator", _request(draft, source), AlteredDialogue, check=check)
+        turns = [{"role": turn.role, "content": turn.content.strip()} for turn in reply.turns]
+        sample_content: dict[str, Any] = {"task": _("dialogue"), "source_turns": source, "turns": turns}
+        data["kept"] = {"share": round(share_kept(turns, source), 4), "least": least}
     else:
-        question = await models.ask_structured(
-            "generator",
-            _request("question_report", draft, content["text"]),
-            ReportQuestion,
-            check=partial(
-                check_report, source=content["text"], terms=available_terms(draft), rejected=_rejected_contents(draft)
-            ),
-        )
-        sample_content = {"task": _("report"), "report": content["text"], "question": question.question.strip()}
-        traps, rubrics, specialty = question.traps, question.rubrics, question.specialty
+        text = content["text"]
+        checked = partial(check_report, source=text, **given)
+        reply = await models.ask_structured("generator", _request(draft, text), ReportQuestion, check=checked)
+        sample_content = {"task": _("report"), "report": text, "question": reply.question.strip()}
     known = subtypes(draft.terms)
     # Store the name too: an admin may rename terms of their own later.
     sample_content["traps"] = [
-        {**trap.model_dump(by_alias=True, exclude_defaults=True), "name": known[trap.code].label} for trap in traps
+        {**trap.model_dump(by_alias=True, exclude_defaults=True), "name": known[trap.code].label}
+        for trap in reply.traps
     ]
-    rubric_data = [
+    data["rubrics"] = [
         {"criterion": rubric.criterion.strip(), "traps": rubric.traps, "polarity": polarity_of(rubric)}
-        for rubric in rubrics
+        for rubric in reply.rubrics
     ]
-    [(_role, label)] = _injection_prompts(draft)
-    data: dict[str, Any] = {"content": sample_content, "rubrics": rubric_data, "prompt": label}
     # Only physicians whose specialty is named exactly so could be found by it.
-    if specialty in draft.specialties:
-        data["specialty"] = specialty
-    if sample_content["task"] == "dialogue":
-        data["kept"] = {
-            "share": round(share_kept(sample_content["turns"], sample_content["source_turns"]), 4),
-            "least": min_share_kept(draft),
-        }
-    return [replace(draft, data=data)]
+    if reply.specialty in draft.specialties:
+        data["specialty"] = reply.specialty
+    return [replace(draft, data={"content": sample_content, "prompt": _injection_prompt(draft).label, **data})]
 
 
 def min_share_kept(draft: Draft) -> float:
@@ -146,44 +120,38 @@ def available_terms(draft: Draft) -> tuple[Term, ...]:
     return tuple(term for term in draft.terms if has_image or term.code != MULTIMODAL)
 
 
-def _injection_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    name = "inject_dialogue" if draft.record.content["kind"] == "dialogue" else "question_report"
-    return (("generator", _prompt(draft, name).label),)
+def _injection_prompt(draft: Draft) -> Prompt:
+    kind = draft.record.content["kind"]
+    return SETS[draft.prompts]["inject_dialogue" if kind == "dialogue" else "question_report"]
 
 
-def _prompt(draft: Draft, name: str) -> Prompt:
-    return SETS[draft.prompts][name]
-
-
-def _request(name: str, draft: Draft, source: object) -> Request:
-    prompt = _prompt(draft, name)
-    # Send only the text of the record: never its grader's rubrics, ideal completion or canary.
-    messages = prompt.messages(
-        taxonomy=_taxonomy_text(available_terms(draft)),
-        source=as_data(source),
+def _request(draft: Draft, source: object) -> Request:
+    terms = available_terms(draft)
+    known = subtypes(terms)
+    examples = Path(__file__).with_name(f"subtype_examples_{draft.record.content['kind']}.txt")
+    lines = examples.read_text(encoding="utf-8").splitlines()  # one good and one bad example for each subtype
+    data = {
+        # Only the text of the record: never its grader's rubrics, ideal completion or canary.
+        "source": source,
         # The physicians' reasons go with it (MHB-9); the source is in the prompt already.
-        rejected=as_data(draft.rejected("turns", "question", "traps", "rubrics")),
-        preferred=as_data(_preferred_traps(draft)),
-        specialties=as_data(draft.specialties),
-        rubric_form=RUBRIC_FORM,
-        max_traps=str(MAX_TRAPS),
-        max_criteria=str(MAX_CRITERIA),
-        max_question=str(MAX_QUESTION),
-        max_field=str(MAX_FIELD),
-        max_added_turns=str(MAX_ADDED_TURNS),
-        max_growth=str(MAX_GROWTH),
-        min_kept=f"{min_share_kept(draft):.0%}",
-        examples=_examples_text(draft),
-    )
-    return Request(messages, prompt=prompt.label)
-
-
-def _examples_text(draft: Draft) -> str:
-    """One good and one bad example for each subtype; terms added by an admin have none."""
-    known = subtypes(available_terms(draft))
-    file = f"subtype_examples_{draft.record.content['kind']}.txt"
-    lines = (Path(__file__).parent / file).read_text(encoding="utf-8").splitlines()
-    return "\n".join(f"- {line}" for line in lines if line.partition(" ")[0] in known)
+        "rejected": draft.rejected("turns", "question", "traps", "rubrics"),
+        # What the plan prefers here, without terms removed from the taxonomy.
+        "preferred": [f"{code} {known[code].label}" for code in draft.preferred if code in known] or None,
+        "specialties": draft.specialties,
+    }
+    texts = {
+        "taxonomy": _taxonomy_text(terms),
+        "rubric_form": RUBRIC_FORM,
+        "max_traps": str(MAX_TRAPS),
+        "max_criteria": str(MAX_CRITERIA),
+        "max_question": str(MAX_QUESTION),
+        "max_field": str(MAX_FIELD),
+        "max_added_turns": str(MAX_ADDED_TURNS),
+        "max_growth": str(MAX_GROWTH),
+        "min_kept": f"{min_share_kept(draft):.0%}",
+        "examples": "\n".join(f"- {line}" for line in lines if line.partition(" ")[0] in known),
+    }
+    return _injection_prompt(draft).request(data, texts)
 
 
 def _taxonomy_text(terms: Sequence[Term]) -> str:
@@ -195,28 +163,13 @@ def _taxonomy_text(terms: Sequence[Term]) -> str:
     return "\n".join(lines)
 
 
-def _rejected_contents(draft: Draft) -> list[Mapping[str, Any]]:
-    """The content of all rejected versions, none of which may come back."""
-    return [content for content, _reasons in draft.rejected_versions]
-
-
-def _preferred_traps(draft: Draft) -> list[str] | None:
-    """The trap types that the plan prefers here, without those removed from the taxonomy."""
-    known = subtypes(available_terms(draft))
-    return [f"{code} {known[code].label}" for code in draft.preferred if code in known] or None
-
-
 async def answerable(draft: Draft, models: Models) -> Sequence[Draft]:
     """Ask the checker whether the report answers the question (MHB-3: it must not)."""
     content = draft.data["content"]
-    prompt = _prompt(draft, "answerable_report")
-    messages = prompt.messages(report=as_data(content["report"]), question=as_data(content["question"]))
-    reply = await models.ask_structured("checker", Request(messages, prompt=prompt.label), Answerable)
-    return [replace(draft, data={**draft.data, "answerable": reply.model_dump()})]
-
-
-def _checker_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    return (("checker", _prompt(draft, "answerable_report").label),)
+    prompt = SETS[draft.prompts]["answerable_report"]
+    request = prompt.request({"report": content["report"], "question": content["question"]})
+    reply = await models.ask_structured("checker", request, Answerable)
+    return [draft.extended(answerable=reply.model_dump())]
 
 
 def _needs_answer_check(draft: Draft) -> bool:
@@ -267,12 +220,14 @@ def sample(draft: Draft) -> NewSample:
     where, false, why}.
     """
     content = draft.data["content"]
+    of_record = draft.record.content.get("specialty")  # neither HealthBench nor PMC-Patients has one
+    specialty = of_record.strip()[:MAX_SPECIALTY] if isinstance(of_record, str) else ""
     return NewSample(
         task=content["task"],
         title=draft.record.title,
         language=draft.record.language,
         content=content,
-        specialty=_specialty(draft.record) or draft.data.get("specialty", ""),
+        specialty=specialty or draft.data.get("specialty", ""),
         rubrics=tuple(
             NewRubric(
                 f"R{number}",
@@ -319,12 +274,6 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     return [*blocks, *examiner.tables(data)]
 
 
-def _specialty(record: Record) -> str:
-    """The medical specialty named by the record. Neither HealthBench nor PMC-Patients has one."""
-    specialty = record.content.get("specialty")
-    return specialty.strip()[:MAX_SPECIALTY] if isinstance(specialty, str) else ""
-
-
 RECIPE = Recipe(
     label=_("MHB: hallucination traps"),
     intended=(
@@ -351,11 +300,27 @@ RECIPE = Recipe(
         ),
     ),
     steps=(
-        per_draft(inject, asks=_injection_prompts),
-        per_draft(answerable, applies=_needs_answer_check, asks=_checker_prompts),
-        per_draft(control.ask_control, applies=control.makes_control, asks=control.role_prompts),
-        per_draft(examiner.read_blind, applies=examiner.is_read_blind, asks=examiner.blind_prompts),
-        per_draft(examiner.examine, applies=examiner.is_examined, asks=examiner.informed_prompts),
+        per_draft(inject, asks=lambda draft: [("generator", _injection_prompt(draft).label)]),
+        per_draft(
+            answerable,
+            applies=_needs_answer_check,
+            asks=lambda draft: [("checker", SETS[draft.prompts]["answerable_report"].label)],
+        ),
+        per_draft(
+            control.ask_control,
+            applies=control.makes_control,
+            asks=lambda draft: [("generator", control.PROMPTS_BY_KIND[draft.record.content["kind"]].label)],
+        ),
+        per_draft(
+            examiner.read_blind,
+            applies=lambda draft: examiner.GIVES_AWAY in draft.checks,
+            asks=lambda _draft: [(examiner.ROLE, examiner.EXAMINE_BLIND.label)],
+        ),
+        per_draft(
+            examiner.examine,
+            applies=lambda draft: bool(examiner.INFORMED & set(draft.checks)),
+            asks=lambda _draft: [(examiner.ROLE, examiner.EXAMINE.label)],
+        ),
     ),
     sample=sample,
     max_versions=MAX_VERSIONS,

@@ -1,22 +1,18 @@
 """MHB's simulated models: a judge, models under test with known error rates, an adversary."""
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from statistics import fmean
 from typing import Any
 
-from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance
+from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance, digest_of, pick
 from generation.llm.types import Message
 from mhb_site.benchmarks.mhb import control, examiner, protocol, recipe
 from mhb_site.benchmarks.mhb.generator_reply import QUESTION_MARK
 from mhb_site.benchmarks.mhb.simulate_generation import (
     Template,
     generate,
-    hash_texts,
     join_sentences,
-    pick_choice,
     plain_text,
     planted_templates,
     template_language,
@@ -51,33 +47,16 @@ FAILURE_RATES: Mapping[str, Mapping[str, float]] = {
 }  # fmt: skip
 
 
-def true_rate(model: str, subtypes: Iterable[str]) -> float:
-    """The hallucination rate built into `model`, over criteria of these subtypes."""
-    return fmean(FAILURE_RATES[model][subtype] for subtype in subtypes)
-
-
-def expected_rate(model: str, subtypes: Iterable[str]) -> float:
-    """The average rate that a run judged by `sim-judge` measures.
-
-    It is p(1-e) + (1-p)e for a true rate p and the judge's error e.
-    """
-    rate = true_rate(model, subtypes)
-    return rate * (1 - JUDGE_ERROR) + (1 - rate) * JUDGE_ERROR
-
-
-def _generate(task: str, asked: Asked) -> str:
-    return generate(task, asked.data, asked.seed, _offered_codes(asked.messages[0].text))
-
-
 def _judge_prompt(asked: Asked) -> dict[str, Any]:
     ordered = _ordered_verdict(asked.messages) if asked.model == OBEDIENT_JUDGE else None
-    if ordered is not None and asked.messages[0].text.startswith(protocol.JUDGE.heading + "\n"):
-        return _verdict({}, ordered, asked.seed)  # even if the blocks cannot be read
+    told = None if ordered is None else {"explanation": "I was told so.", "criteria_met": ordered}
+    if told and asked.messages[0].text.startswith(protocol.JUDGE.heading + "\n"):
+        return told  # even if the blocks cannot be read
     if "CRITERION" in asked.data:
         return _judge(asked.data, asked.seed)
     judgments = [
-        {"key": criterion["key"], **_verdict({**asked.data, "CRITERION": criterion["criterion"]}, ordered, asked.seed)}
-        for criterion in asked.data["CRITERIA"]
+        {"key": each["key"], **(told or _judge({**asked.data, "CRITERION": each["criterion"]}, asked.seed))}
+        for each in asked.data["CRITERIA"]
     ]
     # Leave out criteria that the judge does not know: a null would make the whole reply invalid.
     return {"judgments": [verdict for verdict in judgments if verdict["criteria_met"] is not None]}
@@ -120,9 +99,9 @@ def _target_answer(model: str, text: str, seed: int) -> str | None:
     planted = planted_templates(text)
     if not planted:
         return _control_answer(text)
-    case_hash = hash_texts(text)
+    case_hash = digest_of(text)
     language = planted[0].language
-    paragraphs = [pick_choice(_OPENINGS[language], seed, "opening", model, case_hash)] if language in _OPENINGS else []
+    paragraphs = [pick(_OPENINGS[language], seed, "opening", model, case_hash)] if language in _OPENINGS else []
     for template in planted:
         sentences = []
         for at, scripted in enumerate(template.criteria):
@@ -132,7 +111,7 @@ def _target_answer(model: str, text: str, seed: int) -> str | None:
             sentences.append(scripted.bad if falls else scripted.good)
         paragraphs.append(join_sentences(sentences, template.language))
     if language in _CLOSINGS:
-        paragraphs.append(pick_choice(_CLOSINGS[language], seed, "closing", model, case_hash))
+        paragraphs.append(pick(_CLOSINGS[language], seed, "closing", model, case_hash))
     return "\n\n".join(paragraphs)
 
 
@@ -156,10 +135,6 @@ def _adversarial_answer(text: str) -> str | None:
     return "\n\n".join([*(f"{orders[at % len(orders)]}\n\n{bad}" for at, bad in enumerate(sentences)), *orders])
 
 
-def _verdict(blocks: Mapping[str, Any], ordered: bool | None, seed: int) -> dict[str, Any]:
-    return _judge(blocks, seed) if ordered is None else {"explanation": "I was told so.", "criteria_met": ordered}
-
-
 def _ordered_verdict(messages: Sequence[Message]) -> bool | None:
     """The verdict ordered by text outside the data blocks; None if there is no such order.
 
@@ -175,16 +150,14 @@ def _ordered_verdict(messages: Sequence[Message]) -> bool | None:
     return None if order is None else order[1] == "true"
 
 
-def _check_answerable(blocks: Mapping[str, Any]) -> str:
+def _check_answerable(asked: Asked) -> dict[str, Any]:
     """The checker's reply: a report answers a question if it contains the marker of its template.
 
     The templates ask for something that no report contains.
     """
-    markers = [
-        template.marker for template in planted_templates(blocks["QUESTION"]) if template.marker in blocks["REPORT"]
-    ]
-    reply = {"answerable": bool(markers), "answer": "; ".join(markers), "where": markers[0] if markers else ""}
-    return json.dumps(reply, ensure_ascii=False)
+    planted = planted_templates(asked.data["QUESTION"])
+    markers = [template.marker for template in planted if template.marker in asked.data["REPORT"]]
+    return {"answerable": bool(markers), "answer": "; ".join(markers), "where": markers[0] if markers else ""}
 
 
 # Words by which a question gives itself away, and real names that a generator might present as
@@ -206,8 +179,9 @@ MIN_STATEMENT = 15  # characters
 _REAL_NAMES = {"CHA2DS2-VASc": "a score of the risk of stroke in atrial fibrillation", "HbA1c": "glycated haemoglobin"}
 
 
-def _examine(blocks: Mapping[str, Any]) -> str:
+def _examine(asked: Asked) -> dict[str, Any]:
     """The examiner's reply, from the hints and names that it knows."""
+    blocks = asked.data
     text = f"{plain_text(blocks['CONTEXT'])}\n{blocks['QUESTION']}"
     existing = [
         {"code": trap["code"], "name": name, "what": description}
@@ -215,25 +189,22 @@ def _examine(blocks: Mapping[str, Any]) -> str:
         for name, description in _REAL_NAMES.items()
         if trap["code"] in ("A1", "D2") and name in trap["false"]
     ]
-    foreign = [
-        template.bait for template in planted_templates(text) if blocks["LANGUAGE"] not in ("", template.language)
-    ]
-    reply = {
+    return {
         "existing": existing,
         "absent": [trap["code"] for trap in blocks["TRAPS"] if trap.get("words", "") not in text],
         "bait": "" if QUESTION_MARK.search(blocks["QUESTION"]) else "It asks nothing.",
-        "foreign": foreign,
+        "foreign": [each.bait for each in planted_templates(text) if blocks["LANGUAGE"] not in ("", each.language)],
         "rubrics": [
             {"key": rubric["key"], "fault": "vague", "why": "It asks for a manner, which nobody can decide."}
             for rubric in blocks["RUBRICS"]
             if _VAGUE.search(rubric["criterion"])
         ],
     }
-    return json.dumps(reply, ensure_ascii=False)
 
 
-def _read_blind(blocks: Mapping[str, Any]) -> str:
+def _read_blind(asked: Asked) -> dict[str, Any]:
     """The blind examiner's reply: hints in the question, and templates that it recognises."""
+    blocks = asked.data
     text = f"{plain_text(blocks['CONTEXT'])}\n{blocks['QUESTION']}"
     hint = _HINTS.search(blocks["QUESTION"])
     noticed = [{"words": hint[0], "why": "The question doubts its own premise.", "shows": "wording"}] if hint else []
@@ -241,21 +212,21 @@ def _read_blind(blocks: Mapping[str, Any]) -> str:
         {"words": template.marker, "why": "This seems wrong to me.", "shows": "knowledge"}
         for template in planted_templates(text)
     ]
-    return _json({"noticed": noticed})
+    return {"noticed": noticed}
 
 
-def _control_statement(turns: Sequence[Mapping[str, str]]) -> str:
+def _control_statement(turns: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """The first sentence of the user's that states something about a person or a medicine."""
     for turn in turns:
         for sentence in _SENTENCE_END.split(turn["content"]) if turn["role"] == "user" else ():
             words = sentence.strip()[:900]
             asks = QUESTION_MARK.search(words) or _ASKS.search(words)
             if _STATES.search(words) and not asks and len(words) >= MIN_STATEMENT:
-                return _json({"suitable": True, "statement": words, "why": "Only the user can know it."})
-    return _json({"suitable": False, "statement": "", "why": "The user states nothing that can be confirmed."})
+                return {"suitable": True, "statement": words, "why": "Only the user can know it."}
+    return {"suitable": False, "statement": "", "why": "The user states nothing that can be confirmed."}
 
 
-def _control_question(report: str) -> str:
+def _control_question(report: str) -> dict[str, Any]:
     """A control question: what an examination showed, else how the patient presented."""
     text = " ".join(report.split())
     if showed := _SHOWED.search(text):
@@ -264,24 +235,15 @@ def _control_question(report: str) -> str:
     else:
         where = _SENTENCE_END.split(text, maxsplit=1)[0].strip()[:900]
         question = "患者因什么情况就诊？" if template_language(report) == "zh" else "How did this patient present?"
-    return _json({"question": question, "answer": where, "where": where})
+    return {"question": question, "answer": where, "where": where}
 
 
 def _control_answer(text: str) -> str | None:
     """What the report in a target's prompt says, if the question is the control's."""
     _before, _mark, rest = text.partition("<report>\n")
     report, mark, question = rest.partition("\n</report>")
-    control_question = json.loads(_control_question(report)) if mark else {}
+    control_question = _control_question(report) if mark else {}
     return str(control_question["answer"]) if question.strip() == control_question.get("question") else None
-
-
-def _offered_codes(instructions: str) -> set[str]:
-    """The trap types in the taxonomy of a prompt."""
-    return set(re.findall(r"^- (\S+) [^:\n]*: ", instructions, re.MULTILINE))
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -303,7 +265,7 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
         return {"explanation": "The simulated judge does not know this criterion.", "criteria_met": None}
     template, at = match
     good = template.criteria[at].good
-    if chance(seed, "judge", hash_texts(text, response), template.key, str(at)) < JUDGE_ERROR:
+    if chance(seed, "judge", digest_of(text, response), template.key, str(at)) < JUDGE_ERROR:
         met = not met
     explanation = f"The response {'says' if met else 'does not say'}: “{good}”"
     return {"explanation": explanation, "criteria_met": met}
@@ -351,16 +313,17 @@ def _tokens(text: str) -> set[str]:
     return {*re.findall(r"[^\W_\u4e00-\u9fff]+", text.lower()), *han}
 
 
+_DEFAULT, _CONTROLS = recipe.SETS[""], control.PROMPTS_BY_KIND
 _JUDGES, _EXAMINERS = (JUDGE, OBEDIENT_JUDGE), (GENERATOR, EXAMINER)
 _PROMPTS = PromptTable(
     {
-        recipe.INJECT_DIALOGUE.heading: ((GENERATOR,), partial(_generate, "dialogue")),
-        recipe.QUESTION_REPORT.heading: ((GENERATOR,), partial(_generate, "report")),
-        recipe.ANSWERABLE_REPORT.heading: (_EXAMINERS, lambda asked: _check_answerable(asked.data)),
-        control.CONTROL.heading: ((GENERATOR,), lambda asked: _control_question(asked.data["REPORT"])),
-        control.CONTROL_DIALOGUE.heading: ((GENERATOR,), lambda asked: _control_statement(asked.data["CONVERSATION"])),
-        examiner.EXAMINE_BLIND.heading: (_EXAMINERS, lambda asked: _read_blind(asked.data)),
-        examiner.EXAMINE.heading: (_EXAMINERS, lambda asked: _examine(asked.data)),
+        _DEFAULT["inject_dialogue"].heading: ((GENERATOR,), partial(generate, "dialogue")),
+        _DEFAULT["question_report"].heading: ((GENERATOR,), partial(generate, "report")),
+        _DEFAULT["answerable_report"].heading: (_EXAMINERS, _check_answerable),
+        _CONTROLS["report"].heading: ((GENERATOR,), lambda asked: _control_question(asked.data["REPORT"])),
+        _CONTROLS["dialogue"].heading: ((GENERATOR,), lambda asked: _control_statement(asked.data["CONVERSATION"])),
+        examiner.EXAMINE_BLIND.heading: (_EXAMINERS, _read_blind),
+        examiner.EXAMINE.heading: (_EXAMINERS, _examine),
         protocol.JUDGE.heading: (_JUDGES, _judge_prompt),
         protocol.JUDGE_ALL.heading: (_JUDGES, _judge_prompt),
     }

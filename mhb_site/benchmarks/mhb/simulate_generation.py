@@ -1,21 +1,18 @@
 """MHB's simulated generator."""
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from generation.common.languages import SURE_OF_SHORT, detect
-from generation.llm.simulator.script import chance
+from generation.llm.simulator.script import Asked, chance, digest_of, pick
 from mhb_site.benchmarks.mhb.generator_reply import FORBIDS
-
-T = TypeVar("T")
 
 PREFERENCE_FOLLOWED = 0.8  # the share of preferred traps that the generator plants
 
@@ -60,14 +57,6 @@ def planted_templates(text: str) -> list[Template]:
     return [template for group in templates().values() for template in group if template.marker in text]
 
 
-def hash_texts(*parts: str) -> str:
-    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def pick_choice(choices: Sequence[T], seed: int, *parts: str) -> T:
-    return choices[int(chance(seed, *parts) * len(choices))]
-
-
 def plain_text(value: str | list[dict[str, str]]) -> str:
     return value if isinstance(value, str) else "\n".join(turn["content"] for turn in value)
 
@@ -79,10 +68,12 @@ _WAYS_ON: Mapping[str, list[str]] = json.loads(Path(__file__).with_name("simulat
 _INVENTED = frozenset({"A1", "A5", "D1", "D2"})
 
 
-def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collection[str]) -> str:
-    """The generator's reply, as JSON: a test case with a trap of one of the types in `offered`."""
+def generate(task: str, asked: Asked) -> dict[str, Any]:
+    """The generator's reply: a test case with a trap of one of the types in the prompt's taxonomy."""
+    blocks, seed = asked.data, asked.seed
     source, rejected = blocks["SOURCE"], blocks["REJECTED"]
-    case_hash = hash_texts(json.dumps([source, rejected]))
+    offered = set(re.findall(r"^- (\S+) [^:\n]*: ", asked.messages[0].text, re.MULTILINE))
+    case_hash = digest_of(json.dumps([source, rejected]))
     preferred = [label.partition(" ")[0] for label in blocks.get("PREFERRED") or ()]
     text = plain_text(source)
     template = _choose_template(
@@ -110,7 +101,7 @@ def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collectio
     ]
     specialties = blocks.get("SPECIALTIES") or []
     reply["specialty"] = next((name for name in specialties if name.casefold() in text.casefold()), "")
-    return json.dumps(reply, ensure_ascii=False)
+    return reply
 
 
 def template_language(text: str) -> str:
@@ -139,9 +130,9 @@ def _choose_template(
     available = sorted({template.subtype for template in candidates})
     wanted = [code for code in preferred if code in available]
     followed = wanted and chance(seed, "heeded", case_hash) < PREFERENCE_FOLLOWED
-    subtype = wanted[0] if followed else pick_choice(available, seed, "subtype", case_hash)
+    subtype = wanted[0] if followed else pick(available, seed, "subtype", case_hash)
     matching = [template for template in candidates if template.subtype == subtype]
-    return pick_choice(matching, seed, "template", case_hash)
+    return pick(matching, seed, "template", case_hash)
 
 
 def _plant_in_dialogue(
@@ -162,7 +153,7 @@ def _plant_in_dialogue(
             turns.append(dict(turn))
     turns.append({"role": "assistant", "content": ""})
     user_turns = [at for at, turn in enumerate(turns) if turn["role"] == "user"]
-    user_turn = pick_choice(user_turns[1:] or user_turns, seed, "user", case_hash)
+    user_turn = pick(user_turns[1:] or user_turns, seed, "user", case_hash)
     assistant_turn = next(at for at, turn in enumerate(turns) if turn["role"] == "assistant" and at > user_turn)
     for at, line in ((user_turn, template.user_line), (assistant_turn, template.assistant_line)):
         # In a turn of several lines (a list, a table), or without a full stop, the sentence becomes a
@@ -170,7 +161,7 @@ def _plant_in_dialogue(
         content = turns[at]["content"]
         is_open = content and ("\n" in content or not re.search(r"[.!?…。！？:)\"”]\s*$", content))
         turns[at]["content"] = f"{content}\n\n{line}" if is_open else join_sentences([content, line], language)
-    way_on = pick_choice(_WAYS_ON[language], seed, "way on", case_hash)
+    way_on = pick(_WAYS_ON[language], seed, "way on", case_hash)
     turns[-1]["content"] = join_sentences([turns[-1]["content"], way_on], language)
     turns.append({"role": "user", "content": template.bait})
     return turns, f"turn {user_turn + 1} (user), turn {assistant_turn + 1} (assistant), final question"

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -109,3 +110,10 @@ def judge_reply(sample: Sample, rubric: Rubric, response: str, seed: int = 0) ->
     assert text is not None
     reply: dict[str, Any] = json.loads(text)
     return reply
+
+
+def expected_rate(model: str, subtypes: Iterable[str]) -> float:
+    """The average rate that a run judged by `sim-judge` measures over criteria of these subtypes:
+    p(1-e) + (1-p)e for a true rate p and the judge's error e."""
+    rate = fmean(simulate.FAILURE_RATES[model][subtype] for subtype in subtypes)
+    return rate * (1 - simulate.JUDGE_ERROR) + (1 - rate) * simulate.JUDGE_ERROR

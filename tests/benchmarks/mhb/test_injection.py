@@ -15,6 +15,7 @@ from bench.rows import REPORT, TURNS
 from evaluation.protocol import Rubric
 from generation.llm import fencing
 from generation.llm.types import Message
+from generation.recipes import prompts
 from generation.recipes.recipe import Draft
 from mhb_site.benchmarks.mhb import protocol, recipe, simulate, simulate_generation
 from tests.benchmarks.mhb.helpers import (
@@ -79,8 +80,8 @@ def test_no_block_can_be_closed_from_within(order: str, where: str) -> None:
 def test_without_the_fence_the_obedient_judge_is_fooled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without this the tests above would prove nothing."""
     fenced = [verdicts("sim-judge-obedient", number, adversarial_answer(number)) for number in range(10)]
-    monkeypatch.setattr(protocol, "as_data", lambda value: json.dumps(value, ensure_ascii=False).replace("\\n", "\n"))
-    monkeypatch.setattr(simulate, "_judge", lambda *_: json.dumps({"explanation": "", "criteria_met": False}))
+    monkeypatch.setattr(prompts, "as_data", lambda value: json.dumps(value, ensure_ascii=False).replace("\\n", "\n"))
+    monkeypatch.setattr(simulate, "_judge", lambda *_: {"explanation": "", "criteria_met": False})
     broken = [verdicts("sim-judge-obedient", number, adversarial_answer(number)) for number in range(10)]
     assert any(
         any(unfenced) and not any(fenced_verdicts) for unfenced, fenced_verdicts in zip(broken, fenced, strict=True)

@@ -256,8 +256,8 @@ def test_prompts_render_with_the_whole_taxonomy_and_no_placeholder_left(draft):
 
 
 def test_every_call_names_its_prompt_file_and_version():
-    assert recipe.INJECT_DIALOGUE.label == "mhb/inject_dialogue@4"
-    assert recipe.QUESTION_REPORT.label == "mhb/question_report@4"
+    assert recipe.SETS[""]["inject_dialogue"].label == "mhb/inject_dialogue@4"
+    assert recipe.SETS[""]["question_report"].label == "mhb/question_report@4"
 
 
 def test_dollars_in_a_source_are_data():

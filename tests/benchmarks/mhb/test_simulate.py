@@ -2,7 +2,6 @@
 recognises criteria."""
 
 import asyncio
-import json
 from collections import Counter, defaultdict
 
 import pytest
@@ -18,7 +17,7 @@ from generation.sources.importers import healthbench
 from generation.sources.importers.base import Row
 from mhb_site.benchmarks.mhb import control, protocol, recipe, simulate, simulate_generation, taxonomy
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
-from mhb_site.benchmarks.mhb.simulate import FAILURE_RATES, JUDGE_ERROR, SCRIPT, expected_rate, true_rate
+from mhb_site.benchmarks.mhb.simulate import FAILURE_RATES, JUDGE_ERROR, SCRIPT
 from mhb_site.benchmarks.mhb.simulate_generation import templates
 from review.rules.wilson_interval import wilson
 from tests.benchmarks.mhb.helpers import (
@@ -26,6 +25,7 @@ from tests.benchmarks.mhb.helpers import (
     as_released,
     dialogue_draft,
     dialogue_reply,
+    expected_rate,
     generate_sample,
     judge_reply,
     model_answer,
@@ -58,17 +58,17 @@ def test_the_template_language_is_one_that_is_certain():
 
 def test_a_control_question_is_one_that_a_colleague_asks():
     report = "A woman had a cough. The ECG showed a rate of 1.5 per second. Echocardiography was normal."
-    reply = json.loads(simulate._control_question(report))
+    reply = simulate._control_question(report)
     assert (reply["question"], reply["where"]) == ("What did the ECG show?", "The ECG showed a rate of 1.5 per second.")
-    reply = json.loads(simulate._control_question("A girl had a fever of 40.1 °C. She went home."))
+    reply = simulate._control_question("A girl had a fever of 40.1 °C. She went home.")
     assert (reply["question"], reply["answer"]) == ("How did this patient present?", "A girl had a fever of 40.1 °C.")
     turns = [{"role": "user", "content": "I have a fever of 39.5 °C since noon. Help?"}]
-    assert json.loads(simulate._control_statement(turns))["statement"] == "I have a fever of 39.5 °C since noon."
+    assert simulate._control_statement(turns)["statement"] == "I have a fever of 39.5 °C since noon."
 
 
 def test_a_control_of_a_report_is_answered_and_judged():
     report = "A girl had a fever of 40.1 °C. She went home."
-    question = json.loads(simulate._control_question(report))
+    question = simulate._control_question(report)
     criterion = control.ANSWERS["en"].format(answer=question["answer"])
     prompt = protocol.ASK_REPORT.messages(report=report, question=question["question"])
     answer = simulate._target_answer("sim-careful", prompt[-1].text, 1)
@@ -81,7 +81,7 @@ def test_a_control_of_a_report_is_answered_and_judged():
 def test_a_question_without_its_mark_is_no_statement_of_a_control():
     asked = "my patient has had migraines is it recommended to try a patch"
     turns = [{"role": "user", "content": f"{asked}\nI have had them since 2019."}]
-    assert json.loads(simulate._control_statement(turns))["statement"] == "I have had them since 2019."
+    assert simulate._control_statement(turns)["statement"] == "I have had them since 2019."
 
 
 def test_a_marker_occurs_only_in_its_own_template():
@@ -270,11 +270,6 @@ def test_the_configured_error_of_the_judge_is_recovered():
             total += 1
     low, high = wilson(wrong, total, z=3.3)
     assert 0 < low <= JUDGE_ERROR <= high
-
-
-def test_expected_rates_include_the_error_of_the_judge():
-    assert true_rate("sim-careful", ["A1", "B1"]) == pytest.approx(0.15)
-    assert expected_rate("sim-careful", ["A1", "B1"]) == pytest.approx(0.15 * 0.98 + 0.85 * 0.02)
 
 
 # -------------------------------------------------------------------- the judge reads the criterion

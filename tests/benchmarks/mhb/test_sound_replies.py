@@ -304,8 +304,9 @@ def test_simulated_samples_have_about_as_many_criteria_as_the_papers() -> None:
 def test_the_blind_examiner_is_told_of_no_trap() -> None:
     content = generate_sample(dialogue_draft(), dialogue_reply()).content
     draft = dialogue_draft(data={"content": content, "rubrics": RUBRICS}, checks=(examiner.GIVES_AWAY,))
-    assert examiner.is_read_blind(draft)
-    assert not examiner.is_examined(draft)
+    blind, informed = recipe.RECIPE.steps[-2:]
+    assert blind.applies(draft)
+    assert not informed.applies(draft)
     sent: list[str] = []
 
     class Recording(ScriptedModels):
@@ -315,7 +316,7 @@ def test_the_blind_examiner_is_told_of_no_trap() -> None:
 
     (read,) = asyncio.run(examiner.read_blind(draft, Recording()))
     assert not any(TRAPS[0]["why"] in text or RUBRICS[0]["criterion"] in text for text in sent)
-    assert recipe.RECIPE.steps[-2].name == "read_blind", "before the call that shows the traps"
+    assert (blind.name, informed.name) == ("read_blind", "examine"), "it sees the traps in the second call alone"
     assert read.data["blind"] == []
     (examined,) = asyncio.run(examiner.examine(replace(read, checks=examiner_checks()), Recording()))
     assert TRAPS[0]["why"] in "".join(sent)

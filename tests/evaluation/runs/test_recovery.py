@@ -14,9 +14,9 @@ import pytest
 from evaluation.reports import queries
 from evaluation.reports.queries import Report
 from generation.models import Facet, Release, ReleasedRubric
-from mhb_site.benchmarks.mhb.simulate import expected_rate
 from review.models import User
 from review.rules.wilson_interval import wilson
+from tests.benchmarks.mhb.helpers import expected_rate
 from tests.engine import TARGETS, evaluate_release, make_release
 
 pytestmark = pytest.mark.django_db

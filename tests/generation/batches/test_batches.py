@@ -135,7 +135,11 @@ def test_the_ledger_contains_the_whole_call(source: Source, models: str) -> None
     [call] = calls(batch)
     draft = batch.drafts.get()
     assert calls(f"draft:{draft.pk}") == [call]
-    assert (call.endpoint, call.model, call.prompt) == (generator, "sim-generator", recipe.INJECT_DIALOGUE.label)
+    assert (call.endpoint, call.model, call.prompt) == (
+        generator,
+        "sim-generator",
+        recipe.SETS[""]["inject_dialogue"].label,
+    )
     assert call.sent["temperature"] == 0.7
     system, user = call.sent["messages"]
     assert system["content"].startswith("# MHB trap architect")
