@@ -6,12 +6,14 @@ a benchmark.
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from review.rules import limits
 from review.rules.text import character_edges, find_words, widened
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,12 @@ class Table:
     tone: Literal["plain", "trap"] = "plain"
     kind: Literal["table"] = "table"
     places: tuple[tuple[int, ...], ...] = ()
+
+
+def table_of(title: str, rows: Iterable[T], columns: Mapping[str, Callable[[T], str]]) -> Table:
+    """A table with a line for each of `rows`: under each column, what its function makes of it."""
+    cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
+    return Table(title, tuple(columns), cells)
 
 
 def share_table(title: str, columns: tuple[str, ...], counts: Iterable[tuple[str, int]], whole: int) -> Table:

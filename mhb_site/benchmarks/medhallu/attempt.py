@@ -3,7 +3,7 @@
 A candidate is judged by the voters and by entailment, and rewritten if it fails.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,56 +13,48 @@ from mhb_site.benchmarks.medhallu import candidates, presets, votes
 from mhb_site.benchmarks.medhallu.entailment import entailment_judge, score_both_ways
 
 
-async def run_attempt(draft: Draft, models: Models, number: int) -> dict[str, Any]:
+async def run_attempt(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
     """Make and judge the candidates of one try.
 
-    A model whose replies cannot be used ends the try; the next one follows.
-
-    Returns:
-        {number, candidates, feedback: [{of, wording, structure, advice}], broken}. `broken` says
-        why a reply could not be used, or is empty. A candidate is what `candidates.generate`
-        returns, with {number: "3.1", votes, fooled, entailment, entailed, qualified}.
+    A model whose replies cannot be used ends the try; the next one follows. A try is {number,
+    candidates, feedback: [{of, wording, structure, advice}], broken}. `broken` says why a reply
+    could not be used, or is empty. A candidate is what `candidates.generate` returns, with {number:
+    "3.1", votes, fooled, entailment, entailed, qualified}.
     """
-    settings = presets.settings(draft)
     result: dict[str, Any] = {"number": number, "candidates": [], "feedback": [], "broken": ""}
     try:
-        candidate = await candidates.generate(
-            draft, models, number, _last_candidate(draft) if settings["feedback"] else None
-        )
-        assessed = await _judge_and_record(draft, models, candidate, f"{number}.1", result)
-        for rewrite_number in range(settings["rewrites"]):
-            if assessed["qualified"]:
-                break
-            rewritten = await _rewrite(draft, models, assessed, result)
-            assessed = await _judge_and_record(draft, models, rewritten, f"{number}.{rewrite_number + 2}", result)
-        # The next try learns from what gave the last candidate away.
-        if not assessed["qualified"] and settings["feedback"] and number < settings["tries"]:
-            await _criticise(draft, models, assessed, candidates.result_of(assessed), result)
+        await _make_candidates(draft, models, result)
     except BrokenReply as error:
         result["broken"] = error.detail
-    return result
+    return [draft.extended(tries=[*draft.data.get("tries", ()), result])]
 
 
-async def _judge_and_record(
-    draft: Draft, models: Models, candidate: Mapping[str, Any], number: str, result: dict[str, Any]
-) -> dict[str, Any]:
-    assessed = await judge_candidate(draft, models, {**candidate, "number": number})
-    result["candidates"].append(assessed)
-    return assessed
+async def _make_candidates(draft: Draft, models: Models, result: dict[str, Any]) -> None:
+    settings, number = presets.settings(draft), result["number"]
+    last = _last_candidate(draft) if settings["feedback"] else None
+    candidate: Mapping[str, Any] = await candidates.generate(draft, models, number, last)
+    for place in range(1, settings["rewrites"] + 2):
+        assessed = await judge_candidate(draft, models, {**candidate, "number": f"{number}.{place}"})
+        result["candidates"].append(assessed)
+        if assessed["qualified"]:
+            return
+        if place <= settings["rewrites"]:
+            candidate = await _rewrite(draft, models, assessed, result)
+    # The next try learns from what gave the last candidate away.
+    if settings["feedback"] and number < settings["tries"]:
+        await _criticise(draft, models, assessed, candidates.result_of(assessed), result)
 
 
 async def judge_candidate(draft: Draft, models: Models, candidate: Mapping[str, Any]) -> dict[str, Any]:
     """The candidate with its votes and entailment scores, and whether it qualifies."""
     settings = presets.settings(draft)
     ballots = await votes.collect_votes(draft, models, candidate, candidate["number"])
-    entailment_scores = None
+    entailment_scores: Mapping[str, Any] | None = None
     if settings["entailment"]:
         nli = entailment_judge(draft, models)
         with suppress(BrokenReply):  # without a score it is not known to be wrong, so it cannot qualify
-            entailment_scores = {
-                "by": nli.name,
-                **await score_both_ways(nli, candidate["answer"], draft.record.content["answer"]),
-            }
+            entailment_scores = await score_both_ways(nli, candidate["answer"], draft.record.content["answer"])
+            entailment_scores = {"by": nli.name, **entailment_scores}
     return assess_candidate(settings, {**candidate, "votes": ballots}, entailment_scores)
 
 
@@ -76,11 +68,9 @@ def assess_candidate(
     obtained.
     """
     fooled = sum(vote["fooled"] for vote in candidate["votes"])
-    entailed = (
-        (entailment_scores["least"] >= settings["tau"])
-        if entailment_scores
-        else (None if settings["entailment"] else False)
-    )
+    entailed = None if settings["entailment"] else False
+    if entailment_scores:
+        entailed = entailment_scores["least"] >= settings["tau"]
     return {
         **candidate,
         "fooled": fooled,
@@ -125,9 +115,9 @@ async def _criticise(
 
 def _last_candidate(draft: Draft) -> dict[str, Any] | None:
     """The last candidate so far with its result and the last feedback; None before the first."""
-    candidates_made = [candidate for attempt in draft.data.get("tries", ()) for candidate in attempt["candidates"]]
-    if not candidates_made:
+    made = candidates.all_of(draft.data)
+    if not made:
         return None
     feedbacks = [entry for attempt in draft.data["tries"] for entry in attempt["feedback"]]
     feedback = {name: feedbacks[-1][name] for name in ("wording", "structure", "advice")} if feedbacks else {}
-    return {"candidate": candidates_made[-1], "result": candidates.result_of(candidates_made[-1]), "feedback": feedback}
+    return {"candidate": made[-1], "result": candidates.result_of(made[-1]), "feedback": feedback}

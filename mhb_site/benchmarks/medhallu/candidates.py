@@ -1,6 +1,5 @@
 """Candidates: the requests to generator and critic, and the checks that refuse an invalid reply."""
 
-import hashlib
 import json
 import math
 import re
@@ -10,13 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from generation.llm.errors import BrokenReply
-from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
-from generation.recipes.prompts import Prompt, read_prompts
-from generation.recipes.recipe import Draft, Models, Term
+from generation.recipes.prompts import read_prompts
+from generation.recipes.recipe import Draft, Models, ReplyShape, Term
+from generation.recipes.review_sampling import draw_fraction
 from mhb_site.benchmarks.medhallu import presets
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -26,12 +23,7 @@ MAX_JUSTIFICATION = 2_000  # characters; keeps a runaway reply from physicians
 MAX_GROWTH = 4  # times the length of the true answer, if no other limit is set
 
 
-# Models see the docstrings of these classes: they are descriptions in their reply's JSON schema.
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Candidate(_Strict):
+class Candidate(ReplyShape):
     """A hallucinated answer, what is wrong in it and what is true instead, and the code of its category."""
 
     answer: str
@@ -39,7 +31,7 @@ class Candidate(_Strict):
     category: str
 
 
-class Feedback(_Strict):
+class Feedback(ReplyShape):
     """What gives a hallucinated answer away in wording and structure, and what to change."""
 
     wording: str
@@ -48,12 +40,6 @@ class Feedback(_Strict):
 
 
 # ----------------------------------------------------------------------------------------- measures
-
-
-def draw_fraction(*parts: object) -> float:
-    """A number in [0, 1) derived from `parts`: a draft draws the same again after a crash."""
-    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:6], "big") / 2**48
 
 
 def temperature_of(draft: Draft, number: int) -> float:
@@ -99,9 +85,7 @@ _GIVEAWAYS = re.compile(
 
 def check_candidate(candidate: Candidate, *, truth: str, question: str, terms: Sequence[Term]) -> None:
     """Raises BrokenReply with all faults but the length, in sentences for the generator."""
-    reasons = list(_faults(candidate, truth, question, terms))
-    if reasons:
-        raise BrokenReply(" ".join(reasons))
+    BrokenReply.refuse(_faults(candidate, truth, question, terms))
 
 
 def _faults(candidate: Candidate, truth: str, question: str, terms: Sequence[Term]) -> Iterator[str]:
@@ -131,20 +115,28 @@ def _normalised(text: str) -> str:
 # ----------------------------------------------------------------------------------------- requests
 
 
-def prompt_of(draft: Draft, name: str) -> Prompt:
-    """The prompt of the draft's prompt set (the preset's, if the launch named none)."""
-    return SETS[draft.prompts][name]
+def _case(draft: Draft) -> dict[str, Any]:
+    """What generator and critic are told of the question and of rejected versions."""
+    content = draft.record.content
+    return {
+        "question": content["question"],
+        "knowledge": list(content["contexts"]),
+        "truth": content["answer"],
+        "rejected": draft.rejected("hallucinated", "justification", "category"),
+    }
 
 
-def _length_values(draft: Draft) -> dict[str, str]:
-    """The length limits that the prompts state; ±10 % if none is enforced."""
+def _rules(draft: Draft) -> dict[str, str]:
+    """The categories, and the length limits: ±10 % if none is enforced."""
     truth = draft.record.content["answer"]
     low, high = length_bounds(truth, presets.settings(draft)["length"] or 0.1)
-    return {"low": str(low), "high": str(high), "count": str(count_words(truth))}
+    categories = "\n".join(f"- {term.code} {term.label}: {term.definition}" for term in draft.terms)
+    return {"categories": categories, "low": str(low), "high": str(high), "count": str(count_words(truth))}
 
 
-def _categories_text(terms: Sequence[Term]) -> str:
-    return "\n".join(f"- {term.code} {term.label}: {term.definition}" for term in terms)
+def all_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The candidates of all tries of a draft with this data."""
+    return [candidate for attempt in data.get("tries", ()) for candidate in attempt["candidates"]]
 
 
 def result_of(candidate: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,36 +157,21 @@ def _generation_request(draft: Draft, number: int, last: Mapping[str, Any] | Non
 
     `last` is the candidate to improve on: ``{candidate, result, feedback}``.
     """
-    content, settings = draft.record.content, presets.settings(draft)
-    prompt = prompt_of(draft, "generate")
-    messages = prompt.messages(
-        categories=_categories_text(draft.terms),
-        question=as_data(content["question"]),
-        knowledge=as_data(list(content["contexts"])),
-        truth=as_data(content["answer"]),
-        attempt=as_data(number),
-        rejected=as_data(draft.rejected("hallucinated", "justification", "category")),
-        **_length_values(draft),
-    )
-    if last is not None:
-        prompt = prompt_of(draft, "regenerate")
-        messages = (
-            *messages,
-            Message("assistant", json.dumps(_content_of(last["candidate"]), ensure_ascii=False)),
-            *prompt.messages(
-                last=as_data(_content_of(last["candidate"])),
-                result=as_data(last["result"]),
-                feedback=as_data(last["feedback"]),
-            ),
-        )
-    return Request(
-        messages,
-        prompt=prompt.label,
+    prompts, settings = SETS[draft.prompts], presets.settings(draft)
+    request = prompts["generate"].request(
+        {**_case(draft), "attempt": number},
+        _rules(draft),
         temperature=temperature_of(draft, number),
         top_p=settings["top_p"],
         max_tokens=settings["max_tokens"],
         repeat=number,
     )
+    if last is None:
+        return request
+    candidate = _content_of(last["candidate"])
+    further = prompts["regenerate"].request({**last, "last": candidate})
+    reply = Message("assistant", json.dumps(candidate, ensure_ascii=False))
+    return replace(request, messages=(*request.messages, reply, *further.messages), prompt=further.prompt)
 
 
 # ------------------------------------------------------------------------------------------- asking
@@ -214,15 +191,9 @@ async def criticise(
     draft: Draft, models: Models, candidate: Mapping[str, Any], result: Mapping[str, Any]
 ) -> dict[str, str]:
     """The critic's feedback on what gives a candidate away: TextGrad's gradient, in words."""
-    prompt = prompt_of(draft, "critique")
-    messages = prompt.messages(
-        question=as_data(draft.record.content["question"]),
-        truth=as_data(draft.record.content["answer"]),
-        candidate=as_data(_content_of(candidate)),
-        result=as_data(result),
-    )
-    reply = await models.ask_structured("critic", Request(messages, prompt=prompt.label), Feedback)
-    return {name: text.strip()[:MAX_JUSTIFICATION] for name, text in reply.model_dump().items()}
+    data = {**_case(draft), "candidate": _content_of(candidate), "result": result}
+    reply = await models.ask_structured("critic", SETS[draft.prompts]["critique"].request(data), Feedback)
+    return {name: text.strip()[:MAX_JUSTIFICATION] for name, text in reply}
 
 
 async def rewrite(
@@ -232,20 +203,9 @@ async def rewrite(
 
     Raises BrokenReply as `generate` does.
     """
-    content = draft.record.content
-    prompt = prompt_of(draft, "rewrite")
-    messages = prompt.messages(
-        categories=_categories_text(draft.terms),
-        question=as_data(content["question"]),
-        knowledge=as_data(list(content["contexts"])),
-        truth=as_data(content["answer"]),
-        candidate=as_data(_content_of(candidate)),
-        feedback=as_data(feedback),
-        rejected=as_data(draft.rejected("hallucinated", "justification", "category")),
-        **_length_values(draft),
-    )
-    rewritten = await _ask_for_candidate(draft, models, "critic", Request(messages, prompt=prompt.label))
-    return {**rewritten, "by": "rewrite", "temperature": None}
+    data = {**_case(draft), "candidate": _content_of(candidate), "feedback": feedback}
+    request = SETS[draft.prompts]["rewrite"].request(data, _rules(draft))
+    return {**await _ask_for_candidate(draft, models, "critic", request), "by": "rewrite", "temperature": None}
 
 
 async def _ask_for_candidate(draft: Draft, models: Models, role: str, request: Request) -> dict[str, Any]:

@@ -6,6 +6,7 @@ first member means the same, else it starts a new one.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -18,17 +19,17 @@ from mhb_site.benchmarks.medhallu.entailment import entailment_judge, score_both
 MEASURES = ("cosine", "euclidean", "rouge1", "rouge2", "rougeL")
 
 
-async def generate_candidates(draft: Draft, models: Models) -> tuple[list[dict[str, Any]], str]:
+async def generate_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
     """Generate as many candidates as the settings ask for.
 
-    Returns:
-        The candidates, without unusable replies, and why the last unusable reply was refused
-        ('' if none was).
+    `made` are the candidates without unusable replies; `broken` says why the last unusable reply
+    was refused ('' if none was).
     """
     count = presets.settings(draft)["candidates"]
     results = await gather_all(*(_generate_candidate(draft, models, number) for number in range(1, count + 1)))
     refusals = [result for result in results if isinstance(result, str)]
-    return [result for result in results if not isinstance(result, str)], refusals[-1] if refusals else ""
+    made = [result for result in results if not isinstance(result, str)]
+    return [draft.extended(made=made, broken=refusals[-1] if refusals else "")]
 
 
 async def _generate_candidate(draft: Draft, models: Models, number: int) -> dict[str, Any] | str:
@@ -39,30 +40,27 @@ async def _generate_candidate(draft: Draft, models: Models, number: int) -> dict
         return error.detail
 
 
-async def collect_votes(draft: Draft, models: Models, generated: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The candidates with their votes."""
-    ballots = await gather_all(
-        *(votes.collect_votes(draft, models, candidate, candidate["number"]) for candidate in generated)
-    )
-    return [{**candidate, "votes": own} for candidate, own in zip(generated, ballots, strict=True)]
+async def collect_votes(draft: Draft, models: Models) -> Sequence[Draft]:
+    """Add their votes to the candidates."""
+    made = draft.data["made"]
+    ballots = await gather_all(*(votes.collect_votes(draft, models, each, each["number"]) for each in made))
+    return [draft.extended(made=[{**each, "votes": own} for each, own in zip(made, ballots, strict=True)])]
 
 
-async def cluster_candidates(
-    draft: Draft, models: Models, voted: Sequence[Mapping[str, Any]]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+async def cluster_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
     """Cluster the candidates with the true answer.
 
-    Returns:
-        The candidates with entailment and measures, and ``{by, similarity, clusters: [{members,
-        truth, share, ...}]}``. Of a cluster, `members` are the numbers of its candidates, `truth`
-        says whether the true answer is among them, and `share` is the share of its candidates that
-        fool as many voters as the settings require; then the means of `MEASURES` to the truth.
+    They become a single try, with entailment and measures. `clusters` is ``{by, similarity,
+    clusters: [{members, truth, share, ...}]}``. Of a cluster, `members` are the numbers of its
+    candidates, `truth` says whether the true answer is among them, and `share` is the share of its
+    candidates that fool as many voters as the settings require; then the means of `MEASURES` to the
+    truth.
     """
-    settings = presets.settings(draft)
+    settings, made = presets.settings(draft), draft.data["made"]
     truth = draft.record.content["answer"]
     nli = entailment_judge(draft, models)
-    scores: dict[int, dict[str, float]] = {}
-    texts = [truth, *(candidate["answer"] for candidate in voted)]
+    scores: dict[int, dict[str, Any]] = {}
+    texts = [truth, *(candidate["answer"] for candidate in made)]
 
     async def mean_the_same(first: int, other: int) -> bool:
         try:
@@ -70,24 +68,24 @@ async def cluster_candidates(
         except BrokenReply:
             return False
         if first == 0:  # the true answer starts the first cluster, so every candidate is compared with it
-            scores[other] = pair_scores
+            scores[other] = {"by": nli.name, **pair_scores}
         return bool(pair_scores["least"] >= settings["tau"])
 
     groups = await group_by_meaning(len(texts), mean_the_same)
     method, rows = await similarity.vectors(models, texts)
     measured: list[dict[str, Any]] = []
-    for index, candidate in enumerate(voted, 1):
-        assessed = attempt.assess_candidate(
-            settings, candidate, {"by": nli.name, **scores[index]} if index in scores else None
-        )
+    for index, candidate in enumerate(made, 1):
         measures = {
             "cosine": similarity.cosine(rows[index], rows[0]),
             "euclidean": similarity.euclidean(rows[index], rows[0]),
             **similarity.rouge(candidate["answer"], truth),
         }
-        measured.append({**assessed, "near": measures})
+        measured.append({**attempt.assess_candidate(settings, candidate, scores.get(index)), "near": measures})
     descriptions = [_describe_cluster(group, measured, settings["fooled"]) for group in groups]
-    return measured, {"by": nli.name, "similarity": method, "clusters": descriptions}
+    data = {name: value for name, value in draft.data.items() if name not in ("made", "broken")}
+    data["tries"] = [{"number": 1, "candidates": measured, "feedback": [], "broken": draft.data.get("broken", "")}]
+    data["clusters"] = {"by": nli.name, "similarity": method, "clusters": descriptions}
+    return [replace(draft, data=data)]
 
 
 async def group_by_meaning(count: int, mean_the_same: Callable[[int, int], Awaitable[bool]]) -> list[list[int]]:
@@ -113,9 +111,3 @@ def _describe_cluster(group: Sequence[int], measured: Sequence[Mapping[str, Any]
         description["share"] = round(fmean(member["fooled"] >= min_fooled for member in members), 6)
         description |= {name: round(fmean(member["near"][name] for member in members), 6) for name in MEASURES}
     return description
-
-
-def best_candidate(measured: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The qualified candidate that fools most voters, then the nearest to the true answer."""
-    qualified = [candidate for candidate in measured if candidate["qualified"]]
-    return max(qualified, key=lambda candidate: (candidate["fooled"], candidate["near"]["cosine"]), default=None)

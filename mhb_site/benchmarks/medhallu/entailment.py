@@ -9,29 +9,25 @@ import asyncio
 import importlib.util
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from generation.llm.errors import LLMError
-from generation.llm.fencing import as_data
-from generation.llm.types import Request
-from generation.recipes.recipe import Draft, Models
-from mhb_site.benchmarks.medhallu.candidates import prompt_of
+from generation.recipes.recipe import Draft, Models, ReplyShape
+from mhb_site.benchmarks.medhallu.candidates import SETS
 from mhb_site.benchmarks.medhallu.concurrency import gather_all
 
 FOLDER_VARIABLE = "MHB_NLI_MODEL"
 MAX_TOKENS = 512  # premise and hypothesis together: the limit of models of the BERT family
 
 
-class Entailed(BaseModel):
+class Entailed(ReplyShape):
     """How likely it is that the hypothesis is true if the premise is, from 0 to 1."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     score: float = Field(ge=0, le=1)
 
@@ -42,17 +38,16 @@ class NliMistake(LLMError):
     permanent = True
 
 
-class Nli(Protocol):
+@dataclass(frozen=True, slots=True)
+class Nli:
     """A judge of entailment.
 
     `name` identifies it in the data card; `score` is the probability, 0 to 1, that the hypothesis
-    follows.
+    (the second text) follows from the premise.
     """
 
-    @property
-    def name(self) -> str: ...
-
-    async def score(self, premise: str, hypothesis: str) -> float: ...
+    name: str
+    score: Callable[[str, str], Awaitable[float]]
 
 
 def entailment_judge(draft: Draft, models: Models) -> Nli:
@@ -61,7 +56,13 @@ def entailment_judge(draft: Draft, models: Models) -> Nli:
     if folder and importlib.util.find_spec("transformers"):
         return local_nli(folder)
     role = next((role for role in ("entailment", "critic") if models.has(role)), "generator")
-    return _PromptedNli(draft, models, role)
+
+    async def score(premise: str, hypothesis: str) -> float:
+        data = {"question": draft.record.content["question"], "premise": premise, "hypothesis": hypothesis}
+        request = SETS[draft.prompts]["entail"].request(data, temperature=0.0)
+        return round((await models.ask_structured(role, request, Entailed)).score, 4)
+
+    return Nli(f"llm: {role}", score)
 
 
 async def score_both_ways(nli: Nli, hallucinated: str, truth: str) -> dict[str, float]:
@@ -74,85 +75,45 @@ async def score_both_ways(nli: Nli, hallucinated: str, truth: str) -> dict[str, 
     return {"forward": forward, "backward": backward, "least": min(forward, backward)}
 
 
-@dataclass(frozen=True, slots=True)
-class _PromptedNli:
-    """A language model that is prompted for a score."""
-
-    draft: Draft
-    models: Models
-    role: str
-
-    @property
-    def name(self) -> str:
-        return f"llm: {self.role}"
-
-    async def score(self, premise: str, hypothesis: str) -> float:
-        prompt = prompt_of(self.draft, "entail")
-        messages = prompt.messages(
-            question=as_data(self.draft.record.content["question"]),
-            premise=as_data(premise),
-            hypothesis=as_data(hypothesis),
-        )
-        request = Request(messages, prompt=prompt.label, temperature=0.0)
-        reply = await self.models.ask_structured(self.role, request, Entailed)
-        return round(reply.score, 4)
-
-
 # ------------------------------------------------------------------------------------------ locally
 
 
 @cache
-def local_nli(folder: str) -> "Nli":
-    """The model in a folder, loaded on first use. Raises NliMistake if there is no such folder."""
-    if not Path(folder).is_dir():
-        raise NliMistake("There is no such folder.")
-    return _LocalNli(folder)
-
-
-class _LocalNli:
-    """A sequence classifier trained on NLI.
+def local_nli(folder: str) -> Nli:
+    """The model in a folder, loaded on first use. Raises NliMistake if there is no such folder.
 
     It runs in a thread, one pair at a time, because one pair already occupies the whole processor.
     """
+    if not Path(folder).is_dir():
+        raise NliMistake("There is no such folder.")
+    lock, load = threading.Lock(), cache(partial(_load, folder))
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._lock = threading.Lock()
-        self._loaded: tuple[Any, Any, int] | None = None
-
-    @property
-    def name(self) -> str:
-        return f"nli: {Path(self._folder).name}"
-
-    async def score(self, premise: str, hypothesis: str) -> float:
-        return await asyncio.to_thread(self._score, premise, hypothesis)
-
-    def _score(self, premise: str, hypothesis: str) -> float:
+    def score(premise: str, hypothesis: str) -> float:
         import torch
 
-        with self._lock:
-            tokenizer, model, index = self._loaded = self._loaded or self._load()
+        with lock:
+            tokenizer, model, index = load()
             pair = tokenizer(premise, hypothesis, return_tensors="pt", truncation=True, max_length=MAX_TOKENS)
             with torch.inference_mode():
                 logits = model(**pair).logits[0]
             return round(float(torch.softmax(logits, dim=-1)[index]), 4)
 
-    def _load(self) -> tuple[Any, Any, int]:
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    return Nli(f"nli: {Path(folder).name}", partial(asyncio.to_thread, score))
 
-        try:
-            model = AutoModelForSequenceClassification.from_pretrained(self._folder, local_files_only=True)
-            tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
-        except (
-            OSError,
-            ValueError,
-            ImportError,
-        ) as error:
-            # Its message contains local paths, which must not reach pages.
-            raise NliMistake(f"It could not be loaded ({type(error).__name__}).") from error
-        index = entailment_index(model.config.id2label)
-        model.eval()
-        return tokenizer, model, index
+
+def _load(folder: str) -> tuple[Any, Any, int]:
+    """Tokenizer, sequence classifier and the index of its label."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    try:
+        model = AutoModelForSequenceClassification.from_pretrained(folder, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, ImportError) as error:
+        # Its message contains local paths, which must not reach pages.
+        raise NliMistake(f"It could not be loaded ({type(error).__name__}).") from error
+    index = entailment_index(model.config.id2label)
+    model.eval()
+    return tokenizer, model, index
 
 
 def entailment_index(labels: Mapping[int | str, str]) -> int:

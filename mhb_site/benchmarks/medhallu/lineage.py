@@ -5,15 +5,16 @@ own words are shown as they are.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from mhb_site.benchmarks.medhallu.candidates import all_of
 from mhb_site.benchmarks.medhallu.taxonomy import DIFFICULTIES, TERMS
-from review.rules.blocks import Block, Point, Points, Table, format_percent, share_table
+from review.rules.blocks import Block, Point, Points, Table, format_percent, share_table, table_of
 
 FOOLING_SHARE = 0.5  # the least share of fooling candidates that makes a cluster a fooling one
 
@@ -47,8 +48,7 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
 
 def _all_candidates(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The candidates of all tries, or those not clustered yet."""
-    candidates = [candidate for attempt in data.get("tries", ()) for candidate in attempt["candidates"]]
-    return candidates or list(data.get("made", ()))
+    return all_of(data) or list(data.get("made", ()))
 
 
 def _sample_table(final: Mapping[str, Any]) -> Table:
@@ -59,11 +59,12 @@ def _sample_table(final: Mapping[str, Any]) -> Table:
     if final.get("published"):
         rows.append((_("Origin"), _("Published sample, used unchanged")))
     else:
-        reason = _("qualified")
-        if final["fallback"]:
-            reason = _("most similar to the true answer, because no candidate qualified")
-        rows += [(_("Candidate"), final["number"]), (_("Tries"), str(final["tries"]))]
-        rows.append((_("Reason for selection"), reason))
+        fallback = _("most similar to the true answer, because no candidate qualified")
+        rows += [
+            (_("Candidate"), final["number"]),
+            (_("Tries"), str(final["tries"])),
+            (_("Reason for selection"), fallback if final["fallback"] else _("qualified")),
+        ]
     if "length" in final.get("flags", ()):
         rows.append((_("Length"), _("outside the length limits, even after a second request")))
     return Table(_("Sample"), (_("Item"), _("Details")), tuple(rows))
@@ -76,22 +77,21 @@ def _candidate_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
         "rewrite": _("rewritten by the critic"),
     }
     outside = _("outside the length limits")  # not in the f-string: makemessages does not look there
-    rows = tuple(
-        (
-            candidate["number"],
-            methods[candidate["by"]],
-            "" if candidate["temperature"] is None else f"{candidate['temperature']:.2f}",
-            candidate["category"],
-            f"{candidate['words']} ({outside})" if "length" in candidate["flags"] else str(candidate["words"]),
-            f"{candidate['fooled']} / {sum(not vote['broken'] for vote in candidate['votes'])}"
-            if "fooled" in candidate
-            else "",
-            _result_label(candidate),
-        )
-        for candidate in candidates
-    )
-    columns = (_("Candidate"), _("Method"), _("Temperature"), _("Category"), _("Words"), _("Fooled"), _("Result"))
-    return Table(_("Candidates"), columns, rows)
+
+    def fooled(candidate: Mapping[str, Any]) -> str:
+        readable = sum(not vote["broken"] for vote in candidate.get("votes", ()))
+        return f"{candidate['fooled']} / {readable}" if "fooled" in candidate else ""
+
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        _("Candidate"): lambda each: each["number"],
+        _("Method"): lambda each: methods[each["by"]],
+        _("Temperature"): lambda each: "" if each["temperature"] is None else f"{each['temperature']:.2f}",
+        _("Category"): lambda each: each["category"],
+        _("Words"): lambda each: f"{each['words']} ({outside})" if "length" in each["flags"] else str(each["words"]),
+        _("Fooled"): fooled,
+        _("Result"): _result_label,
+    }
+    return table_of(_("Candidates"), candidates, columns)
 
 
 def _answer_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
@@ -123,34 +123,27 @@ def _voter_label(role: str) -> str:
 
 def _vote_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
     first_labels = {"truth": _("true answer"), "hallucinated": _("hallucinated answer")}
-    rows = tuple(
-        (
-            candidate["number"],
-            _voter_label(vote["role"]),
-            first_labels[vote["first"]],
-            f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"],
-            _("broken") if vote["broken"] else _("fooled") if vote["fooled"] else _("not fooled"),
-        )
-        for candidate in candidates
-        for vote in candidate.get("votes", ())
-    )
-    return Table(_("Votes"), (_("Candidate"), _("Voter"), _("Shown first"), _("Reply"), _("Result")), rows)
+    votes = [{**vote, "of": candidate["number"]} for candidate in candidates for vote in candidate.get("votes", ())]
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        _("Candidate"): lambda vote: vote["of"],
+        _("Voter"): lambda vote: _voter_label(vote["role"]),
+        _("Shown first"): lambda vote: first_labels[vote["first"]],
+        _("Reply"): lambda vote: f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"],
+        _("Result"): lambda vote: _("broken") if vote["broken"] else _("fooled") if vote["fooled"] else _("not fooled"),
+    }
+    return table_of(_("Votes"), votes, columns)
 
 
 def _entailment_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
-    rows = tuple(
-        (candidate["number"], scores["by"], *(f"{scores[name]:.3f}" for name in ("forward", "backward", "least")))
-        for candidate in candidates
-        if (scores := candidate.get("entailment"))
-    )
-    columns = (
-        _("Candidate"),
-        _("Judged by"),
-        _("Candidate entails true answer"),
-        _("True answer entails candidate"),
-        _("Minimum"),
-    )
-    return Table(_("Entailment"), columns, rows)
+    scored = [{**each["entailment"], "of": each["number"]} for each in candidates if each.get("entailment")]
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        _("Candidate"): lambda scores: scores["of"],
+        _("Judged by"): lambda scores: scores["by"],
+        _("Candidate entails true answer"): lambda scores: f"{scores['forward']:.3f}",
+        _("True answer entails candidate"): lambda scores: f"{scores['backward']:.3f}",
+        _("Minimum"): lambda scores: f"{scores['least']:.3f}",
+    }
+    return table_of(_("Entailment"), scored, columns)
 
 
 # ----------------------------------------------------------------------------------------- clusters
@@ -162,22 +155,16 @@ def _is_fooling(cluster: Mapping[str, Any]) -> bool:
 
 def _cluster_blocks(data: Mapping[str, Any]) -> list[Block]:
     numbered = [(str(number), cluster) for number, cluster in enumerate(data["clusters"], 1)]
-    rows = tuple(
-        (
-            name,
-            _("yes") if cluster["truth"] else _("no"),
-            ", ".join(cluster["members"]),
-            *(
-                (_percent(cluster["share"]), *(f"{cluster[measure]:.3f}" for measure in _measure_labels()))
-                if cluster["members"]
-                else ("",) * 6
-            ),
-        )
-        for name, cluster in numbered
-    )
+    rows = []
+    for name, cluster in numbered:
+        numbers = [""] * 6
+        if cluster["members"]:
+            measures = (f"{cluster[measure]:.3f}" for measure in _measure_labels())
+            numbers = [f"{100 * cluster['share']:.1f} %", *measures]
+        rows.append((name, _("yes") if cluster["truth"] else _("no"), ", ".join(cluster["members"]), *numbers))
     columns = (_("Cluster"), _("Contains the true answer"), _("Candidates"), _("Fooling"), *_measure_labels().values())
     plotted = [(name, cluster) for name, cluster in numbered if cluster["members"]]
-    return [Table(_("Clusters"), columns, rows), _cluster_plot(plotted)]
+    return [Table(_("Clusters"), columns, tuple(rows)), _cluster_plot(plotted)]
 
 
 def _measure_labels() -> dict[str, str]:
@@ -252,9 +239,16 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
         counts.add(data)
     blocks: list[Block] = []
     if counts.kinds:
-        blocks += [_difficulty_table(counts.kinds), _category_table(counts.kinds)]
+        by_level = Counter(level for _category, level in counts.kinds.elements())
+        levels = [(_difficulty_label(level), by_level[level]) for level in DIFFICULTIES]
+        columns = (_("Difficulty"), _("Samples"), _("Share"))
+        blocks.append(share_table(_("Difficulty"), columns, levels, counts.kinds.total()))
+        blocks.append(_category_table(counts.kinds))
     if counts.tries:
-        blocks.append(_try_table(counts.tries))
+        tries = [(number, counts.tries[number]) for number in sorted(counts.tries.keys() - {"fallback"})]
+        tries.append((_("none (fallback used)"), counts.tries["fallback"]))
+        columns = (_("Try"), _("Samples"), _("Share"))
+        blocks.append(share_table(_("Qualifying try"), columns, tries, counts.tries.total()))
     if counts.votes:
         blocks.append(_voter_table(counts.votes))
     if counts.candidates:
@@ -265,61 +259,21 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     return blocks
 
 
-def _difficulty_table(kinds: Counter[tuple[str, str]]) -> Table:
-    counts = Counter[str]()
-    for (_category_code, level), count in kinds.items():
-        counts[level] += count
-    labelled = [(_difficulty_label(level), counts[level]) for level in DIFFICULTIES]
-    return share_table(_("Difficulty"), (_("Difficulty"), _("Samples"), _("Share")), labelled, kinds.total())
-
-
 def _category_table(kinds: Counter[tuple[str, str]]) -> Table:
     codes = [term.code for term in TERMS]
     codes += sorted({code for code, _level in kinds} - set(codes))
-    rows = []
-    for code in codes:
+
+    def row(code: str) -> tuple[str, ...]:
         levels = [kinds[code, level] for level in DIFFICULTIES]
         total = sum(levels)
-        rows.append(
-            (
-                f"{code} {_category_label(code)}".strip(),
-                *map(str, levels),
-                str(total),
-                format_percent(total, kinds.total()),
-                format_percent(levels[-1], total),
-            )
-        )
+        shares = format_percent(total, kinds.total()), format_percent(levels[-1], total)
+        return f"{code} {_category_label(code)}".strip(), *map(str, levels), str(total), *shares
+
     columns = (_("Category"), *map(_difficulty_label, DIFFICULTIES), _("Samples"), _("Share"), _("Share hard"))
-    return Table(_("Categories"), columns, tuple(rows))
-
-
-def _try_table(tries: Counter[str]) -> Table:
-    numbers = sorted(number for number in tries if number != "fallback")
-    labelled = [(number, number) for number in numbers] + [(_("none (fallback used)"), "fallback")]
-    counts = [(label, tries[key]) for label, key in labelled]
-    return share_table(_("Qualifying try"), (_("Try"), _("Samples"), _("Share")), counts, tries.total())
+    return Table(_("Categories"), columns, tuple(map(row, codes)))
 
 
 def _voter_table(votes: Counter[tuple[str, str, str]]) -> Table:
-    def count(role: str, first: str, result: str = "") -> int:
-        return sum(n for key, n in votes.items() if key[0] == role and key[1] == first and result in ("", key[2]))
-
-    rows = []
-    for role in sorted({role for role, _first, _result in votes}):
-        truth, hallucinated = count(role, "truth"), count(role, "hallucinated")
-        fooled = count(role, "truth", "fooled"), count(role, "hallucinated", "fooled")
-        broken = count(role, "truth", "broken"), count(role, "hallucinated", "broken")
-        readable = truth - broken[0], hallucinated - broken[1]
-        rows.append(
-            (
-                _voter_label(role),
-                str(truth + hallucinated),
-                format_percent(sum(fooled), sum(readable)),
-                format_percent(fooled[0], readable[0]),
-                format_percent(fooled[1], readable[1]),
-                str(sum(broken)),
-            )
-        )
     columns = (
         _("Voter"),
         _("Votes"),
@@ -328,7 +282,17 @@ def _voter_table(votes: Counter[tuple[str, str, str]]) -> Table:
         _("Fooled (hallucinated answer first)"),
         _("Broken"),
     )
-    return Table(_("Voters"), columns, tuple(rows))
+
+    def row(role: str) -> tuple[str, ...]:
+        firsts = ("truth", "hallucinated")
+        fooled = [votes[role, first, "fooled"] for first in firsts]
+        readable = [votes[role, first, "fooled"] + votes[role, first, "not"] for first in firsts]
+        broken = sum(votes[role, first, "broken"] for first in firsts)
+        of_all = format_percent(sum(fooled), sum(readable))
+        by_first = map(format_percent, fooled, readable)
+        return _voter_label(role), str(sum(readable) + broken), of_all, *by_first, str(broken)
+
+    return Table(_("Voters"), columns, tuple(map(row, sorted({role for role, _first, _result in votes}))))
 
 
 def _candidate_summary(counts: Counter[str]) -> Table:
@@ -361,23 +325,12 @@ def _cluster_summary(clusters: Sequence[Mapping[str, Any]]) -> Table:
 def _uniformity_table(counts: _BatchCounts) -> Table:
     large = [cluster for cluster in counts.clusters if len(cluster["members"]) > 1]
     uniform = sum(cluster["share"] in (0, 1) for cluster in large)
-    rows = (
-        (
-            _("Clusters of several candidates in which all or none fool the voters"),
-            str(uniform),
-            format_percent(uniform, len(large)),
-        ),
-        (
-            _("Questions whose true answer is not in any candidate cluster"),
-            str(counts.isolated),
-            format_percent(counts.isolated, counts.clustered),
-        ),
+    shares = (
+        (_("Clusters of several candidates in which all or none fool the voters"), uniform, len(large)),
+        (_("Questions whose true answer is not in any candidate cluster"), counts.isolated, counts.clustered),
     )
+    rows = tuple((label, str(part), format_percent(part, whole)) for label, part, whole in shares)
     return Table(_("Uniform clusters and isolated true answers"), (_("Item"), _("Number"), _("Share")), rows)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def _difficulty_label(level: str) -> str:

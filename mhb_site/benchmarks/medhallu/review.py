@@ -7,11 +7,11 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
+from generation.recipes.review_sampling import review_policy
 from mhb_site.benchmarks.medhallu.taxonomy import TERMS
 from review.forms.design import folder_form
 from review.rules.blocks import Block, Diff, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.state_machine import Policy
 
 # No rubrics: the only one is the same for all samples.
 FORM = folder_form(__package__)
@@ -19,20 +19,13 @@ FORM = folder_form(__package__)
 PUBLISHED_FORM = replace(FORM, reasons=tuple(replace(reason, reducible=False) for reason in FORM.reasons))
 
 
-def policy(sample: NewSample) -> Policy:
-    """The review policy by the sample's settings: one or two physicians, or none."""
-    if sample.provenance.get("review") == "not sampled":
-        return Policy(primary=False, secondary=False)
-    return Policy(secondary=sample.provenance.get("reviewers") == "two")
-
-
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
-    shown, form = (
-        tuple(_blocks(sample.content)),
-        PUBLISHED_FORM if sample.provenance.get("origin") == "published" else FORM,
+    form = PUBLISHED_FORM if sample.provenance.get("origin") == "published" else FORM
+    shown = tuple(_blocks(sample.content))
+    return CaseSpec.of(
+        sample, "medhallu", lineage, version, blocks=shown, form=form, policy=review_policy(sample.provenance)
     )
-    return CaseSpec.of(sample, "medhallu", lineage, version, blocks=shown, form=form, policy=policy(sample))
 
 
 def _blocks(content: Any) -> Sequence[Block]:

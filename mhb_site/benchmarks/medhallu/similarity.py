@@ -1,13 +1,16 @@
 """Similarity of candidates to the true answer: cosine and Euclidean distance of vectors, and ROUGE.
 
 The vectors come from an embedding model if one is bound, else from TF-IDF over the answers to the
-one question. ROUGE is implemented here after Lin 2004: the F-measure of n-grams (1, 2) and of the
-longest common subsequence, without stemming.
+one question. ROUGE is that of rouge-score: the F-measure of n-grams (1, 2) and of the longest common
+subsequence, without stemming, over our tokens.
 """
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,36 +60,12 @@ def euclidean(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 def rouge(candidate: str, truth: str) -> dict[str, float]:
     """{rouge1, rouge2, rougeL}, each from 0 to 1."""
-    candidate_tokens, truth_tokens = tokens(candidate), tokens(truth)
-    return {
-        "rouge1": _overlap(candidate_tokens, truth_tokens, 1),
-        "rouge2": _overlap(candidate_tokens, truth_tokens, 2),
-        "rougeL": _f_measure(
-            _common_subsequence_length(candidate_tokens, truth_tokens), len(candidate_tokens), len(truth_tokens)
-        ),
-    }
+    scores = _rouge_scorer().score(truth, candidate)
+    return {name: round(float(score.fmeasure), 6) for name, score in scores.items()}
 
 
-def _overlap(first: Sequence[str], second: Sequence[str], size: int) -> float:
-    grams, other_grams = (
-        Counter(tuple(words[start : start + size]) for start in range(len(words) - size + 1))
-        for words in (first, second)
-    )
-    return _f_measure((grams & other_grams).total(), grams.total(), other_grams.total())
+@cache
+def _rouge_scorer() -> Any:
+    from rouge_score.rouge_scorer import RougeScorer  # takes seconds to import
 
-
-def _f_measure(hits: int, first_total: int, second_total: int) -> float:
-    return round(2 * hits / (first_total + second_total), 6) if first_total and second_total else 0.0
-
-
-def _common_subsequence_length(first: Sequence[str], second: Sequence[str]) -> int:
-    """The length of the longest common subsequence."""
-    lengths = [0] * (len(second) + 1)
-    for word in first:
-        diagonal = 0
-        for index, second_word in enumerate(second, 1):
-            diagonal, lengths[index] = (
-                lengths[index],
-                diagonal + 1 if word == second_word else max(lengths[index], lengths[index - 1]),
-            )
-    return lengths[-1]
+    return RougeScorer(["rouge1", "rouge2", "rougeL"], tokenizer=SimpleNamespace(tokenize=tokens))

@@ -5,12 +5,11 @@ that is to detect. It takes any other answer for true, also a published hallucin
 right only by chance. All randomness comes from `chance`, derived from the seed and the request.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from generation.llm.simulator.script import Asked, PromptTable, chance
+from generation.llm.simulator.script import Asked, PromptTable, chance, digest_of, pick
 from mhb_site.benchmarks.medhallu import protocol
 from mhb_site.benchmarks.medhallu.parsing import Reading
 from mhb_site.benchmarks.medhallu.simulate_generation import LEVEL_WORDS
@@ -73,10 +72,6 @@ def perceived_kind(answer: str) -> str:
     return next((difficulty for difficulty, words in LEVEL_WORDS.items() if words in answer), TRUE)
 
 
-def _skill(detector: Detector, variant: str) -> Skill:
-    return detector.knowledge if variant in protocol.HAS_KNOWLEDGE else detector.plain
-
-
 # ------------------------------------------------------------------------------------------ replies
 
 _REPLIES = {
@@ -95,20 +90,11 @@ _UNCLEAR_REPLIES = (
 
 def _detect(variant: str, asked: Asked) -> str:
     model, blocks, seed = asked.model, asked.data, asked.seed
-    request_hash = hashlib.sha256(
-        f"{blocks['QUESTION']}\x1f{blocks['ANSWER']}".encode("utf-8", "surrogatepass")
-    ).hexdigest()
-    detector = DETECTORS[model]
-    if chance(seed, "malformed", model, variant, request_hash) < detector.malformed:
-        return _pick(_UNCLEAR_REPLIES, seed, "how", model, variant, request_hash)
-    return _pick(
-        _REPLIES[_reading(model, variant, blocks["ANSWER"], request_hash, seed)],
-        seed,
-        "how",
-        model,
-        variant,
-        request_hash,
-    )
+    request_hash = digest_of(blocks["QUESTION"], blocks["ANSWER"])
+    replies: Sequence[str] = _UNCLEAR_REPLIES
+    if chance(seed, "malformed", model, variant, request_hash) >= DETECTORS[model].malformed:
+        replies = _REPLIES[_reading(model, variant, blocks["ANSWER"], request_hash, seed)]
+    return pick(replies, seed, "how", model, variant, request_hash)
 
 
 def _reading(model: str, variant: str, answer: str, request_hash: str, seed: int) -> Reading:
@@ -116,17 +102,14 @@ def _reading(model: str, variant: str, answer: str, request_hash: str, seed: int
 
     All variants use the same draw: whatever is detected without knowledge is also detected with it.
     """
-    skill = _skill(DETECTORS[model], variant)
+    detector = DETECTORS[model]
+    skill = detector.knowledge if variant in protocol.HAS_KNOWLEDGE else detector.plain
     kind = perceived_kind(answer)
     right = chance(seed, "sees", model, request_hash) < skill.right(kind)
     doubt_chance = skill.doubt_right if right else skill.doubt_wrong
     if variant in protocol.MAY_BE_UNSURE and chance(seed, "doubts", model, request_hash) < doubt_chance:
         return Reading.UNSURE
     return Reading.FACTUAL if right == (kind == TRUE) else Reading.HALLUCINATED
-
-
-def _pick(choices: Sequence[str], seed: int, *parts: str) -> str:
-    return choices[int(chance(seed, *parts) * len(choices))]
 
 
 SCRIPT = PromptTable(

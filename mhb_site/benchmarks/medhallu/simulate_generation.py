@@ -1,7 +1,7 @@
 """MedHallu's simulated generator, voters, critic and entailment judge.
 
 All randomness comes from `chance`, derived from the seed and the request. The chances are published
-here, so that `expected_shares` can compute the average shares of difficulty, tries and fallbacks.
+here, so that tests can compute the average shares of difficulty, tries and fallbacks.
 
 A hallucinated answer contains a sentence that ends in the words of its level (`LEVEL_WORDS`), by
 which voters and detectors (`simulate_detection`) recognise it. The level determines which voters
@@ -9,10 +9,8 @@ are fooled; every candidate of a question has a different sentence.
 """
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 from generation.common.declared import read_declared
@@ -20,8 +18,7 @@ from generation.llm.fencing import read_data
 from generation.llm.simulator.script import Asked, PromptTable, chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhallu.candidates import SETS, count_words
-from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
-from mhb_site.benchmarks.medhallu.votes import difficulty as difficulty_of
+from mhb_site.benchmarks.medhallu.presets import MAX_TRIES
 
 GENERATOR = "sim-generator"
 CRITIC = "sim-critic"
@@ -63,63 +60,6 @@ LEAD_INS = (
     *("Overall,", "Altogether,", "Indeed,", "Notably,", "Clearly,"),
     *("Importantly,", "Again,", "Here,", "Thus,", "So,"),
 )
-
-
-# -------------------------------------------------------------------------------------- true shares
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedShares:
-    """Average shares of samples by `difficulty`, `tries` and `fallback`; `qualified` candidates."""
-
-    difficulty: Mapping[str, float]
-    tries: Mapping[int, float]
-    fallback: float
-    qualified: float
-
-
-def fooled_share(count: int, reading: str = "strict") -> float:
-    """The share of candidates that fool `count` voters, over questions that are not stubborn.
-
-    With the reading 'contains-2', a vote that names no answer counts for the first, the true one.
-    """
-    lost_share = 0.0 if reading == "strict" else MALFORMED
-    total = 0.0
-    for level, level_share in LEVEL_SHARES.items():
-        fooled_voters = len(FOOLED_VOTERS[level])
-        total += (
-            level_share * comb(fooled_voters, count) * (1 - lost_share) ** count * lost_share ** (fooled_voters - count)
-            if fooled_voters >= count
-            else 0
-        )
-    return total
-
-
-def expected_shares(settings: Mapping[str, Any] = PRESETS[0].values) -> ExpectedShares:
-    """The expected result of tries (not of clusters) under these settings, over all questions.
-
-    The number of voters that a candidate fools and the entailment judgment are independent of each
-    other and of all other candidates. The difficulties of the first qualifying candidate are
-    therefore distributed in proportion to those that fool enough voters.
-    """
-    fooled_shares = {
-        count: fooled_share(count, settings["reading"]) for count in range(settings["fooled"], len(VOTERS) + 1)
-    }
-    refused_share = 0.0
-    if settings["entailment"]:
-        # A wrong answer is entailed after two independent errors; a paraphrase is found unless one
-        # occurs.
-        refused_share = (1 - PARAPHRASE) * NLI_ERROR**2 + PARAPHRASE * (1 - NLI_ERROR) ** 2
-    qualifying = sum(fooled_shares.values()) * (1 - refused_share)
-    per_try = 1 - (1 - qualifying) ** (1 + settings["rewrites"])
-    tries = {
-        number: (1 - STUBBORN) * (1 - per_try) ** (number - 1) * per_try for number in range(1, settings["tries"] + 1)
-    }
-    fallback = 1 - sum(tries.values())
-    levels = Counter({"easy": fallback})
-    for count, share in fooled_shares.items():
-        levels[difficulty_of(count, len(VOTERS))] += (1 - fallback) * share / sum(fooled_shares.values())
-    return ExpectedShares(levels, tries, fallback, qualifying * (1 - STUBBORN))
 
 
 # ------------------------------------------------------------------------------------------ replies

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from generation.llm.fencing import as_data
-from generation.llm.types import Message, Request
+from generation.llm.types import Message
 from generation.recipes.recipe import Draft, Models
+from generation.recipes.review_sampling import draw_fraction
 from mhb_site.benchmarks.medhallu import presets
-from mhb_site.benchmarks.medhallu.candidates import draw_fraction, prompt_of
+from mhb_site.benchmarks.medhallu.candidates import SETS
 from mhb_site.benchmarks.medhallu.concurrency import gather_all
 from mhb_site.benchmarks.medhallu.parsing import DIGIT, DOUBT, FILLER, decisions_in, text_lines
 
@@ -95,15 +95,14 @@ async def _ask_voter(
     draft: Draft, models: Models, candidate: Mapping[str, Any], number: str, position: int, role: str
 ) -> dict[str, Any]:
     content, settings = draft.record.content, presets.settings(draft)
-    first = _first_shown(draft, number, role)
+    share = draw_fraction("order", draft.record.external_id, draft.version, number, role)
+    first = TRUTH if settings["order"] == "truth-first" or share < 0.5 else HALLUCINATED
     text = candidate["answer"]
     if settings["vote_justification"]:
         text = f"{text}\n{candidate['justification']}"
     shown = [content["answer"], text] if first == TRUTH else [text, content["answer"]]
-    prompt = prompt_of(draft, "vote")
-    request = Request(
-        prompt.messages(question=as_data(content["question"]), first=as_data(shown[0]), second=as_data(shown[1])),
-        prompt=prompt.label,
+    request = SETS[draft.prompts]["vote"].request(
+        {"question": content["question"], "first": shown[0], "second": shown[1]},
         temperature=settings["vote_temperature"],
         max_tokens=settings["vote_max_tokens"],
         repeat=position,  # two voters at one endpoint are two votes
@@ -125,10 +124,3 @@ async def _ask_voter(
         "fooled": choice is not None and (choice == 1) == (first == HALLUCINATED),
         "broken": choice is None,
     }
-
-
-def _first_shown(draft: Draft, number: str, role: str) -> str:
-    if presets.settings(draft)["order"] == "truth-first":
-        return TRUTH
-    share = draw_fraction("order", draft.record.external_id, draft.version, number, role)
-    return TRUTH if share < 0.5 else HALLUCINATED

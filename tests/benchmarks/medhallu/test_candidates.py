@@ -212,12 +212,12 @@ def test_the_request_for_a_next_version_contains_the_rejected_one_and_the_reason
 
 
 def test_the_drafts_own_set_of_prompts_is_used_whatever_its_settings():
-    label = lambda **changes: candidates.prompt_of(qa_draft(**changes), "vote").label  # noqa: E731
+    label = lambda **changes: candidates.SETS[qa_draft(**changes).prompts]["vote"].label  # noqa: E731
     assert label() == "medhallu/vote@1"
     assert label(preset="released") == "medhallu/released/vote@1"
     assert label(preset="released", prompts="") == "medhallu/vote@1"
     assert label(prompts="released") == "medhallu/released/vote@1"
-    assert candidates.prompt_of(qa_draft("released"), "critique").label == "medhallu/critique@1"
+    assert candidates.SETS["released"]["critique"].label == "medhallu/critique@1"
 
 
 def test_source_text_cannot_close_its_block():

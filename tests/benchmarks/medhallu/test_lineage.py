@@ -75,7 +75,8 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
 def test_an_unreadable_vote_does_not_count():
     draft = qa_draft(settings=settings(tries=1, rewrites=0))
     models = FakeModels(fooled={WRONG: 1}, votes={"voter_2": "Both."})
-    data = {"tries": [asyncio.run(attempt.run_attempt(draft, models, 1))]}
+    [draft_after] = asyncio.run(attempt.run_attempt(draft, models, number=1))
+    data = draft_after.data
     shown = tables(lineage(data))
     assert [row[5:] for row in shown["Candidates"].rows] == [("1 / 2", "unreadable vote")]
     assert [row[3:] for row in shown["Votes"].rows][1] == ("Both.\n→ Both.", "broken")

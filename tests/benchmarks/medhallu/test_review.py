@@ -78,9 +78,10 @@ def test_each_of_the_three_answers_can_prevent_approval(bad):
 
 
 def test_the_policy_asks_for_one_physician_or_two_or_none():
-    assert review.policy(sample()) == Policy(secondary=False)
-    assert review.policy(sample(reviewers="two")) == Policy(secondary=True)
-    unreviewed = review.policy(make_sample(qa_draft("paper"), FakeModels(fooled={WRONG: 2})))
+    assert review.case(sample(), "x", 1).policy == Policy(secondary=False)
+    assert review.case(sample(reviewers="two"), "x", 1).policy == Policy(secondary=True)
+    undrawn = make_sample(qa_draft("paper"), FakeModels(fooled={WRONG: 2}))
+    unreviewed = review.case(undrawn, "x", 1).policy
     assert (unreviewed.primary, unreviewed.secondary) == (False, False)
 
 

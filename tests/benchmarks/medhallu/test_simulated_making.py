@@ -2,10 +2,12 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from math import sqrt
+from math import comb, sqrt
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,12 +19,14 @@ from mhb_site.benchmarks.medhallu.simulate_generation import (
     FOOLED_VOTERS,
     LEVEL_SHARES,
     LEVEL_WORDS,
+    MALFORMED,
     NLI_ERROR,
+    PARAPHRASE,
     SHORT,
+    STUBBORN,
     VOTERS,
-    expected_shares,
-    fooled_share,
 )
+from mhb_site.benchmarks.medhallu.votes import difficulty as difficulty_of
 from tests.benchmarks.medhallu.helpers import (
     SimulatedModels,
     all_candidates,
@@ -35,6 +39,60 @@ from tests.profile import public
 
 pytestmark = pytest.mark.plain
 DRAFTS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedShares:
+    """Average shares of samples by `difficulty`, `tries` and `fallback`; `qualified` candidates."""
+
+    difficulty: Mapping[str, float]
+    tries: Mapping[int, float]
+    fallback: float
+    qualified: float
+
+
+def fooled_share(count: int, reading: str = "strict") -> float:
+    """The share of candidates that fool `count` voters, over questions that are not stubborn.
+
+    With the reading 'contains-2', a vote that names no answer counts for the first, the true one.
+    """
+    lost_share = 0.0 if reading == "strict" else MALFORMED
+    total = 0.0
+    for level, level_share in LEVEL_SHARES.items():
+        fooled_voters = len(FOOLED_VOTERS[level])
+        total += (
+            level_share * comb(fooled_voters, count) * (1 - lost_share) ** count * lost_share ** (fooled_voters - count)
+            if fooled_voters >= count
+            else 0
+        )
+    return total
+
+
+def expected_shares(settings: Mapping[str, Any] = PRESETS[0].values) -> ExpectedShares:
+    """The expected result of tries (not of clusters) under these settings, over all questions.
+
+    The number of voters that a candidate fools and the entailment judgment are independent of each
+    other and of all other candidates. The difficulties of the first qualifying candidate are
+    therefore distributed in proportion to those that fool enough voters.
+    """
+    fooled_shares = {
+        count: fooled_share(count, settings["reading"]) for count in range(settings["fooled"], len(VOTERS) + 1)
+    }
+    refused_share = 0.0
+    if settings["entailment"]:
+        # A wrong answer is entailed after two independent errors; a paraphrase is found unless one
+        # occurs.
+        refused_share = (1 - PARAPHRASE) * NLI_ERROR**2 + PARAPHRASE * (1 - NLI_ERROR) ** 2
+    qualifying = sum(fooled_shares.values()) * (1 - refused_share)
+    per_try = 1 - (1 - qualifying) ** (1 + settings["rewrites"])
+    tries = {
+        number: (1 - STUBBORN) * (1 - per_try) ** (number - 1) * per_try for number in range(1, settings["tries"] + 1)
+    }
+    fallback = 1 - sum(tries.values())
+    levels = Counter({"easy": fallback})
+    for count, share in fooled_shares.items():
+        levels[difficulty_of(count, len(VOTERS))] += (1 - fallback) * share / sum(fooled_shares.values())
+    return ExpectedShares(levels, tries, fallback, qualifying * (1 - STUBBORN))
 
 
 def numbered_draft(number, preset="ours", **changes):
@@ -73,16 +131,16 @@ def test_the_configured_shares_add_up_to_one():
         assert sum(expected.tries.values()) + expected.fallback == pytest.approx(1)
     assert sum(LEVEL_SHARES.values()) == pytest.approx(1)
     assert sum(fooled_share(count) for count in range(4)) == pytest.approx(1)
-    assert expected.fallback > simulate_generation.STUBBORN
+    assert expected.fallback > STUBBORN
 
 
 def test_each_voter_is_fooled_at_its_configured_rate():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
     for voter, model in enumerate(VOTERS):
         share = sum(width for level, width in LEVEL_SHARES.items() if model in FOOLED_VOTERS[level])
-        share *= 1 - simulate_generation.STUBBORN
+        share *= 1 - STUBBORN
         assert is_near(sum(row["votes"][voter]["fooled"] for row in first), DRAFTS, share)
-        assert is_near(sum(bool(row["votes"][voter]["unread"]) for row in first), DRAFTS, simulate_generation.MALFORMED)
+        assert is_near(sum(bool(row["votes"][voter]["unread"]) for row in first), DRAFTS, MALFORMED)
         assert not any(row["votes"][voter]["broken"] for row in first)
 
 
@@ -98,7 +156,7 @@ def test_the_order_of_answers_does_not_influence_voters():
 def test_the_entailment_judge_errs_at_its_configured_rate():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
     paraphrases = [row for row in first if row["justification"] == "It is the true answer in other words."]
-    assert is_near(len(paraphrases), DRAFTS, simulate_generation.PARAPHRASE)
+    assert is_near(len(paraphrases), DRAFTS, PARAPHRASE)
     scores = [row["entailment"] for row in first if row not in paraphrases]
     wrong = sum(score[way] >= 0.75 for score in scores for way in ("forward", "backward"))
     assert is_near(wrong, 2 * len(scores), NLI_ERROR)
@@ -108,9 +166,7 @@ def test_answers_have_the_requested_length_after_at_most_one_reminder():
     first = [row for draft in drafts() for row in all_candidates(draft) if row["by"] == "generate"]
     assert not any(row["flags"] for row in first)
     # A paraphrase is never too short.
-    assert is_near(
-        sum(bool(row["replaced"]) for row in first), len(first), SHORT * (1 - simulate_generation.PARAPHRASE)
-    )
+    assert is_near(sum(bool(row["replaced"]) for row in first), len(first), SHORT * (1 - PARAPHRASE))
 
 
 def test_all_candidates_of_a_draft_differ():
