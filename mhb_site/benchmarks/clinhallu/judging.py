@@ -4,18 +4,18 @@ All of them see the images, as in the paper's equations 7 and 12; the released c
 the visual one alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BeforeValidator
 
 from evaluation.protocol import Decision, Judging, Rubric, Sample
-from generation.llm.fencing import as_data
-from generation.llm.types import Message, Request
+from generation.llm.types import Request
 from generation.recipes.prompts import Prompt, read_prompt
-from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, STAGES, VISUAL, Trace, read_trace, with_images
+from generation.recipes.recipe import ReplyShape
+from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, STAGES, VISUAL, Trace, read_trace, request_with_images
 
 PROMPTS = Path(__file__).parent / "prompts"
 ANSWER = "answer"
@@ -35,19 +35,15 @@ def _whole(value: Any) -> Any:
 ZeroOrOne = Annotated[Literal[0, 1], BeforeValidator(_whole)]  # a literal alone takes true and 1.0, too
 
 
-class AnswerVerdict(BaseModel):
+class AnswerVerdict(ReplyShape):
     """Whether the predicted answer is right."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     answer_reasoning: str
     answer_correct: ZeroOrOne
 
 
-class StageVerdict(BaseModel):
+class StageVerdict(ReplyShape):
     """Whether a stage is hallucinated."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: str
     hallucinated: ZeroOrOne
@@ -66,15 +62,13 @@ def option_lines(content: Mapping[str, Any]) -> list[str]:
 
 def judge_answer(sample: Sample, rubric: Rubric, variant: str, text: str, *, images: bool = True) -> Request:  # noqa: ARG001
     """The request to compare the answer with the true one (eq. 7: the judge is given x)."""
-    content = sample.content
-    messages = JUDGE_ANSWER.messages(
-        question=as_data(content["question"]),
-        options=as_data(option_lines(content)),
-        truth=as_data(true_answer(content)),
-        predicted=as_data(read_trace(text).answer),
-        sight=SIGHT[images],
-    )
-    return _request(JUDGE_ANSWER, messages, content["images"] if images else ())
+    data = {
+        "question": sample.content["question"],
+        "options": option_lines(sample.content),
+        "truth": true_answer(sample.content),
+        "predicted": read_trace(text).answer,
+    }
+    return _request(JUDGE_ANSWER, sample, data, images=images)
 
 
 def judge_stage(sample: Sample, rubric: Rubric, variant: str, text: str, *, images: bool = True) -> Request:  # noqa: ARG001
@@ -84,28 +78,25 @@ def judge_stage(sample: Sample, rubric: Rubric, variant: str, text: str, *, imag
     """
     content, trace = sample.content, read_trace(text)
     reference, stage = Trace(**content["trace"]), rubric.key
-    prompt = JUDGE_STAGE[stage]
-    data = {
-        "question": as_data(content["question"]),
-        "truth": as_data(true_answer(content)),
-        "reference": as_data(reference.stage(stage)),
-        "candidate": as_data(trace.stage(stage)),
+    data: dict[str, object] = {
+        "question": content["question"],
+        "truth": true_answer(content),
+        "reference": reference.stage(stage),
+        "candidate": trace.stage(stage),
     }
-    if stage == VISUAL:
-        return _request(prompt, prompt.messages(**data), content["images"])
-    support = {
-        f"{name} {earlier}": stages.stage(earlier)
-        for earlier in (VISUAL, KNOWLEDGE)
-        for name, stages in (("reference", reference), ("candidate", trace))
-        if earlier != stage
-    }
-    messages = prompt.messages(**data, support=as_data(support), sight=SIGHT[images])
-    return _request(prompt, messages, content["images"] if images else ())
+    if stage != VISUAL:
+        data["support"] = {
+            f"{name} {earlier}": stages.stage(earlier)
+            for earlier in (VISUAL, KNOWLEDGE)
+            for name, stages in (("reference", reference), ("candidate", trace))
+            if earlier != stage
+        }
+    return _request(JUDGE_STAGE[stage], sample, data, images=images or stage == VISUAL)
 
 
-def _request(prompt: Prompt, messages: Sequence[Message], images: Sequence[str]) -> Request:
-    [*before, last] = messages
-    return Request((*before, with_images(last, images)), prompt=prompt.label, top_p=TOP_P, max_tokens=MAX_TOKENS)
+def _request(prompt: Prompt, sample: Sample, data: Mapping[str, object], *, images: bool) -> Request:
+    shown = sample.content["images"] if images else ()
+    return request_with_images(prompt, shown, data, {"sight": SIGHT[images]}, top_p=TOP_P, max_tokens=MAX_TOKENS)
 
 
 def decide_answer(verdict: AnswerVerdict) -> Decision:
@@ -118,17 +109,13 @@ def decide_stage(verdict: StageVerdict) -> Decision:
     return Decision(HALLUCINATED if verdict.hallucinated else SUPPORTED, verdict.reason)
 
 
-def stage_judging(variant: str) -> Judging:
+def stage_judging(variant: str, judge: Callable[[Sample, Rubric, str, str], Request] = judge_stage) -> Judging:
     """The judging of a stage, on the answers in one variant."""
-    return Judging(judge_stage, StageVerdict, decide_stage, frozenset({variant}))
+    return Judging(judge, StageVerdict, decide_stage, frozenset({variant}))
 
 
 def without_images(judged_on: Mapping[str, str]) -> dict[str, Judging]:
     """How the released code judges: no image but for the visual stage."""
-    answer = Judging(partial(judge_answer, images=False), AnswerVerdict, decide_answer)
-    stages = {
-        stage: Judging(partial(judge_stage, images=False), StageVerdict, decide_stage, frozenset({variant}))
-        for stage, variant in judged_on.items()
-        if stage != VISUAL
-    }
-    return {ANSWER: answer, **stages}
+    blind = partial(judge_stage, images=False)
+    stages = {stage: stage_judging(variant, blind) for stage, variant in judged_on.items() if stage != VISUAL}
+    return {ANSWER: Judging(partial(judge_answer, images=False), AnswerVerdict, decide_answer), **stages}

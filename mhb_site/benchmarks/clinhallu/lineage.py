@@ -1,13 +1,13 @@
 """Reference traces: the candidates of a sample or draft, and the shares kept in a batch."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from mhb_site.benchmarks.clinhallu.trace_text import HEADERS, STAGES
-from review.rules.blocks import Block, Table, Text, share_table
+from review.rules.blocks import Block, Table, Text, share_table, table_of
 
 STATUSES = ("kept", "invalid", "wrong", "inconsistent", "unjudged")
 
@@ -23,10 +23,6 @@ def _status_label(status: str) -> str:
     }.get(status, status)
 
 
-def _checker_label(answer: Mapping[str, Any]) -> str:
-    return {"letter": _("option letter"), "judge": _("judge"), "text": _("text comparison")}.get(answer["by"], "")
-
-
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     """Blocks with the candidates, their results, and the report given to the judge."""
     blocks: list[Block] = []
@@ -38,18 +34,15 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
         blocks.append(Text(_("Origin"), _("Published sample, used unchanged")))
     candidates = list(data.get("candidates", ()))
     if candidates:
-        rows = tuple(
-            (
-                str(candidate["number"]),
-                candidate["trace"]["answer"],
-                _checker_label(candidate["answer"]) if "answer" in candidate else "",
-                _status_label(candidate["status"]),
-                candidate["why"],
-            )
-            for candidate in candidates
-        )
-        columns = (_("Candidate"), _("Answer"), _("Checked by"), _("Result"), _("Reason"))
-        blocks.append(Table(_("Candidates"), columns, rows))
+        checkers = {"letter": _("option letter"), "judge": _("judge"), "text": _("text comparison")}
+        columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+            _("Candidate"): lambda each: str(each["number"]),
+            _("Answer"): lambda each: each["trace"]["answer"],
+            _("Checked by"): lambda each: checkers.get(each["answer"]["by"], "") if "answer" in each else "",
+            _("Result"): lambda each: _status_label(each["status"]),
+            _("Reason"): lambda each: each["why"],
+        }
+        blocks.append(table_of(_("Candidates"), candidates, columns))
         blocks += [_rejected_candidate(candidate) for candidate in candidates if candidate["status"] != "kept"]
     if data.get("report"):
         blocks.append(Text(_("Report on the image, given to the judge"), data["report"]))

@@ -22,7 +22,6 @@ from evaluation.protocol import (
     Sample,
 )
 from generation.common.declared import read_declared
-from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.recipes.prompts import Prompt, read_prompt
 from mhb_site.benchmarks.clinhallu import trace_text
@@ -46,14 +45,14 @@ from mhb_site.benchmarks.clinhallu.trace_text import (
     REASONING,
     VISUAL,
     read_trace,
+    request_with_images,
     stage_fault,
-    with_images,
     write_stages,
 )
 
 FREE, REP_V, REP_K, REP_VK = "free", "rep-v", "rep-k", "rep-vk"
-TRACE = read_prompt(PROMPTS / "trace.md")
-CONTINUE: Mapping[str, Prompt] = {
+QUESTIONS: Mapping[str, Prompt] = {
+    FREE: read_prompt(PROMPTS / "trace.md"),
     REP_V: read_prompt(PROMPTS / "continue_visual.md"),
     REP_K: read_prompt(PROMPTS / "continue_knowledge.md"),
     REP_VK: read_prompt(PROMPTS / "continue_knowledge.md"),
@@ -70,33 +69,36 @@ JUDGED_ON: Mapping[str, str] = {VISUAL: REP_K, KNOWLEDGE: REP_V, REASONING: REP_
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
     """The four questions about a sample, each with its images. Rep-K waits for the free trace."""
+    return [
+        Ask(
+            _messages(sample, variant, OWN_PLACEHOLDER),
+            variant,
+            temperature=ASK_TEMPERATURE,
+            top_p=TOP_P,
+            max_tokens=MAX_TOKENS,
+            prompt=prompt.label,
+            after=FREE if variant == REP_K else "",
+        )
+        for variant, prompt in QUESTIONS.items()
+    ]
+
+
+def _given(sample: Sample, variant: str, own_visual: str) -> dict[str, str]:
+    """The stages that a variant gives; in Rep-K, the visual recognition is the model's own."""
     trace = sample.content["trace"]
-    given = {
-        REP_V: {"visual": trace["visual"]},
-        REP_K: {"visual": OWN_PLACEHOLDER, "knowledge": trace["knowledge"]},
-        REP_VK: {"visual": trace["visual"], "knowledge": trace["knowledge"]},
-    }
-    asks = [_ask(sample, FREE, TRACE, {})]
-    asks += [_ask(sample, variant, prompt, given[variant]) for variant, prompt in CONTINUE.items()]
-    return [replace(variant_ask, after=FREE) if variant_ask.variant == REP_K else variant_ask for variant_ask in asks]
+    return {
+        FREE: {},
+        REP_V: {VISUAL: trace[VISUAL]},
+        REP_K: {VISUAL: own_visual, KNOWLEDGE: trace[KNOWLEDGE]},
+        REP_VK: {VISUAL: trace[VISUAL], KNOWLEDGE: trace[KNOWLEDGE]},
+    }[variant]
 
 
-def _ask(sample: Sample, variant: str, prompt: Prompt, given: Mapping[str, str]) -> Ask:
-    return Ask(
-        _messages(sample, prompt, given),
-        variant,
-        temperature=ASK_TEMPERATURE,
-        top_p=TOP_P,
-        max_tokens=MAX_TOKENS,
-        prompt=prompt.label,
-    )
-
-
-def _messages(sample: Sample, prompt: Prompt, given: Mapping[str, str]) -> tuple[Message, ...]:
+def _messages(sample: Sample, variant: str, own_visual: str) -> tuple[Message, ...]:
     content = sample.content
+    given = _given(sample, variant, own_visual)
     data = {"question": content["question"], "options": option_lines(content), **given}
-    [*before, last] = prompt.messages(**{name: as_data(value) for name, value in data.items()})
-    return (*before, with_images(last, content["images"]))
+    return request_with_images(QUESTIONS[variant], content["images"], data).messages
 
 
 def ask_on(sample: Sample, asked: Ask, earlier: Mapping[str, str]) -> Ask | None:
@@ -104,21 +106,12 @@ def ask_on(sample: Sample, asked: Ask, earlier: Mapping[str, str]) -> Ask | None
     own_visual = read_trace(earlier[FREE]).visual
     if stage_fault(VISUAL, own_visual):
         return None
-    given = {"visual": own_visual, "knowledge": sample.content["trace"]["knowledge"]}
-    return replace(asked, messages=_messages(sample, CONTINUE[REP_K], given))
+    return replace(asked, messages=_messages(sample, REP_K, own_visual))
 
 
 def composed(sample: Sample, variant: str, text: str, earlier: Mapping[str, str]) -> str:
     """The whole trace: the given stages and the model's continuation."""
-    trace = sample.content["trace"]
-    if variant == REP_V:
-        return write_stages(visual=trace["visual"]) + text
-    if variant == REP_K:
-        own_visual = read_trace(earlier.get(FREE, "")).visual
-        return write_stages(visual=own_visual, knowledge=trace["knowledge"]) + text
-    if variant == REP_VK:
-        return write_stages(visual=trace["visual"], knowledge=trace["knowledge"]) + text
-    return text
+    return write_stages(**_given(sample, variant, read_trace(earlier.get(FREE, "")).visual)) + text
 
 
 def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], text: str) -> Decision | None:  # noqa: ARG001

@@ -23,15 +23,8 @@ from mhb_site.benchmarks.clinhallu.trace_text import STAGES, Trace
 
 GENERATED, PUBLISHED = "vqa", "vqa-trace"
 _CONTENT_FIELDS = (
-    "question",
-    "options",
-    "answer",
-    "letter",
-    "question_type",
-    "dataset",
-    "split",
-    "images",
-    "body_system",
+    *("question", "options", "answer", "letter"),
+    *("question_type", "dataset", "split", "images", "body_system"),
 )
 CRITERIA = {
     "visual": _("The visual recognition is supported by the images."),
@@ -62,34 +55,16 @@ def _needs_try(draft: Draft, *, number: int) -> bool:
     return all(candidate["status"] == reference.INVALID for candidate in _candidates(draft.data))
 
 
-async def _run_try(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
-    candidate = await reference.generate_candidate(draft, models, number)
-    return [replace(draft, data={**draft.data, "candidates": [*_candidates(draft.data), candidate]})]
-
-
-def _try_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:  # noqa: ARG001
-    return [("generator", reference.REFERENCE.label)] if number == 1 else ()
-
-
 TRIES = tuple(
     Step(
         f"trace_{number}",
-        partial(_run_try, number=number),
+        partial(reference.generate_candidate, number=number),
         partial(_needs_try, number=number),
-        partial(_try_prompts, number=number),
+        # Expected once: most candidates have a valid format.
+        lambda _draft, number=number: [("generator", reference.REFERENCE.label)] * (number == 1),  # type: ignore[misc]
     )
     for number in range(1, MAX_TRIES + 1)
 )
-
-
-def _needs_report(draft: Draft) -> bool:
-    return _is_generated(draft) and bool(presets.settings(draft)["report"])
-
-
-async def _write_report(draft: Draft, models: Models) -> Sequence[Draft]:
-    if not any(not candidate["status"] for candidate in _candidates(draft.data)):
-        return [draft]
-    return [replace(draft, data={**draft.data, "report": await reference.write_report(draft, models)})]
 
 
 async def _check_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -98,14 +73,14 @@ async def _check_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
         candidate if candidate["status"] else await reference.check_candidate(draft, models, candidate, report)
         for candidate in _candidates(draft.data)
     ]
-    return [replace(draft, data={**draft.data, "candidates": checked})]
+    return [draft.extended(candidates=checked)]
 
 
 def _check_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    prompts = [("judge", reference.CHECK_ANSWER.label)]
-    if presets.settings(draft)["letters"] and draft.record.content["letter"]:
-        prompts = []
-    return [*prompts, ("judge", reference.CHECK_TRACE.label)] if presets.settings(draft)["consistency"] else prompts
+    settings = presets.settings(draft)
+    by_letter = settings["letters"] and draft.record.content["letter"]
+    asked = ([] if by_letter else [reference.CHECK_ANSWER]) + [reference.CHECK_TRACE] * settings["consistency"]
+    return [("judge", prompt.label) for prompt in asked]
 
 
 def _drop_reason(candidates: Sequence[Mapping[str, Any]]) -> str:
@@ -128,7 +103,7 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG0
     if chosen is None:
         raise Dropped(_drop_reason(candidates))
     final = {"origin": _("made"), "trace": chosen["trace"], "number": chosen["number"], "by": chosen["answer"]["by"]}
-    return [replace(draft, data={**draft.data, "final": final})]
+    return [draft.extended(final=final)]
 
 
 async def correct(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -193,8 +168,6 @@ def text_to_compare(new_sample: NewSample) -> str:
     ).hexdigest()
 
 
-_GENERATED_KINDS = frozenset({GENERATED})
-
 RECIPE = Recipe(
     label=_("ClinHallu: reasoning about images, stage by stage"),
     intended=(
@@ -205,7 +178,12 @@ RECIPE = Recipe(
     roles=read_declared(ModelRole, __file__, "roles.json"),
     steps=(
         *TRIES,
-        Step("report", _write_report, _needs_report, lambda draft: [("reporter", reference.REPORT.label)]),  # noqa: ARG005
+        Step(
+            "report",
+            reference.write_report,
+            lambda draft: _is_generated(draft) and bool(presets.settings(draft)["report"]),
+            lambda _draft: [("reporter", reference.REPORT.label)],
+        ),
         Step("check", _check_candidates, _is_generated, _check_prompts),
         Step("settle", settle, _is_generated),
         Step("correct", correct, lambda draft: bool(_corrected_stages(draft))),

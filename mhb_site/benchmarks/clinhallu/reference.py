@@ -7,74 +7,53 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from generation.llm.errors import BrokenReply
-from generation.llm.fencing import as_data
 from generation.llm.reply_reading import check_whole
-from generation.llm.types import Message, Request
-from generation.recipes.prompts import Prompt, read_prompt
-from generation.recipes.recipe import Draft, Models
+from generation.recipes.prompts import read_prompt
+from generation.recipes.recipe import Draft, Models, ReplyShape
 from mhb_site.benchmarks.clinhallu import presets
 from mhb_site.benchmarks.clinhallu.judging import PROMPTS, AnswerVerdict, ZeroOrOne, option_lines, true_answer
-from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace, with_images
+from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace, request_with_images
 
 REFERENCE, REPORT, CHECK_ANSWER, CHECK_TRACE = (
     read_prompt(PROMPTS / f"{name}.md") for name in ("reference", "report", "check_answer", "check_trace")
 )
 KEPT, INVALID, WRONG, INCONSISTENT, UNJUDGED = "kept", "invalid", "wrong", "inconsistent", "unjudged"
-SAME_TEXT_SHARE = (
-    0.8  # Dice coefficient of letter pairs from which two answers count as equal, if no judge could be read
-)
+# Dice coefficient of letter pairs from which two answers count as equal, if no judge could be read.
+SAME_TEXT_SHARE = 0.8
 MAX_PAIRS = 40  # questions and answers about an image that go into its report
 MAX_STAGE = 6_000  # characters; keeps a runaway reply from physicians
 
 
-class Consistency(BaseModel):
+class Consistency(ReplyShape):
     """Whether a trace supports the true answer."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reason: str
     consistent: ZeroOrOne
 
 
-def _messages_with_images(prompt: Prompt, images: Sequence[str], **data: str) -> tuple[Message, ...]:
-    [*before, last] = prompt.messages(**data)
-    return (*before, with_images(last, images))
-
-
-def generation_request(draft: Draft, number: int) -> Request:
-    """The request for candidate `number`, from 1."""
+async def generate_candidate(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
+    """Ask the generator for a candidate and check its format."""
     content, settings = draft.record.content, presets.settings(draft)
-    messages = _messages_with_images(
+    request = request_with_images(
         REFERENCE,
         content["images"],
-        question=as_data(content["question"]),
-        options=as_data(option_lines(content)),
-        rejected=as_data(draft.rejected("trace")),
-    )
-    return Request(
-        messages,
-        prompt=REFERENCE.label,
+        {"question": content["question"], "options": option_lines(content), "rejected": draft.rejected("trace")},
         temperature=settings["temperature"],
         top_p=settings["top_p"],
         max_tokens=settings["max_tokens"],
         repeat=number - 1,
     )
-
-
-async def generate_candidate(draft: Draft, models: Models, number: int) -> dict[str, Any]:
-    """Ask the generator for a candidate and check its format."""
+    trace, text = Trace(), ""
     try:
-        reply = check_whole(await models.ask("generator", generation_request(draft, number)))
-        text = reply.text
+        text = check_whole(await models.ask("generator", request)).text
+        trace = read_trace(text)
+        fault = trace.fault() or _length_fault(trace)
     except BrokenReply as error:
-        return {"number": number, "text": "", "trace": asdict(Trace()), "status": INVALID, "why": error.detail}
-    trace = read_trace(text)
-    fault = trace.fault() or _length_fault(trace)
+        fault = error.detail
     candidate = {"number": number, "trace": asdict(trace), "status": INVALID if fault else "", "why": fault}
-    return {**candidate, "text": text[:MAX_STAGE] if fault else ""}
+    candidate["text"] = text[:MAX_STAGE] if fault else ""
+    return [draft.extended(candidates=[*draft.data.get("candidates", ()), candidate])]
 
 
 def _length_fault(trace: Trace) -> str:
@@ -96,16 +75,21 @@ def known_pairs(draft: Draft) -> list[dict[str, str]]:
     return [{"question": question, "answer": answer} for question, answer in sorted(pairs)[:MAX_PAIRS]]
 
 
-async def write_report(draft: Draft, models: Models) -> str:
-    """Ask for a report on the record's images; '' if no reply could be read."""
-    messages = _messages_with_images(REPORT, draft.record.content["images"], known=as_data(known_pairs(draft)))
+async def write_report(draft: Draft, models: Models) -> Sequence[Draft]:
+    """Ask for a report on the record's images, if a candidate can be checked.
+
+    The report is '' if no reply could be read.
+    """
+    if all(candidate["status"] for candidate in draft.data.get("candidates", ())):
+        return [draft]
     temperature = presets.settings(draft)["judge_temperature"]
+    data = {"known": known_pairs(draft)}
+    request = request_with_images(REPORT, draft.record.content["images"], data, temperature=temperature)
     try:
-        request = Request(messages, prompt=REPORT.label, temperature=temperature)
-        reply = check_whole(await models.ask("reporter", request))
+        report = check_whole(await models.ask("reporter", request)).text
     except BrokenReply:
-        return ""
-    return reply.text.strip()[:MAX_STAGE]
+        report = ""
+    return [draft.extended(report=report.strip()[:MAX_STAGE])]
 
 
 # ------------------------------------------------------------------------------------------- checks
@@ -142,14 +126,8 @@ async def check_answer(draft: Draft, models: Models, candidate: Mapping[str, Any
     predicted = candidate["trace"]["answer"]
     if settings["letters"] and content["letter"] and letter_of(predicted) == content["letter"]:
         return {"correct": True, "by": "letter", "reason": ""}
-    messages = CHECK_ANSWER.messages(
-        question=as_data(content["question"]),
-        options=as_data(option_lines(content)),
-        truth=as_data(true_answer(content)),
-        predicted=as_data(predicted),
-        report=as_data(report or None),
-    )
-    request = Request(messages, prompt=CHECK_ANSWER.label, temperature=settings["judge_temperature"])
+    data = {**_question(draft), "predicted": predicted, "report": report or None}
+    request = CHECK_ANSWER.request(data, temperature=settings["judge_temperature"])
     try:
         verdict = await models.ask_structured("judge", request, AnswerVerdict)
     except BrokenReply as error:
@@ -164,23 +142,20 @@ async def check_trace(draft: Draft, models: Models, candidate: Mapping[str, Any]
 
     `consistent` is None if the judge's reply could not be read.
     """
-    content = draft.record.content
-    messages = _messages_with_images(
-        CHECK_TRACE,
-        content["images"],
-        question=as_data(content["question"]),
-        options=as_data(option_lines(content)),
-        truth=as_data(true_answer(content)),
-        trace=as_data(candidate["trace"]),
-    )
+    data = {**_question(draft), "trace": candidate["trace"]}
     temperature = presets.settings(draft)["judge_temperature"]
+    request = request_with_images(CHECK_TRACE, draft.record.content["images"], data, temperature=temperature)
     try:
-        verdict = await models.ask_structured(
-            "judge", Request(messages, prompt=CHECK_TRACE.label, temperature=temperature), Consistency
-        )
+        verdict = await models.ask_structured("judge", request, Consistency)
     except BrokenReply as error:
         return {"consistent": None, "reason": error.detail}
     return {"consistent": bool(verdict.consistent), "reason": verdict.reason[:MAX_STAGE]}
+
+
+def _question(draft: Draft) -> dict[str, object]:
+    """What the judge is told of the question."""
+    content = draft.record.content
+    return {"question": content["question"], "options": option_lines(content), "truth": true_answer(content)}
 
 
 async def check_candidate(draft: Draft, models: Models, candidate: Mapping[str, Any], report: str) -> dict[str, Any]:

@@ -6,27 +6,22 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
+from generation.recipes.review_sampling import review_policy
 from mhb_site.benchmarks.clinhallu.judging import true_answer
 from review.forms.design import folder_form
 from review.rules.blocks import Block, Image, Images, Picture, Table, Text
 from review.rules.case_spec import CaseSpec
-from review.rules.state_machine import Policy
 
 # `corrections.LABELS` looks for the first words of these labels in the reasons of a rejection.
 FORM = folder_form(__package__)
 
 
-def policy(sample: NewSample) -> Policy:
-    """The review policy: two physicians or one for a sample drawn for review, else none."""
-    if sample.provenance.get("review") == "not sampled":
-        return Policy(primary=False, secondary=False)
-    return Policy(secondary=sample.provenance.get("reviewers") != "one")
-
-
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
     shown = tuple(blocks(sample.content))
-    return CaseSpec.of(sample, "clinhallu", lineage, version, blocks=shown, form=FORM, policy=policy(sample))
+    return CaseSpec.of(
+        sample, "clinhallu", lineage, version, blocks=shown, form=FORM, policy=review_policy(sample.provenance)
+    )
 
 
 def blocks(content: Any) -> Sequence[Block]:

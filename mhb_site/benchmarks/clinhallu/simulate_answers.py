@@ -42,25 +42,6 @@ ERROR_RATES: Mapping[str, ErrorRates] = {
 }
 
 
-def true_rates(model: str) -> dict[str, float]:
-    """The average result of a run for a model: a rate per stage, and the accuracy per variant.
-
-    A missing stage counts as hallucinated. An answer is right if no earlier stage is wrong;
-    replaced stages are right.
-    """
-    rates = ERROR_RATES[model]
-    formed, v, k, r = 1 - rates.malformed, 1 - rates.visual, 1 - rates.knowledge, 1 - rates.reasoning
-    return {
-        "h_visual": 1 - formed * v,
-        "h_knowledge": 1 - formed * k,
-        "h_reasoning": 1 - formed * r,
-        protocol.FREE: formed * v * k * r,
-        protocol.REP_V: formed * k * r,
-        protocol.REP_K: formed * formed * v * r,
-        protocol.REP_VK: formed * r,
-    }
-
-
 def _answer(asked: Asked) -> str:
     model, data, seed = asked.model, asked.data, asked.seed
     rates, images = ERROR_RATES[model], [image.sha256 for image in asked.turn.images]
@@ -78,7 +59,7 @@ def _answer(asked: Asked) -> str:
             continue
         is_wrong = chance(seed, stage, *draw) < getattr(rates, stage)
         right &= not is_wrong
-        stages.append(f"{header}\n{WRONG_STAGES[stage] if is_wrong else _correct_stage(stage, images)}")
+        stages.append(f"{header}\n{WRONG_STAGES[stage] if is_wrong else correct_stage(stage, images)}")
     truth = LABELS.get((data["QUESTION"], images[0] if images else ""), "yes")
     return "\n\n".join(stages) + f"\n[Answer] {truth if right else WRONG_ANSWER}"
 
@@ -88,7 +69,7 @@ def film(sha256: str) -> str:
     return f"film {int(sha256[:8], 16) % 10**6:06}"
 
 
-def _correct_stage(stage: str, images: Sequence[str]) -> str:
+def correct_stage(stage: str, images: Sequence[str]) -> str:
     if stage == VISUAL:
         return f"Seen: {', '.join(map(film, images))}, without anything else of note."
     if stage == KNOWLEDGE:
@@ -111,9 +92,8 @@ def _judge(task: str, asked: Asked) -> dict[str, Any]:
     }
 
 
-_QUESTIONS = (protocol.TRACE, *protocol.CONTINUE.values())
 _JUDGED = {judging.ANSWER: judging.JUDGE_ANSWER, **judging.JUDGE_STAGE}
 SCRIPT = PromptTable(
-    {prompt.heading: (ERROR_RATES, _answer) for prompt in _QUESTIONS}
+    {prompt.heading: (ERROR_RATES, _answer) for prompt in protocol.QUESTIONS.values()}
     | {prompt.heading: ((JUDGE,), partial(_judge, task)) for task, prompt in _JUDGED.items()}
 )

@@ -10,8 +10,8 @@ from typing import Any
 
 from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.clinhallu import reference
-from mhb_site.benchmarks.clinhallu.simulate_answers import LABELS, WRONG_ANSWER, WRONG_STAGES, film
-from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, REASONING, STAGES, VISUAL, write_stages
+from mhb_site.benchmarks.clinhallu.simulate_answers import LABELS, WRONG_ANSWER, WRONG_STAGES, correct_stage, film
+from mhb_site.benchmarks.clinhallu.trace_text import REASONING, STAGES, write_stages
 
 GENERATOR, JUDGE = "sim-generator", "sim-judge"
 # The shares of candidates without stages, with a wrong answer, and contradicting their right
@@ -19,20 +19,6 @@ GENERATOR, JUDGE = "sim-generator", "sim-judge"
 MALFORMED, WRONG, CONFLICTING = 0.06, 0.08, 0.05
 UNREAD = 0.02  # the share of the judge's replies on answers that stay unreadable when asked again
 CONFLICT = "This rules out the answer given below."
-
-
-def expected_shares(*, consistency: bool, local: bool, tries: int = 1) -> dict[str, float]:
-    """The average shares of candidates by status; of questions, if `tries` is above 1."""
-    formed = 1 - MALFORMED**tries
-    read = 1.0 if local else 1 - UNREAD
-    conflicts = CONFLICTING if consistency else 0.0
-    return {
-        reference.INVALID: 1 - formed,
-        reference.WRONG: formed * WRONG * read,
-        reference.UNJUDGED: formed * (1 - read),
-        reference.INCONSISTENT: formed * (1 - WRONG) * read * conflicts,
-        reference.KEPT: formed * (1 - WRONG) * read * (1 - conflicts),
-    }
 
 
 def _trace(asked: Asked) -> str:
@@ -45,11 +31,9 @@ def _trace(asked: Asked) -> str:
     truth = LABELS.get((question, images[0] if images else ""))
     wrong = truth is None or chance(seed, "wrong", *draw) < WRONG
     conflicts = chance(seed, "conflict", *draw) < CONFLICTING
-    stages = {
-        VISUAL: f"Seen: {', '.join(map(film, images))}, without anything else of note.",
-        KNOWLEDGE: "This is how the textbooks have it.",
-        REASONING: CONFLICT if conflicts else "Findings and knowledge lead to this answer.",
-    }
+    stages = {stage: correct_stage(stage, images) for stage in STAGES}
+    if conflicts:
+        stages[REASONING] = CONFLICT
     return f"{write_stages(**stages).strip()}\n[Answer] {WRONG_ANSWER if wrong else truth}"
 
 

@@ -9,15 +9,9 @@ from generation.common.declared import read_declared
 from generation.recipes.recipe import Term, check_codes
 
 TERMS = read_declared(Term, __file__, "taxonomy.json")
-STAGE_OF = {"V": "visual", "K": "knowledge", "R": "reasoning"}
-CODE_OF = {stage: code for code, stage in STAGE_OF.items()}
+CODE_OF = {"visual": "V", "knowledge": "K", "reasoning": "R"}
 # The fields of a sample's content that `facets` reads.
-FACET_FIELDS = (
-    "question_type",
-    "body_system",
-    "split",
-    "images",
-)
+FACET_FIELDS = ("question_type", "body_system", "split", "images")
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001

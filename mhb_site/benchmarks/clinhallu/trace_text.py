@@ -1,10 +1,12 @@
 """Traces as text: three stages under headers, and the answer; read as the released code does."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from generation.llm.types import Message
+from generation.llm.types import Message, Request
+from generation.recipes.prompts import NO_TEXTS, Prompt
 
 VISUAL, KNOWLEDGE, REASONING = "visual", "knowledge", "reasoning"
 STAGES = (VISUAL, KNOWLEDGE, REASONING)
@@ -68,10 +70,15 @@ def write_stages(**stages: str) -> str:
     return "".join(f"{HEADERS[stage]}\n{stages[stage].strip()}\n\n" for stage in STAGES if stage in stages)
 
 
-def with_images(message: Message, digests: Sequence[str]) -> Message:
-    """A message followed by images; several are numbered, so that texts can refer to them."""
-    numbers = ", ".join(f"image {number}" for number in range(1, len(digests) + 1))
-    note = (
-        f"\n\nThe images follow in this order: {numbers}. Refer to them by these numbers." if len(digests) > 1 else ""
-    )
-    return Message.with_images(message.role, message.text + note, digests)
+def request_with_images(
+    prompt: Prompt, images: Sequence[str], data: Mapping[str, object], texts: Mapping[str, str] = NO_TEXTS, **more: Any
+) -> Request:
+    """The request of a prompt, followed by images.
+
+    Several are numbered, so that texts can refer to them. `more`: other fields of the request.
+    """
+    request = prompt.request(data, texts, **more)
+    [*before, last] = request.messages
+    numbers = ", ".join(f"image {number}" for number in range(1, len(images) + 1))
+    note = f"\n\nThe images follow in this order: {numbers}. Refer to them by these numbers." if len(images) > 1 else ""
+    return replace(request, messages=(*before, Message.with_images(last.role, last.text + note, images)))

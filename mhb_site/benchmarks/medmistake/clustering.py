@@ -9,16 +9,17 @@ categories.
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from generation.llm.types import EMBEDDINGS
 from generation.recipes.recipe import Arrivals, Barrier, Draft, DraftGroup, MergedDraft, Models, NearDraft
 from mhb_site.benchmarks.medmistake import presets
 from mhb_site.benchmarks.medmistake.conversation import is_generated
 
-if TYPE_CHECKING:
-    import numpy as np
-
+Vectors = NDArray[Any]
 BATCH_SIZE = 64  # texts per call
 MAX_TOGETHER = 8_000
 
@@ -54,8 +55,6 @@ async def similar_ones(
 
     Returns the late mistakes within `distance` of an earlier one, each with the nearest.
     """
-    import numpy as np
-
     values = {**presets.DEFAULTS, **settings}
     if not _is_enabled(values, models):
         return []
@@ -91,7 +90,7 @@ def _is_enabled(values: Mapping[str, Any], models: Models) -> bool:
 
 async def _embedded_batches(
     arrivals: Arrivals, models: Models
-) -> AsyncIterator[tuple[list[tuple[int, Draft]], "np.ndarray[Any, Any]"]]:
+) -> AsyncIterator[tuple[list[tuple[int, Draft]], Vectors]]:
     """The mistakes with their vectors, one batch per call."""
     batch: list[tuple[int, Draft]] = []
     async for arrival in arrivals:
@@ -103,30 +102,24 @@ async def _embedded_batches(
         yield batch, await _embed(models, batch)
 
 
-async def _embed(models: Models, batch: Sequence[tuple[int, Draft]]) -> "np.ndarray[Any, Any]":
-    import numpy as np
-
+async def _embed(models: Models, batch: Sequence[tuple[int, Draft]]) -> Vectors:
     texts = [f"{draft.data['mistake']['title']}. {draft.data['mistake']['description']}" for _number, draft in batch]
     return np.asarray(await models.embed("embedder", texts), dtype=np.float32)
 
 
-def _normalise(vectors: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    import numpy as np
-
+def _normalise(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: np.ndarray[Any, Any] = vectors / np.where(lengths == 0, 1, lengths)
+    unit: Vectors = vectors / np.where(lengths == 0, 1, lengths)
     return unit
 
 
 def _cluster_blocks(
     numbers: Sequence[int],
-    vectors: Sequence["np.ndarray[Any, Any]"],
+    vectors: Sequence[Vectors],
     blocks: Sequence[Sequence[int]],
     values: Mapping[str, Any],
 ) -> list[DraftGroup]:
     """The groups within each block of positions. CPU-bound: run it outside the event loop."""
-    import numpy as np
-
     whole = _normalise(np.concatenate(vectors))
     return [
         group
@@ -135,10 +128,7 @@ def _cluster_blocks(
     ]
 
 
-def _cluster_block(
-    numbers: Sequence[int], vectors: "np.ndarray[Any, Any]", values: Mapping[str, Any]
-) -> list[DraftGroup]:
-    import numpy as np
+def _cluster_block(numbers: Sequence[int], vectors: Vectors, values: Mapping[str, Any]) -> list[DraftGroup]:
     from scipy.cluster.hierarchy import cophenet, fcluster, linkage
 
     if len(numbers) == 1:
@@ -168,21 +158,17 @@ def _cluster_block(
     return groups
 
 
-def _distances(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def _distances(one: Vectors, other: Vectors) -> Vectors:
     """Cosine distances of unit vectors."""
-    import numpy as np
-
-    distances: np.ndarray[Any, Any] = np.clip(1.0 - one @ other.T, 0.0, 2.0)
+    distances: Vectors = np.clip(1.0 - one @ other.T, 0.0, 2.0)
     return distances
 
 
-def _condensed_distances(vectors: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def _condensed_distances(vectors: Vectors) -> Vectors:
     """The distances of all pairs, each once, row by row.
 
     The square matrix, which has each distance twice, is never complete in memory.
     """
-    import numpy as np
-
     count = len(vectors)
     distances, position = np.empty(count * (count - 1) // 2), 0
     for start in range(0, count, BATCH_SIZE):
@@ -218,8 +204,12 @@ def describe(data: Mapping[str, Any]) -> tuple[str, str]:
     return mistake["title"], f"{mistake['description']} ({mistake['category']}, {mistake['risk']})"
 
 
-def _embedding_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    return [("embedder", EMBEDDINGS)] if presets.settings(draft)["cluster"] == "semantic" else ()
-
-
-BARRIER = Barrier("cluster", cluster, describe, join, is_generated, _embedding_prompts, similar_ones)
+BARRIER = Barrier(
+    "cluster",
+    cluster,
+    describe,
+    join,
+    is_generated,
+    lambda draft: [("embedder", EMBEDDINGS)] if presets.settings(draft)["cluster"] == "semantic" else (),
+    similar_ones,
+)

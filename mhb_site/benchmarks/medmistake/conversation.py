@@ -14,20 +14,18 @@ own scores.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from generation.llm.errors import BrokenReply
-from generation.llm.fencing import as_data
 from generation.llm.reply_reading import check_whole
-from generation.llm.types import Message, Request
-from generation.recipes.prompts import Prompt, read_prompts
-from generation.recipes.recipe import Draft, Dropped, Models, Step
-from mhb_site.benchmarks.medmistake.dimensions import Dimension, all_dimensions, anchors, as_json
+from generation.llm.types import Message
+from generation.recipes.prompts import read_prompts
+from generation.recipes.recipe import Draft, Dropped, Models, ReplyShape, Step
+from mhb_site.benchmarks.medmistake.dimensions import DIMENSIONS, Dimension, anchors
 from mhb_site.benchmarks.medmistake.presets import settings
 from mhb_site.benchmarks.medmistake.replication import GENERATED
 from mhb_site.benchmarks.medmistake.taxonomy import NAMES, RISKS, code_of
@@ -50,12 +48,7 @@ MAX_FIELD = 2_000  # characters of each text about a mistake
 ESTIMATED_TURNS = 12  # turns per conversation in the estimate of a launch
 
 
-# Models see the docstrings of these classes: they are descriptions in their reply's JSON schema.
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Score(_Strict):
+class Score(ReplyShape):
     """One dimension: a whole number, or null where it does not apply; the doctor's turns; a note."""
 
     dimension: str
@@ -64,13 +57,13 @@ class Score(_Strict):
     note: str = ""
 
 
-class Scores(_Strict):
+class Scores(ReplyShape):
     """One entry for each dimension."""
 
     scores: tuple[Score, ...]
 
 
-class Mistake(_Strict):
+class Mistake(ReplyShape):
     """One mistake of the doctor."""
 
     title: str
@@ -82,22 +75,10 @@ class Mistake(_Strict):
     turns: tuple[int, ...]
 
 
-class Mistakes(_Strict):
+class Mistakes(ReplyShape):
     """All mistakes of the conversation, each once."""
 
     mistakes: tuple[Mistake, ...]
-
-
-def _prompt(draft: Draft, name: str) -> Prompt:
-    return SETS.get(draft.prompts, SETS[""])[name]
-
-
-def is_case(draft: Draft) -> bool:
-    return bool(draft.record.content.get("kind") == CASE)
-
-
-def is_conversation(draft: Draft) -> bool:
-    return bool(draft.record.content.get("kind") == CONVERSATION)
 
 
 def is_generated(draft: Draft) -> bool:
@@ -116,12 +97,11 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
         **draft.data,
     }
     role = "doctor" if turns and turns[-1]["role"] == "patient" else "patient"
-    prompt = _prompt(draft, role)
-    messages = prompt.messages(case=as_data(data["case"])) if role == "patient" else prompt.messages()
     history = [Message(("assistant" if turn["role"] == role else "user"), turn["text"]) for turn in turns]
     asked, silent = data.get("asked", len(turns)), data.get("silent", 0)
     # An empty reply must not be found in the ledger again, so each try is a request of its own.
-    request = Request((*messages, *history), prompt=prompt.label, repeat=silent)
+    request = SETS[draft.prompts][role].request({"case": data["case"]}, repeat=silent)
+    request = replace(request, messages=(*request.messages, *history))
     reply = check_whole(await models.ask(role, request)).text.strip()
     end = END.search(reply) if role == "patient" else None
     text = MARK.sub("", reply[: end.start()] if end else reply).strip()
@@ -141,13 +121,9 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
     return [replace(draft, data={**data, "conversation": turns})]
 
 
-def _is_ongoing(draft: Draft) -> bool:
-    return "ended" not in draft.data
-
-
 def _turn_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
-    patient, doctor = _prompt(draft, "patient").label, _prompt(draft, "doctor").label
-    return [("patient", patient), ("doctor", doctor)] * (min(ESTIMATED_TURNS, settings(draft)["most_turns"]) // 2)
+    speakers = [(role, SETS[draft.prompts][role].label) for role in ("patient", "doctor")]
+    return speakers * (min(ESTIMATED_TURNS, settings(draft)["most_turns"]) // 2)
 
 
 async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -160,15 +136,8 @@ async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  #
         "ended": "published",
     }
     if content.get("scores"):
-        data["published"] = [
-            {
-                "dimension": entry["dimension"],
-                "category": entry["category"],
-                "score": entry["score"],
-                "note": entry["note"],
-            }
-            for entry in content["scores"]
-        ]
+        names = ("dimension", "category", "score", "note")
+        data["published"] = [{name: entry[name] for name in names} for entry in content["scores"]]
     return [replace(draft, data=data)]
 
 
@@ -179,37 +148,27 @@ async def _score_dimensions(draft: Draft, models: Models, *, judge: str) -> Sequ
     """Make one call to a judge, for dimensions that it has not covered yet."""
     values, turns = settings(draft), draft.data["conversation"]
     scored = dict(draft.data.get("scores", {}).get(judge, {}))
-    remaining = tuple(dimension for dimension in all_dimensions() if dimension.key not in scored)
+    remaining = [dimension for dimension in DIMENSIONS if dimension.key not in scored]
     requested = remaining[: max(1, values["dimensions_per_call"])]
     calls = draft.data.get("rounds", {}).get(judge, 0)
-    prompt = _prompt(draft, "committee")
-    messages = prompt.messages(
-        scale=str(values["scale"]),
-        anchors=anchors(values["scale"]),
-        low=str(values["low"]),
-        case=as_data(draft.data["case"]),
-        conversation=as_data(numbered_turns(turns)),
-        dimensions=as_data(as_json(requested)),
+    request = SETS[draft.prompts]["committee"].request(
+        {
+            "case": draft.data["case"],
+            "conversation": numbered_turns(turns),
+            "dimensions": [asdict(dimension) for dimension in requested],
+        },
+        {"scale": str(values["scale"]), "anchors": anchors(values["scale"]), "low": str(values["low"])},
+        # Keeps replies apart if both judges are one model, or if a judge is asked again.
+        repeat=JUDGES.index(judge) + len(JUDGES) * calls,
     )
-    # `repeat` keeps replies apart if both judges are one model, or if a judge is asked again.
-    request = Request(messages, prompt=prompt.label, repeat=JUDGES.index(judge) + len(JUDGES) * calls)
-    reply = await models.ask_structured(
-        judge,
-        request,
-        Scores,
-        check=partial(_check_scores, dimensions=requested, turns=turns, scale=values["scale"], low=values["low"]),
-    )
+    check = partial(_check_scores, dimensions=requested, turns=turns, scale=values["scale"], low=values["low"])
+    reply = await models.ask_structured(judge, request, Scores, check=check)
     for entry in reply.scores:
         scored[entry.dimension] = {"score": entry.score, "turns": sorted(set(entry.turns)), "note": entry.note.strip()}
-    missing = [dimension.key for dimension in all_dimensions() if dimension.key not in scored]
-    data = {
-        **draft.data,
-        "scores": {**draft.data.get("scores", {}), judge: scored},
-        "rounds": {**draft.data.get("rounds", {}), judge: calls + 1},
-        "unscored": {**draft.data.get("unscored", {}), judge: missing},
-        "rule": {name: values[name] for name in ("scale", "low", "pooling")},
-    }
-    return [replace(draft, data=data)]
+    missing = [dimension.key for dimension in DIMENSIONS if dimension.key not in scored]
+    by_judge = {"scores": scored, "rounds": calls + 1, "unscored": missing}
+    data = {name: {**draft.data.get(name, {}), judge: value} for name, value in by_judge.items()}
+    return [draft.extended(**data, rule={name: values[name] for name in ("scale", "low", "pooling")})]
 
 
 def _check_scores(
@@ -245,20 +204,17 @@ def _check_turns(
 
 
 def _has_unscored(draft: Draft, *, judge: str) -> bool:
-    data = draft.data
-    calls = (
-        -(-len(all_dimensions()) // max(1, settings(draft)["dimensions_per_call"])) - 1 + settings(draft)["judge_calls"]
-    )
-    return bool(data["unscored"][judge]) and data["rounds"][judge] < calls
+    limit = _calls_for_all(draft) - 1 + settings(draft)["judge_calls"]
+    return bool(draft.data["unscored"][judge]) and draft.data["rounds"][judge] < limit
 
 
-def _needs_committee(draft: Draft) -> bool:
-    return is_generated(draft) and not draft.data.get("published")
+def _calls_for_all(draft: Draft) -> int:
+    """The calls to a judge that cover all dimensions once."""
+    return ceil(len(DIMENSIONS) / max(1, settings(draft)["dimensions_per_call"]))
 
 
 def _judge_prompts(draft: Draft, *, judge: str) -> Sequence[tuple[str, str]]:
-    calls = -(-len(all_dimensions()) // max(1, settings(draft)["dimensions_per_call"]))
-    return [(judge, _prompt(draft, "committee").label)] * calls
+    return [(judge, SETS[draft.prompts]["committee"].label)] * _calls_for_all(draft)
 
 
 def numbered_turns(turns: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
@@ -278,7 +234,7 @@ def low_scores(data: Mapping[str, Any], values: Mapping[str, Any]) -> list[dict[
 
 
 def _low_scores(scores: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for dimension in all_dimensions():
+    for dimension in DIMENSIONS:
         by_judge = {judge: scores[judge][dimension.key] for judge in scores if dimension.key in scores[judge]}
         scored = [entry["score"] for entry in by_judge.values() if entry["score"] is not None]
         if not scored:
@@ -305,28 +261,27 @@ async def extract(draft: Draft, models: Models) -> Sequence[Draft]:
     notes = low_scores(draft.data, values)
     if not notes:
         raise Dropped(f"No dimension was scored {values['low']} or less.")
-    turns, prompt = draft.data["conversation"], _prompt(draft, "extract")
-    messages = prompt.messages(
-        case=as_data(draft.data["case"]),
-        conversation=as_data(numbered_turns(turns)),
-        notes=as_data(notes),
-        categories=as_data(list(NAMES)),
-        risks="\n".join(f"- {level.value}: {level.about}" for level in RISKS),
+    turns = draft.data["conversation"]
+    request = SETS[draft.prompts]["extract"].request(
+        {
+            "case": draft.data["case"],
+            "conversation": numbered_turns(turns),
+            "notes": notes,
+            "categories": NAMES,
+        },
+        {"risks": "\n".join(f"- {level.value}: {level.about}" for level in RISKS)},
     )
-    reply = await models.ask_structured(
-        "extractor", Request(messages, prompt=prompt.label), Mistakes, check=partial(_check_mistakes, turns=turns)
-    )
+    check = partial(_check_mistakes, turns=turns)
+    reply = await models.ask_structured("extractor", request, Mistakes, check=check)
     if not reply.mistakes:
         raise Dropped("The extractor found no clinically significant mistake.")
-    return [replace(draft, data={**draft.data, "mistake": _mistake_data(mistake)}) for mistake in reply.mistakes]
+    return [draft.extended(mistake=_mistake_data(mistake)) for mistake in reply.mistakes]
 
 
 def _mistake_data(mistake: Mistake) -> dict[str, Any]:
     return {
-        "title": mistake.title.strip(),
-        "description": mistake.description.strip(),
+        **{name: getattr(mistake, name).strip() for name in ("title", "description", "reason")},
         "category": code_of(mistake.category),
-        "reason": mistake.reason.strip(),
         "tags": list(dict.fromkeys(tag.strip() for tag in mistake.tags if tag.strip())),
         "risk": mistake.risk,
         "turns": sorted(set(mistake.turns)),
@@ -354,17 +309,23 @@ def _check_mistakes(reply: Mistakes, *, turns: Sequence[Mapping[str, str]]) -> N
 
 
 STEPS: tuple[Step, ...] = (
-    Step("converse", converse, is_case, _turn_prompts, again=_is_ongoing),
-    Step("take_conversation", take_conversation, is_conversation),
+    Step(
+        "converse",
+        converse,
+        lambda draft: draft.record.content.get("kind") == CASE,
+        _turn_prompts,
+        again=lambda draft: "ended" not in draft.data,
+    ),
+    Step("take_conversation", take_conversation, lambda draft: draft.record.content.get("kind") == CONVERSATION),
     *(
         Step(
             judge,
             partial(_score_dimensions, judge=judge),
-            _needs_committee,
+            lambda draft: is_generated(draft) and not draft.data.get("published"),
             partial(_judge_prompts, judge=judge),
             again=partial(_has_unscored, judge=judge),
         )
         for judge in JUDGES
     ),
-    Step("extract", extract, is_generated, lambda draft: [("extractor", _prompt(draft, "extract").label)]),
+    Step("extract", extract, is_generated, lambda draft: [("extractor", SETS[draft.prompts]["extract"].label)]),
 )

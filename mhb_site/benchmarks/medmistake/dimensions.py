@@ -1,15 +1,10 @@
 """The dimensions on which the committee scores a doctor, read from `dimensions.json`."""
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
+from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from generation.common.declared import read_declared
 
-from mhb_site.benchmarks.medmistake.taxonomy import NAMES
-
-FILE = Path(__file__).parent / "dimensions.json"
 # The meaning of each score, from 1, on the two scales of the presets. On both, 3 still is a finding.
 ANCHORS: Mapping[int, tuple[str, ...]] = {
     4: (
@@ -28,36 +23,16 @@ ANCHORS: Mapping[int, tuple[str, ...]] = {
 }
 
 
-class Dimension(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Dimension:
     """One dimension: `asks` is what a good doctor does."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     key: str
     category: str
     asks: str
 
 
-def read_dimensions(text: bytes) -> tuple[Dimension, ...]:
-    """The dimensions of a file.
-
-    Raises ValueError for a repeated key and for an unknown category.
-    """
-    dimensions = TypeAdapter(tuple[Dimension, ...]).validate_json(text)
-    seen: set[str] = set()
-    for dimension in dimensions:
-        if dimension.key in seen:
-            raise ValueError(f"{dimension.key}: this key comes twice")
-        if dimension.category not in NAMES:
-            raise ValueError(f"{dimension.key}: there is no category {dimension.category!r}")
-        seen.add(dimension.key)
-    return dimensions
-
-
-@cache
-def all_dimensions() -> tuple[Dimension, ...]:
-    """The dimensions of the benchmark's file."""
-    return read_dimensions(FILE.read_bytes())
+DIMENSIONS = read_declared(Dimension, __file__, "dimensions.json")
 
 
 def anchors(scale: int) -> str:
@@ -65,8 +40,3 @@ def anchors(scale: int) -> str:
     named = ANCHORS.get(scale)
     meanings = dict(enumerate(named, 1)) if named else {1: ANCHORS[4][0], scale: ANCHORS[4][-1]}
     return "\n".join(f"- {score}: {meaning}" for score, meaning in meanings.items())
-
-
-def as_json(dimensions: tuple[Dimension, ...]) -> list[dict[str, str]]:
-    """Dimensions as a prompt lists them."""
-    return [json.loads(dimension.model_dump_json()) for dimension in dimensions]

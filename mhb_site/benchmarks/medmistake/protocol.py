@@ -3,23 +3,20 @@
 from collections.abc import Sequence
 
 from django.utils.translation import gettext_noop as _
-from pydantic import BaseModel, ConfigDict
 
 from evaluation.protocol import Ask, CountingPreset, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.common.declared import read_declared
-from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
-from mhb_site.benchmarks.medmistake.replication import PROMPTS, SCENARIO_LABEL, TASK
+from generation.recipes.recipe import ReplyShape
+from mhb_site.benchmarks.medmistake.replication import PROMPTS, SCENARIO_LABEL, TASK, shown_mistake
 from mhb_site.benchmarks.medmistake.taxonomy import RISKS
 
 JUDGE = read_prompt(PROMPTS / "judge.md")
 
 
-class Judgment(BaseModel):
+class Judgment(ReplyShape):
     """Whether the response declines to answer, whether it is correct about the mistake, and why."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     explanation: str  # first, so that a model reasons before it decides
     refused: bool
@@ -39,14 +36,10 @@ def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Reques
 
     It contains the scenario, the mistake, and what a right answer must do in the approved wording.
     """
-    content, mistake = sample.content, sample.content["mistake"]
-    messages = JUDGE.messages(
-        scenario=as_data(content["scenario"]),
-        mistake=as_data({"title": mistake["title"], "description": mistake["description"]}),
-        criterion=as_data(rubric.criterion),
-        response=as_data(response),
+    scenario, mistake = sample.content["scenario"], shown_mistake(sample.content["mistake"])
+    return JUDGE.request(
+        {"scenario": scenario, "mistake": mistake, "criterion": rubric.criterion, "response": response}
     )
-    return Request(messages, prompt=JUDGE.label)
 
 
 def decide(judgment: Judgment) -> Decision:

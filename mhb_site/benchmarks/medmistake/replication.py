@@ -4,8 +4,7 @@ Before these steps a draft's data holds one mistake: ``mistake`` {title, descrip
 reason, tags, risk, turns, members}, ``conversation`` [{role: 'patient' | 'doctor', text}],
 ``doctor`` (the name of its model) and ``case`` (the case record). A record of kind
 `mistake-scenario` was published and is used unchanged. A regeneration takes the mistake from the
-rejected version and writes only the scenario; the steps before these do not apply to it
-(`is_regeneration`).
+rejected version and writes only the scenario; the steps before these do not apply to it.
 
 A scenario is written from what the patient said; the writer never sees the doctor's turns. Each
 variant is kept as an attempt: {number, scenario, must, prompt, gives_away, results: [{role, model,
@@ -13,7 +12,6 @@ response, refused, same_mistake_happened, explanation}], replicated}.
 """
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,11 +21,11 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.llm.errors import BrokenReply
-from generation.llm.fencing import as_data
 from generation.llm.reply_reading import check_not_empty, check_whole
 from generation.llm.types import Message, Request
-from generation.recipes.prompts import Prompt, read_prompts
+from generation.recipes.prompts import read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Step
+from generation.recipes.review_sampling import draw_fraction
 from mhb_site.benchmarks.medmistake import giveaway
 from mhb_site.benchmarks.medmistake.presets import settings
 from mhb_site.benchmarks.medmistake.scenario_shapes import Giveaway, Repeated, Scenario, check_scenario
@@ -46,11 +44,6 @@ MAX_ATTEMPTS = 1 + MAX_HARDER + MAX_REWRITES
 ESTIMATED_ATTEMPTS = 2  # per mistake in the estimate of a launch: the average, not the maximum
 
 
-def is_regeneration(draft: Draft) -> bool:
-    """Whether this is a regeneration: it keeps the mistake and rewrites only the scenario."""
-    return draft.version > 1
-
-
 def is_published(draft: Draft) -> bool:
     return bool(draft.record.content.get("kind") == PUBLISHED)
 
@@ -65,23 +58,22 @@ def _is_generated(draft: Draft) -> bool:
 async def carry_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
     """Take the mistake and its conversation from the rejected version."""
     previous = draft.previous or {}
-    kept_data = {name: previous[name] for name in ("mistake", "conversation", "doctor") if name in previous}
-    return [replace(draft, data={**draft.data, **kept_data})]
+    kept = {name: previous[name] for name in ("mistake", "conversation", "doctor") if name in previous}
+    return [draft.extended(**kept)]
 
 
 async def _write_variant(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
     """Write a variant and check it; the findings are kept with it."""
     patient = [turn["text"] for turn in draft.data["conversation"] if turn["role"] == "patient"]
-    attempts = _attempts(draft)
-    prompt = _prompt(draft, "reflect" if attempts else "scenario")
-    values = {
-        "patient": as_data(patient),
-        "mistake": as_data(_mistake_for_writer(draft)),
-        "rejected": as_data(draft.rejected("scenario", "must")),
-    }
-    if attempts:
-        values["tried"] = as_data([_attempt_for_writer(attempt) for attempt in attempts])
-    request = Request(prompt.messages(**values), prompt=prompt.label)
+    attempts, mistake = _attempts(draft), draft.data["mistake"]
+    request = SETS[draft.prompts]["reflect" if attempts else "scenario"].request(
+        {
+            "patient": patient,
+            "mistake": {name: mistake.get(name, "") for name in ("title", "description", "category", "reason")},
+            "rejected": draft.rejected("scenario", "must"),
+            "tried": [_attempt_for_writer(attempt) for attempt in attempts],
+        }
+    )
     earlier = [content["scenario"] for content, _reasons in draft.rejected_versions]
     check = partial(check_scenario, known={*earlier, *(attempt["scenario"] for attempt in attempts)})
     scenario = await models.ask_structured("writer", request, Scenario, check=check)
@@ -89,12 +81,12 @@ async def _write_variant(draft: Draft, models: Models, *, number: int) -> Sequen
         "number": number,
         "scenario": scenario.scenario.strip(),
         "must": scenario.must.strip(),
-        "prompt": prompt.label,
+        "prompt": request.prompt,
         "gives_away": await _find_giveaways(draft, models, scenario, patient),
         "results": [],
         "replicated": False,
     }
-    return [replace(draft, data={**draft.data, "attempts": [*attempts, attempt]})]
+    return [draft.extended(attempts=[*attempts, attempt])]
 
 
 async def _find_giveaways(
@@ -109,16 +101,9 @@ async def _find_giveaways(
     giveaways += [{"by": "code", "what": "not said by the patient", "text": number} for number in unsaid]
     if settings(draft)["check"] != "model":
         return giveaways
-    prompt = _prompt(draft, "giveaway")
-    mistake = draft.data["mistake"]
-    messages = prompt.messages(
-        patient=as_data(patient),
-        mistake=as_data({"title": mistake["title"], "description": mistake["description"]}),
-        scenario=as_data(scenario.scenario),
-        must=as_data(scenario.must),
-    )
+    data = {"patient": patient, "mistake": shown_mistake(draft.data["mistake"]), **scenario.model_dump()}
     try:
-        reply = await models.ask_structured("checker", Request(messages, prompt=prompt.label), Giveaway)
+        reply = await models.ask_structured("checker", SETS[draft.prompts]["giveaway"].request(data), Giveaway)
     except BrokenReply as error:
         return [*giveaways, {"by": "checker", "what": "could not be read", "text": str(error)[:300]}]
     for kind, texts in (("words", reply.gives_away), ("not said by the patient", reply.unsupported)):
@@ -143,8 +128,7 @@ async def _replicate(draft: Draft, models: Models) -> Sequence[Draft]:
     unread = next((result["explanation"] for result in results if result.get("unread")), "")
     if unread and not repeated:
         raise BrokenReply(unread)
-    tested = {**attempt, "results": list(results), "replicated": repeated}
-    return [replace(draft, data={**draft.data, "attempts": [*earlier, tested]})]
+    return [draft.extended(attempts=[*earlier, {**attempt, "results": list(results), "replicated": repeated}])]
 
 
 async def _target_result(draft: Draft, models: Models, role: str, attempt: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,24 +140,16 @@ async def _target_result(draft: Draft, models: Models, role: str, attempt: Mappi
         check_not_empty(check_whole(reply))
     except BrokenReply as error:
         return {**result, "refused": True, "explanation": error.detail}
-    mistake, prompt = draft.data["mistake"], _prompt(draft, "replicate")
-    messages = prompt.messages(
-        scenario=as_data(scenario),
-        mistake=as_data({"title": mistake["title"], "description": mistake["description"]}),
-        criterion=as_data(attempt["must"]),
-        response=as_data(reply.text),
-    )
+    mistake = shown_mistake(draft.data["mistake"])
+    data = {"scenario": scenario, "mistake": mistake, "criterion": attempt["must"], "response": reply.text}
+    request = SETS[draft.prompts]["replicate"].request(data)
     try:
-        verdict = await models.ask_structured("replication_judge", Request(messages, prompt=prompt.label), Repeated)
+        verdict = await models.ask_structured("replication_judge", request, Repeated)
     except BrokenReply as error:
         return {**result, "unread": True, "explanation": f"The verdict could not be read: {error}"[:300]}
-    repeated = None if verdict.refused else verdict.same_mistake_happened
-    return {
-        **result,
-        "refused": verdict.refused,
-        "same_mistake_happened": repeated,
-        "explanation": verdict.explanation,
-    }
+    if verdict.refused:
+        return {**result, "refused": True, "explanation": verdict.explanation}
+    return {**result, **verdict.model_dump()}
 
 
 async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -194,7 +170,7 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG0
     chosen = next((attempt for attempt in tested if attempt["replicated"]), None)
     if chosen is None and settings(draft)["unreplicated"] == "drop":
         raise Dropped(f"Neither target repeated the mistake in {len(tested)} scenarios.")
-    return [replace(draft, data={**draft.data, "chosen": (chosen or tested[-1])["number"]})]
+    return [draft.extended(chosen=(chosen or tested[-1])["number"])]
 
 
 async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -236,19 +212,16 @@ def _applies_or_expected(draft: Draft, applies: Any, *, number: int) -> bool:
 def _write_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     if number > ESTIMATED_ATTEMPTS:
         return ()
-    prompts = [("writer", _prompt(draft, "scenario" if number == 1 else "reflect").label)]
-    if settings(draft)["check"] == "model":
-        prompts.append(("checker", _prompt(draft, "giveaway").label))
-    return prompts
+    asked = [("writer", "scenario" if number == 1 else "reflect")]
+    asked += [("checker", "giveaway")] * (settings(draft)["check"] == "model")
+    return [(role, SETS[draft.prompts][name].label) for role, name in asked]
 
 
 def _replicate_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     if number > ESTIMATED_ATTEMPTS:
         return ()
-    return [
-        *((role, SCENARIO_LABEL) for role in TARGETS),
-        *[("replication_judge", _prompt(draft, "replicate").label)] * len(TARGETS),
-    ]
+    judging = [("replication_judge", SETS[draft.prompts]["replicate"].label)] * len(TARGETS)
+    return [*((role, SCENARIO_LABEL) for role in TARGETS), *judging]
 
 
 def _variant_steps() -> tuple[Step, ...]:
@@ -266,7 +239,7 @@ def _variant_steps() -> tuple[Step, ...]:
 
 
 STEPS: tuple[Step, ...] = (
-    Step("carry_over", carry_over, lambda draft: _is_generated(draft) and is_regeneration(draft)),
+    Step("carry_over", carry_over, lambda draft: _is_generated(draft) and draft.version > 1),
     *_variant_steps(),
     Step("settle", settle, _is_generated),
     Step("use_published", use_published, is_published),
@@ -280,8 +253,9 @@ def _attempts(draft: Draft) -> list[dict[str, Any]]:
     return list(draft.data.get("attempts", ()))
 
 
-def _mistake_for_writer(draft: Draft) -> dict[str, Any]:
-    return {name: draft.data["mistake"].get(name, "") for name in ("title", "description", "category", "reason")}
+def shown_mistake(mistake: Mapping[str, Any]) -> dict[str, str]:
+    """A mistake as checker and judges see it."""
+    return {"title": mistake["title"], "description": mistake["description"]}
 
 
 def _attempt_for_writer(attempt: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,10 +268,6 @@ def _attempt_for_writer(attempt: Mapping[str, Any]) -> dict[str, Any]:
             for result in attempt["results"]
         ],
     }
-
-
-def _prompt(draft: Draft, name: str) -> Prompt:
-    return SETS.get(draft.prompts, SETS[""])[name]
 
 
 # ------------------------------------------------------------------------------------------- sample
@@ -341,8 +311,8 @@ def sample(draft: Draft) -> NewSample:
 
 def _data_card(draft: Draft, replicated: bool) -> dict[str, str]:
     """Entries of the data card: how the sample was made."""
-    values = settings(draft)
-    sampled = _review_fraction(draft) < values["review_share"]
+    values, title = settings(draft), draft.data["mistake"]["title"]
+    sampled = draw_fraction("review", draft.record.external_id, title) < values["review_share"]
     entries = {
         _("review"): _("sampled") if sampled else _("not sampled"),
         _("reviewers"): values["reviewers"] if sampled else "none",
@@ -354,13 +324,6 @@ def _data_card(draft: Draft, replicated: bool) -> dict[str, str]:
         entries[_("scenarios tried")] = str(len(_attempts(draft)))
         entries[_("checked by")] = _("code and model") if values["check"] == "model" else _("code")
     return entries
-
-
-def _review_fraction(draft: Draft) -> float:
-    """A number in [0, 1) for a mistake of a record, the same for all versions."""
-    parts = ("review", draft.record.external_id, draft.data["mistake"]["title"])
-    digest = hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:6], "big") / 2**48
 
 
 def text_to_compare(new_sample: NewSample) -> str:

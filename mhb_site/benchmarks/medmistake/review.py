@@ -13,12 +13,12 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
+from generation.recipes.review_sampling import review_policy
 from mhb_site.benchmarks.medmistake.taxonomy import RISKS
 from review.forms.design import folder_form
 from review.rules.blocks import Block, Dialogue, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import RubricText
-from review.rules.state_machine import Policy
 
 FORM = replace(folder_form(__package__), severities=RISKS)
 # A published scenario cannot be written again, so any rejection is final.
@@ -32,13 +32,6 @@ PUBLISHED_FORM = replace(
 SPEAKERS = {"patient": _("Patient"), "doctor": _("Doctor")}
 
 
-def policy(sample: NewSample) -> Policy:
-    """The review policy by the sample's settings: two physicians, one, or none if not sampled."""
-    if sample.provenance.get("review") == "not sampled":
-        return Policy(primary=False, secondary=False)
-    return Policy(secondary=sample.provenance.get("reviewers") == "two", settle_wording=True)
-
-
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `replication.sample` documents it."""
     # Rubrics without traps: the risk question is about the mistake, not its category.
@@ -46,8 +39,8 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         PUBLISHED_FORM if sample.provenance.get("origin") == "published" else FORM,
         rubrics=tuple(RubricText(rubric.key, rubric.criterion) for rubric in sample.rubrics),
     )
-    shown = tuple(_blocks(sample.content))
-    return CaseSpec.of(sample, "medmistake", lineage, version, blocks=shown, form=form, policy=policy(sample))
+    shown, policy = tuple(_blocks(sample.content)), review_policy(sample.provenance, settle_wording=True)
+    return CaseSpec.of(sample, "medmistake", lineage, version, blocks=shown, form=form, policy=policy)
 
 
 def turn_mark(turn: Mapping[str, Any], *, is_mistake: bool) -> str:

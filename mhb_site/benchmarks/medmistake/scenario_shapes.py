@@ -2,34 +2,28 @@
 
 import re
 
-from pydantic import BaseModel, ConfigDict
-
 from generation.llm.errors import BrokenReply
+from generation.recipes.recipe import ReplyShape
 
 MIN_WORDS, MAX_LENGTH = 8, 4_000  # of a scenario: words (two Chinese characters count as one), characters
 _HAN = re.compile(r"[\u3400-\u9fff]")
 
 
-# Models see the docstrings of these classes: they are descriptions in their reply's JSON schema.
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Scenario(_Strict):
+class Scenario(ReplyShape):
     """A single-shot case, and what a right answer must do."""
 
     scenario: str
     must: str
 
 
-class Giveaway(_Strict):
+class Giveaway(ReplyShape):
     """Words of a case that give the answer away, and details that the patient never said."""
 
     gives_away: tuple[str, ...]
     unsupported: tuple[str, ...]
 
 
-class Repeated(_Strict):
+class Repeated(ReplyShape):
     """Whether the answer declines, whether it repeats the mistake, and why."""
 
     explanation: str  # first, so that a model reasons before it decides

@@ -7,15 +7,13 @@ that fit what the patient says first, and others that fit every visit; at each, 
 """
 
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
-
-from generation.llm.simulator.script import Asked, PromptTable, chance
+from generation.common.declared import read_declared
+from generation.llm.simulator.script import Asked, PromptTable, chance, pick
 from mhb_site.benchmarks.medmistake import conversation
-from mhb_site.benchmarks.medmistake.dimensions import all_dimensions
+from mhb_site.benchmarks.medmistake.dimensions import DIMENSIONS
 
 PATIENT, EXTRACTOR = "sim-patient", "sim-extractor"
 MISTAKE_RATES: Mapping[str, float] = {"sim-careful": 0.10, "sim-average": 0.35, "sim-reckless": 0.65}
@@ -24,10 +22,9 @@ OMISSION_RATE = 0.05  # the chance that a judge omits a dimension in the first c
 OPPORTUNITIES = 4
 
 
-class PlantedMistake(BaseModel):
+@dataclass(frozen=True, slots=True)
+class PlantedMistake:
     """A mistake of the table."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     key: str
     dimension: str
@@ -43,20 +40,17 @@ class PlantedMistake(BaseModel):
 
     @property
     def category(self) -> str:
-        return next(dimension.category for dimension in all_dimensions() if dimension.key == self.dimension)
+        return next(dimension.category for dimension in DIMENSIONS if dimension.key == self.dimension)
 
 
-@cache
-def planted_mistakes() -> tuple[PlantedMistake, ...]:
-    """The mistakes of the table."""
-    return TypeAdapter(tuple[PlantedMistake, ...]).validate_json((Path(__file__).parent / "planted.json").read_bytes())
+PLANTED = read_declared(PlantedMistake, __file__, "planted.json")
 
 
 def opportunities(first: str, seed: int) -> tuple[PlantedMistake, ...]:
     """The mistakes possible in a visit that starts with the patient's words `first`, in order."""
-    fitting = [mistake for mistake in planted_mistakes() if any(word in first for word in mistake.fits)]
+    fitting = [mistake for mistake in PLANTED if any(word in first for word in mistake.fits)]
     general = sorted(
-        (mistake for mistake in planted_mistakes() if not mistake.fits),
+        (mistake for mistake in PLANTED if not mistake.fits),
         key=lambda mistake: chance(seed, "opportunity", first, mistake.key),
     )
     return (*fitting, *general)[:OPPORTUNITIES]
@@ -69,7 +63,7 @@ def makes_mistake(model: str, first: str, mistake: PlantedMistake, seed: int) ->
 
 def mistake_of(title: str) -> PlantedMistake | None:
     """The planted mistake with this title, if there is one."""
-    return next((mistake for mistake in planted_mistakes() if title in mistake.titles), None)
+    return next((mistake for mistake in PLANTED if title in mistake.titles), None)
 
 
 HELLO, GOODBYE = "Hello doctor.", "Thank you, that is all I wanted to know."
@@ -105,7 +99,7 @@ def _scores(asked: Asked) -> dict[str, Any]:
     turns = data["CONVERSATION"]
     story = turns[0]["text"]
     found_mistakes: dict[str, tuple[int, PlantedMistake]] = {}
-    for mistake in planted_mistakes():
+    for mistake in PLANTED:
         for turn in turns:
             if mistake.wrong in turn["text"] and chance(seed, "sees", model, story, mistake.key) >= MISS_RATES[model]:
                 found_mistakes[mistake.dimension] = (turn["turn"], mistake)
@@ -133,17 +127,13 @@ def _mistakes(asked: Asked) -> dict[str, Any]:
     data, seed = asked.data, asked.seed
     story = "\n".join(turn["text"] for turn in data["CONVERSATION"])
     mistakes = []
-    for mistake in planted_mistakes():
+    for mistake in PLANTED:
         turns = sorted({turn for note in data["NOTES"] if note["note"] == mistake.note for turn in note["turns"]})
         if turns:
-            words = [
-                wordings[int(chance(seed, kind, story, mistake.key) * len(wordings))]
-                for kind, wordings in (("title", mistake.titles), ("text", mistake.texts))
-            ]
             mistakes.append(
                 {
-                    "title": words[0],
-                    "description": words[1],
+                    "title": pick(mistake.titles, seed, "title", story, mistake.key),
+                    "description": pick(mistake.texts, seed, "text", story, mistake.key),
                     "category": mistake.category,
                     "reason": "It answered at once instead of asking first.",
                     "tags": list(mistake.tags),

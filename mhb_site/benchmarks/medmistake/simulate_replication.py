@@ -17,7 +17,7 @@ from mhb_site.benchmarks.medmistake import protocol, replication
 from mhb_site.benchmarks.medmistake.simulate_conversation import GOODBYE, HELLO, mistake_of
 
 WRITER, CHECKER, JUDGE = "sim-writer", "sim-checker", "sim-judge"
-# The chance that a model repeats the mistake, per scenario.
+# The chance that a model repeats the mistake, per scenario in whose choice it had no part.
 REPEAT_RATES: Mapping[str, float] = {"sim-careful": 0.15, "sim-average": 0.40, "sim-reckless": 0.70}
 JUDGE_ERROR = 0.02  # the share of answers on which the evaluation's judge gives the opposite verdict
 GIVEAWAY_RATE = 0.10  # the share of first variants in which the writer gives the answer away
@@ -43,15 +43,6 @@ _RIGHT = {
 _WRONG = {"en": "There is nothing that has to be looked into here.", "zh": "这里没有需要进一步处理的问题。"}
 _WHY = "By its first sentence."
 _CLOSING = {"en": "Please talk to your own clinic as well.", "zh": "也请与您的主治医师商量。"}
-
-
-def true_rate(model: str) -> float:
-    """The rate of a model on scenarios in whose choice it had no part."""
-    return REPEAT_RATES[model]
-
-
-def _check_scenario(_asked: Asked) -> dict[str, Any]:
-    return {"gives_away": [], "unsupported": []}
 
 
 def _judge_replication(asked: Asked) -> dict[str, Any]:
@@ -113,7 +104,7 @@ _PROMPTS = PromptTable(
     {
         _SET["scenario"].heading: ((WRITER,), _write),
         _SET["reflect"].heading: ((WRITER,), _write),
-        _SET["giveaway"].heading: ((CHECKER, WRITER), _check_scenario),
+        _SET["giveaway"].heading: ((CHECKER, WRITER), lambda _asked: {"gives_away": [], "unsupported": []}),
         _SET["replicate"].heading: ((JUDGE,), _judge_replication),
         protocol.JUDGE.heading: ((JUDGE,), _judge),
     }

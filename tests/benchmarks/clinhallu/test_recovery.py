@@ -20,7 +20,8 @@ from evaluation.reports import queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from generation.models import Call
-from mhb_site.benchmarks.clinhallu.simulate_answers import ERROR_RATES, true_rates
+from mhb_site.benchmarks.clinhallu import protocol
+from mhb_site.benchmarks.clinhallu.simulate_answers import ERROR_RATES
 from review.assignments import claims
 from review.assignments import services as assignments_services
 from review.models import Assignment, User
@@ -52,6 +53,25 @@ def run_of(counts: dict[str, int], *models: str) -> Run:
     run.refresh_from_db()
     assert run.status == Run.Status.FINISHED
     return run
+
+
+def true_rates(model: str) -> dict[str, float]:
+    """The average result of a run for a model: a rate per stage, and the accuracy per variant.
+
+    A missing stage counts as hallucinated. An answer is right if no earlier stage is wrong;
+    replaced stages are right.
+    """
+    rates = ERROR_RATES[model]
+    formed, v, k, r = 1 - rates.malformed, 1 - rates.visual, 1 - rates.knowledge, 1 - rates.reasoning
+    return {
+        "h_visual": 1 - formed * v,
+        "h_knowledge": 1 - formed * k,
+        "h_reasoning": 1 - formed * r,
+        protocol.FREE: formed * v * k * r,
+        protocol.REP_V: formed * k * r,
+        protocol.REP_K: formed * formed * v * r,
+        protocol.REP_VK: formed * r,
+    }
 
 
 def test_the_true_rates_are_recovered(tmp_path: Path) -> None:

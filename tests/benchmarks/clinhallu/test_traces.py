@@ -139,7 +139,7 @@ def test_the_paper_shows_every_judge_the_images_and_the_released_code_the_visual
 
 
 def test_reference_and_candidate_are_asked_for_the_same_stages() -> None:
-    candidate, generator = (prompt.turns[0][1] for prompt in (protocol.TRACE, reference.REFERENCE))
+    candidate, generator = (prompt.turns[0][1] for prompt in (protocol.QUESTIONS["free"], reference.REFERENCE))
     stages = [
         text[text.index("[Visual Recognition]") : text.index("- If the question asks")]
         for text in (candidate, generator)

@@ -6,6 +6,7 @@ from generation.recipes.recipe import Term, UnknownTerm
 from mhb_site.benchmarks.medhallu import candidates, protocol
 from mhb_site.benchmarks.medhallu.mesh import CHECK_TAGS, branches
 from mhb_site.benchmarks.medhallu.taxonomy import TERMS, facets
+from tests.benchmarks.medhallu.helpers import qa_draft
 
 pytestmark = pytest.mark.plain
 CONTENT = {"difficulty": "hard", "branches": ["C", "E"]}
@@ -88,7 +89,7 @@ def test_headings_without_tree_numbers_have_no_branch(headings, terms):
 
 
 def test_detectors_are_told_of_each_category_what_the_generator_is_told() -> None:
-    told = candidates._categories_text(TERMS)
+    told = candidates._rules(qa_draft())["categories"]
     for prompt in protocol.DETECT.values():
         text = prompt.messages(question="", answer="", knowledge="", categories=protocol.CATEGORIES)[0].text
         for term in TERMS:

@@ -2,7 +2,6 @@
 refused, and how disagreement is pooled."""
 
 import asyncio
-import json
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
@@ -71,9 +70,9 @@ def test_patient_and_doctor_each_see_the_other_as_user_and_the_patient_ends_the_
     models = ScriptedModels("I cough.", "Since when?", "Nine days.\n[END]")
     value = draft()
     for _turn in range(3):
-        assert conversation._is_ongoing(value)
+        assert conversation.STEPS[0].again(value)
         value = run(conversation.converse, value, models)
-    assert not conversation._is_ongoing(value)
+    assert not conversation.STEPS[0].again(value)
     assert [turn["text"] for turn in value.data["conversation"]] == ["I cough.", "Since when?", "Nine days."]
     assert (value.data["ended"], value.data["doctor"]) == ("patient", "model of doctor")
     assert models.requests[1][1:] == [("user", "I cough.")]
@@ -86,7 +85,7 @@ def test_the_turn_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -
     value = replace(draft(), settings={**presets.DEFAULTS, "most_turns": 2})
     models = ScriptedModels("I read [END] somewhere.", "Where? [END]")
     value = run(conversation.converse, value, models)
-    assert conversation._is_ongoing(value)
+    assert conversation.STEPS[0].again(value)
     value = run(conversation.converse, value, models)
     assert value.data["ended"] == "limit"
     assert [turn["role"] for turn in value.data["conversation"]] == ["patient", "doctor"]
@@ -134,7 +133,7 @@ def test_a_doctor_who_answers_nothing_ends_the_visit_and_each_try_counts() -> No
         run(conversation.converse, value, models)
     value = replace(draft(), settings={**presets.DEFAULTS, "most_turns": 4})
     models = ScriptedModels("I cough.", "", "Since when?", "")
-    while conversation._is_ongoing(value):
+    while conversation.STEPS[0].again(value):
         value = run(conversation.converse, value, models)
     assert (value.data["ended"], models.texts) == ("limit", [])
 
@@ -164,14 +163,14 @@ LOW = {"dimension": "allergies", "score": 2, "turns": [4], "note": "Did not ask.
     ],
 )
 def test_an_invalid_score_is_refused(wrong: Mapping[str, Any], message: str) -> None:
-    known = dimensions.all_dimensions()
+    known = dimensions.DIMENSIONS
     conversation._check_scores(scores(LOW), dimensions=known, turns=TURNS, scale=4, low=3)
     with pytest.raises(BrokenReply, match=message):
         conversation._check_scores(scores(wrong), dimensions=known, turns=TURNS, scale=4, low=3)
 
 
 def test_duplicate_or_missing_scores_are_refused() -> None:
-    known = dimensions.all_dimensions()
+    known = dimensions.DIMENSIONS
     for rows, message in ([LOW, LOW], "twice"), ([], "No dimension"):
         with pytest.raises(BrokenReply, match=message):
             conversation._check_scores(scores(*rows), dimensions=known, turns=TURNS, scale=4, low=3)
@@ -207,7 +206,7 @@ def test_an_invalid_mistake_is_refused(changes: Mapping[str, Any], message: str)
 
 
 def test_dimensions_that_a_judge_leaves_out_are_requested_again_and_then_listed() -> None:
-    keys = [dimension.key for dimension in dimensions.all_dimensions()]
+    keys = [dimension.key for dimension in dimensions.DIMENSIONS]
     first = {"scores": [{"dimension": key, "score": 4} for key in keys[:-2]]}
     second = {"scores": [{"dimension": keys[-2], "score": None}]}
     models = Models(scripted={"judge_1": [first, second, second]}, names=NAMES_OF)
@@ -248,7 +247,7 @@ def test_scores_published_with_a_conversation_count_as_those_of_one_judge() -> N
     }  # fmt: skip
     value = Draft(Record("c", "t", "en", content), settings=presets.DEFAULTS)
     value = run(conversation.take_conversation, value, ScriptedModels())
-    assert not conversation._needs_committee(value)
+    assert not conversation.STEPS[2].applies(value)
     assert [score["judge"] for score in conversation.low_scores(value.data, presets.DEFAULTS)] == ["published"]
 
 
@@ -259,11 +258,8 @@ def test_a_conversation_without_a_low_score_is_dropped() -> None:
 
 def test_the_dimensions_are_a_data_file_in_the_papers_categories() -> None:
     assert len(NAMES) == len(TERMS) == 29
-    assert {dimension.category for dimension in dimensions.all_dimensions()} == set(NAMES)
-    rows = json.loads(dimensions.FILE.read_bytes())
-    for wrong, message in ([*rows, rows[0]], "twice"), ([{**rows[0], "category": "luck"}], "no category"):
-        with pytest.raises(ValueError, match=message):
-            dimensions.read_dimensions(json.dumps(wrong).encode())
+    assert {dimension.category for dimension in dimensions.DIMENSIONS} == set(NAMES)
+    assert len({dimension.key for dimension in dimensions.DIMENSIONS}) == len(dimensions.DIMENSIONS)
 
 
 def unit_vectors(*angles: float) -> list[Any]:
@@ -323,8 +319,8 @@ def test_late_mistakes_are_compared_with_those_of_earlier_rounds(monkeypatch: py
 
 
 def test_planted_mistakes_match_the_dimensions_and_have_distinct_titles() -> None:
-    keys = {dimension.key for dimension in dimensions.all_dimensions()}
-    planted = simulate_conversation.planted_mistakes()
+    keys = {dimension.key for dimension in dimensions.DIMENSIONS}
+    planted = simulate_conversation.PLANTED
     assert {mistake.dimension for mistake in planted} <= keys
     titles = [title for mistake in planted for title in mistake.titles]
     assert len(set(titles)) == len(titles)
@@ -402,7 +398,7 @@ def test_the_batch_shows_the_share_repeated_by_category() -> None:
 
 def test_planted_mistakes_fit_the_patients_of_the_demo() -> None:
     firsts = [f"{case['encounter_reason']} {case['persona']}" for case in cases(10)]
-    planted = {mistake.key: mistake for mistake in simulate_conversation.planted_mistakes()}
+    planted = {mistake.key: mistake for mistake in simulate_conversation.PLANTED}
     seen = {first: [mistake.key for mistake in simulate_conversation.opportunities(first, 3)] for first in firsts}
     for first, keys in seen.items():
         assert len(keys) == simulate_conversation.OPPORTUNITIES

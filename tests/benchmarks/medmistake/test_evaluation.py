@@ -66,7 +66,7 @@ def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path
     assert Judgment.objects.filter(run=run).count() == COUNT * len(models)
     report = reports_queries.report(run)
     for row in report.overall:
-        rate, error = simulated.true_rate(row.endpoint), simulated.JUDGE_ERROR
+        rate, error = simulated.REPEAT_RATES[row.endpoint], simulated.JUDGE_ERROR
         expected = (1 - rate) * (1 - error) + rate * error
         error = (expected * (1 - expected) / COUNT) ** 0.5
         assert row.measured.value == pytest.approx(expected, abs=4 * error), row.endpoint
@@ -156,13 +156,13 @@ def test_targets_fail_more_often_on_scenarios_chosen_by_their_failures() -> None
         return chance(SEED, "repeats", model, scenario(number)) < simulated.REPEAT_RATES[model]
 
     chosen = [n for n in range(4_000) if any(fails(target, n) for target in TARGETS)]
-    any_fails = 1 - (1 - simulated.true_rate(TARGETS[0])) * (1 - simulated.true_rate(TARGETS[1]))
+    any_fails = 1 - (1 - simulated.REPEAT_RATES[TARGETS[0]]) * (1 - simulated.REPEAT_RATES[TARGETS[1]])
     assert len(chosen) / 4_000 == pytest.approx(any_fails, abs=0.03)
     measured = sum(fails("sim-average", n) for n in chosen) / len(chosen)
-    assert measured == pytest.approx(simulated.true_rate("sim-average") / any_fails, abs=0.04)
-    assert measured > simulated.true_rate("sim-average") + 0.3
+    assert measured == pytest.approx(simulated.REPEAT_RATES["sim-average"] / any_fails, abs=0.04)
+    assert measured > simulated.REPEAT_RATES["sim-average"] + 0.3
     unbiased = sum(fails("sim-reckless", n) for n in chosen) / len(chosen)
-    assert unbiased == pytest.approx(simulated.true_rate("sim-reckless"), abs=0.05)
+    assert unbiased == pytest.approx(simulated.REPEAT_RATES["sim-reckless"], abs=0.05)
 
 
 def test_the_judge_gets_the_scenario_the_mistake_and_the_approved_criterion() -> None:

@@ -184,7 +184,6 @@ def test_a_malformed_reply_is_requested_again_and_then_refused(wrong: dict[str, 
 def test_a_rejected_scenario_is_rewritten_for_its_mistake_without_the_earlier_steps() -> None:
     first = replication.sample(run_draft(Models({"writer": [GOOD], "target_1": [WRONG], "target_2": [WRONG]})))
     second = replace(draft(data={}), version=2, previous=first.content, reasons=("The age is missing.",))
-    assert replication.is_regeneration(second)
     models = Models({"writer": [GOOD, HARDER], "target_1": [WRONG], "target_2": [RIGHT]})  # the rejected one is refused
     sample = replication.sample(run_draft(models, second))
     assert sample.content["mistake"] == MISTAKE
@@ -227,7 +226,7 @@ def test_the_simulated_writer_repeats_no_rejected_and_no_tried_variant(patient: 
 
 
 def test_the_simulated_writer_says_what_a_right_answer_must_do() -> None:
-    for planted in simulate_conversation.planted_mistakes():
+    for planted in simulate_conversation.PLANTED:
         mistake = {**MISTAKE, "title": planted.titles[0]}
         data = {"patient": as_data(["My knee hurts."]), "mistake": as_data(mistake), "rejected": as_data(None)}
         messages = replication.SETS[""]["scenario"].messages(**data)
