@@ -314,6 +314,11 @@ class NewSample:
     bound: str = ""
 
 
+def short_title(text: str, most: int = 100) -> str:
+    """A text as a sample's title: its first words, at most so many characters."""
+    return text if len(text) <= most else f"{text[:most].rpartition(' ')[0] or text[:most]} …"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRole:
     """A role to which a launch binds an endpoint.

@@ -4,21 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from django.utils.translation import gettext_noop as _
-from pydantic import BaseModel, ConfigDict
 
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
-from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
+from generation.recipes.recipe import ReplyShape
 from mhb_site.benchmarks.healthbench.score import PointsReached
 
 JUDGE = read_prompt(Path(__file__).parent / "prompts" / "judge.md")
 
 
-class Judgment(BaseModel):
+class Judgment(ReplyShape):
     """Whether the response meets the criterion, and why."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     explanation: str  # first, so that a model reasons before it decides
     criteria_met: bool
@@ -32,8 +29,8 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
 
 def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001
     """The request for a verdict on one criterion, without its points."""
-    data = {"conversation": sample.content["turns"], "response": response, "criterion": rubric.criterion}
-    return Request(JUDGE.messages(**{name: as_data(value) for name, value in data.items()}), prompt=JUDGE.label)
+    turns = sample.content["turns"]
+    return JUDGE.request({"conversation": turns, "response": response, "criterion": rubric.criterion})
 
 
 def decide(judgment: Judgment) -> Decision:

@@ -5,10 +5,8 @@ from dataclasses import replace
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Recipe, per_draft
+from generation.recipes.recipe import Draft, Dropped, Models, NewRubric, NewSample, Recipe, per_draft, short_title
 from mhb_site.benchmarks.healthbench.taxonomy import points_of, themes_of
-
-TITLE = 100  # characters
 
 
 async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -30,10 +28,9 @@ def sample(draft: Draft) -> NewSample:
     points.
     """
     content = draft.record.content
-    title = draft.record.title
     return NewSample(
         task="dialogue",
-        title=title if len(title) <= TITLE else f"{title[:TITLE].rpartition(' ')[0] or title[:TITLE]} …",
+        title=short_title(draft.record.title),
         language=draft.record.language,
         content={"turns": content["turns"], "themes": themes_of(content.get("tags", []))},
         rubrics=tuple(

@@ -5,14 +5,14 @@ own words are shown as they are.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from mhb_site.benchmarks.medhal.pair_steps import FACTUAL, NON_FACTUAL, REASONS
 from mhb_site.benchmarks.medhal.taxonomy import SOURCES
-from review.rules.blocks import Block, Table
+from review.rules.blocks import Block, Table, table_of
 
 # Table 3 of the paper: the percentage of samples that the filter kept.
 PAPER_SHARES = {"sumpubmed": 99.30, "acn": 82.00, "medmcqa": 96.87, "medqa": 99.44, "mednli": 100.00}
@@ -67,24 +67,19 @@ def analysis(batch: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     labels = {name: _(label) for name, label in SOURCES}
     blocks: list[Block] = []
     if judged:
-        rows = tuple(
-            (
-                labels.get(source, source),
-                f"{count:,}",
-                f"{kept[source]:,}",
-                f"{100 * kept[source] / count:.2f} %",
-                f"{PAPER_SHARES[source]:.2f} %" if source in PAPER_SHARES else "",
-            )
-            for source, count in sorted(judged.items())
-        )
-        columns = (_("Source"), _("Statements judged"), _("Kept"), _("Share kept"), _("In the paper"))
-        blocks.append(Table(_("Kept by the filter"), columns, rows))
+        columns: dict[str, Callable[[str], str]] = {
+            _("Source"): lambda source: labels.get(source, source),
+            _("Statements judged"): lambda source: f"{judged[source]:,}",
+            _("Kept"): lambda source: f"{kept[source]:,}",
+            _("Share kept"): lambda source: f"{100 * kept[source] / judged[source]:.2f} %",
+            _("In the paper"): lambda source: f"{PAPER_SHARES[source]:.2f} %" if source in PAPER_SHARES else "",
+        }
+        blocks.append(table_of(_("Kept by the filter"), sorted(judged), columns))
     if left_out:
-        rows_left = tuple(
-            (labels.get(source, source), _(REASONS.get(reason, reason)), f"{count:,}")
-            for (source, reason), count in sorted(
-                left_out.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0][1])
-            )
+        by_number = sorted(left_out, key=lambda entry: (entry[0], -left_out[entry], entry[1]))
+        rows = tuple(
+            (labels.get(source, source), _(REASONS.get(reason, reason)), f"{left_out[source, reason]:,}")
+            for source, reason in by_number
         )
-        blocks.append(Table(_("Left out"), (_("Source"), _("Reason"), _("Records and pairs")), rows_left))
+        blocks.append(Table(_("Left out"), (_("Source"), _("Reason"), _("Records and pairs")), rows))
     return blocks

@@ -14,12 +14,11 @@ from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.provider_words import Ending
 from generation.llm.types import Request
-from generation.recipes.prompts import Prompt, read_prompts
+from generation.recipes.prompts import read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models
 from mhb_site.benchmarks.medhal import presets
 from mhb_site.benchmarks.medhal.tasks import ie, nli, qa, summaries
-from mhb_site.benchmarks.medhal.tasks.draw import draw_index
-from mhb_site.benchmarks.medhal.tasks.pair import Pair
+from mhb_site.benchmarks.medhal.tasks.pair import Pair, draw_index
 from mhb_site.benchmarks.medhal.tasks.sentences import Sentence, is_one_sentence, is_only_change, replace_sentence
 from mhb_site.benchmarks.medhal.tasks.surface import match_surface, same_spacing
 
@@ -31,6 +30,10 @@ SETS = read_prompts(
 # Contradictions are joined to the entailment of their premise; they are not records of a batch.
 GENERATED = frozenset({qa.KIND, ie.KIND, summaries.KIND, nli.ENTAILMENT, nli.NEUTRAL})
 WRITTEN_BY_MODEL = frozenset({qa.KIND, ie.KIND, summaries.KIND})  # kinds whose statements a model writes
+WRITTEN_BY = {"qa": "state_qa", "ie": "state_value", "summarization": "alter"}  # task -> prompt
+# Kind -> prompt, and how often it is asked for a pair.
+_WRITING = {qa.KIND: ("state_qa", 2), ie.KIND: ("state_value", 2), summaries.KIND: ("alter", 1)}
+_FILTERING = {qa.KIND: ("filter_qa", 2), summaries.KIND: ("filter_summary", 1)}
 MAX_STATEMENT = 4_000  # characters; keeps a runaway reply from physicians
 
 REASONS = {
@@ -55,11 +58,6 @@ REASONS = {
     # In older drafts only: such a reply now fails the pair instead.
     "filter-unread": _("filter: its reply is neither YES nor NO"),
 }
-
-
-def prompt_of(draft: Draft, name: str) -> Prompt:
-    """A prompt from the batch's prompt set."""
-    return SETS.get(draft.prompts, SETS[""])[name]
 
 
 def drop_error(draft: Draft, reason: str, **more: Any) -> Dropped:
@@ -109,14 +107,12 @@ async def write(draft: Draft, models: Models) -> Sequence[Draft]:
     if pair.out:
         raise drop_error(draft, pair.out)
     match pair.task:
-        case "qa":
-            factual, non_factual, explanation = await _write_both(
-                draft, models, "state_qa", _question_values(pair, "right"), _question_values(pair, "wrong")
-            )
-        case "ie":
-            factual, non_factual, explanation = await _write_both(
-                draft, models, "state_value", _extraction_values(pair, "right"), _extraction_values(pair, "wrong")
-            )
+        case "qa" | "ie":
+            factual, non_factual = [
+                await _ask_generator(draft, models, WRITTEN_BY[pair.task], _values(pair, value))
+                for value in (pair.right, pair.wrong)
+            ]
+            explanation = factual
         case "summarization":
             factual, non_factual, explanation = await _alter(draft, models, pair)
         case _:
@@ -124,55 +120,33 @@ async def write(draft: Draft, models: Models) -> Sequence[Draft]:
     if _normalised(factual) == _normalised(non_factual):
         raise drop_error(draft, "same", right=factual, wrong=non_factual)
     settings = presets.settings(draft)
-    if (
-        pair.task == "qa"
-        and settings["one_sentence"]
-        and not (is_one_sentence(factual) and is_one_sentence(non_factual))
-    ):
-        raise drop_error(draft, "more-sentences")
     factual_explanation = ""
-    if pair.task == "qa" and pair.source_explanation:
-        if settings["qa_explanation"] == "right":
+    if pair.task == "qa":
+        if settings["one_sentence"] and not (is_one_sentence(factual) and is_one_sentence(non_factual)):
+            raise drop_error(draft, "more-sentences")
+        if pair.source_explanation and settings["qa_explanation"] == "right":
             factual_explanation = pair.source_explanation
         else:
-            explanation = pair.source_explanation
-    factual_data = {"statement": factual, "explanation": factual_explanation}
+            explanation = pair.source_explanation or explanation
     return [
-        replace(
-            draft,
-            data={**draft.data, "true": factual_data, "false": {"statement": non_factual, "explanation": explanation}},
+        draft.extended(
+            true={"statement": factual, "explanation": factual_explanation},
+            false={"statement": non_factual, "explanation": explanation},
         )
     ]
 
 
-def _question_values(pair: Pair, part: str) -> dict[str, str]:
-    return {"question": as_data(pair.question), "answer": as_data(getattr(pair, part))}
-
-
-def _extraction_values(pair: Pair, part: str) -> dict[str, str]:
-    values = {
-        "category": pair.category,
-        "concept": pair.concept,
-        "value": getattr(pair, part),
-        "element": pair.reference,
-    }
-    return {name: as_data(value) for name, value in values.items()}
-
-
-async def _write_both(
-    draft: Draft, models: Models, name: str, right: Mapping[str, str], wrong: Mapping[str, str]
-) -> tuple[str, str, str]:
-    """The factual and the non-factual statement; the factual one is also the explanation."""
-    statements = [await _ask_generator(draft, models, name, values) for values in (right, wrong)]
-    return statements[0], statements[1], statements[0]
+def _values(pair: Pair, value: str) -> dict[str, str]:
+    """What is said of a question's answer or of an extraction, with this value."""
+    of_extraction = {"category": pair.category, "concept": pair.concept, "value": value, "element": pair.reference}
+    return {"question": pair.question, "answer": value, **of_extraction}
 
 
 async def _alter(draft: Draft, models: Models, pair: Pair) -> tuple[str, str, str]:
     """A summary, the summary with one altered sentence, and the original sentence."""
     sentence = Sentence(pair.start, pair.start + len(pair.right), pair.right)
-    reply = await _ask_generator(
-        draft, models, "alter", {"text": as_data(pair.summary), "sentence": as_data(pair.right)}
-    )
+    shown = {"text": pair.summary, "sentence": pair.right}
+    reply = await _ask_generator(draft, models, WRITTEN_BY[pair.task], shown)
     new = match_surface(reply, pair.right)
     if _normalised(new) == _normalised(pair.right):
         raise drop_error(draft, "same")
@@ -187,16 +161,8 @@ async def _alter(draft: Draft, models: Models, pair: Pair) -> tuple[str, str, st
 
 
 async def _ask_generator(draft: Draft, models: Models, name: str, values: Mapping[str, str]) -> str:
-    prompt, settings = prompt_of(draft, name), presets.settings(draft)
-    reply = await models.ask(
-        "generator",
-        Request(
-            prompt.messages(**values),
-            prompt=prompt.label,
-            temperature=settings["temperature"],
-            max_tokens=settings["max_tokens"],
-        ),
-    )
+    sampling = {setting: presets.settings(draft)[setting] for setting in ("temperature", "max_tokens")}
+    reply = await models.ask("generator", SETS[draft.prompts][name].request(values, **sampling))
     text = " ".join(reply.text.split())
     if not text or len(text) > MAX_STATEMENT or reply.ending == Ending.CUT_OFF:
         raise drop_error(draft, "unusable")
@@ -231,35 +197,33 @@ async def judge(draft: Draft, models: Models) -> Sequence[Draft]:
     for label, key in ((FACTUAL, "true"), (NON_FACTUAL, "false")):
         if pair.task == "summarization" and label == FACTUAL:
             continue
-        name, values = _filter_prompt(draft, pair, draft.data[key]["statement"])
-        prompt = prompt_of(draft, name)
-        request = Request(prompt.messages(**values), prompt=prompt.label, temperature=0.0)
+        request = _filter_request(draft, pair, draft.data[key]["statement"])
         judged[label] = read_verdict((await models.ask("filter", request, check=_check_verdict)).text)
-    draft = replace(draft, data={**draft.data, "judged": judged})
+    draft = draft.extended(judged=judged)
     disagreements = [label for label, factual in judged.items() if factual != (label == FACTUAL)]
     if disagreements:
         raise drop_error(draft, f"filter-{disagreements[0]}" if len(disagreements) == 1 else "filter-both")
     return [draft]
 
 
-def _filter_prompt(draft: Draft, pair: Pair, statement: str) -> tuple[str, dict[str, str]]:
-    """The filter's prompt and values for a statement, with the truth as a hint as in the paper."""
+def _filter_request(draft: Draft, pair: Pair, statement: str) -> Request:
+    """The request to judge a statement, with the truth as a hint as in the paper."""
+    prompts = SETS[draft.prompts]
     match pair.task:
         case "qa":
-            context = f"\n<<<CONTEXT\n{as_data(pair.context)}\nCONTEXT>>>\n" if pair.context else ""
-            values = {
-                "question": as_data(pair.question),
-                "answer": as_data(pair.right),
-                "statement": as_data(statement),
-            }
-            return "filter_qa", {"context": context, **values}
+            data = {"question": pair.question, "answer": pair.right, "statement": statement}
+            return prompts["filter_qa"].request(data, {"context": context_block(pair.context)}, temperature=0.0)
         case "summarization":
             end = len(statement) - (len(pair.summary) - pair.start - len(pair.right))
-            return "filter_summary", {
-                "original": as_data(pair.right),
-                "rewritten": as_data(statement[pair.start : end]),
-            }
-    return "filter_context", {"text": as_data(context_of(draft, pair)), "statement": as_data(statement)}
+            data = {"original": pair.right, "rewritten": statement[pair.start : end]}
+            return prompts["filter_summary"].request(data, temperature=0.0)
+    data = {"text": context_of(draft, pair), "statement": statement}
+    return prompts["filter_context"].request(data, temperature=0.0)
+
+
+def context_block(context: str) -> str:
+    """The block of a prompt with a statement's context; nothing for a statement without one."""
+    return f"\n<<<CONTEXT\n{as_data(context)}\nCONTEXT>>>\n" if context else ""
 
 
 def read_verdict(reply: str) -> bool | None:
@@ -286,7 +250,7 @@ async def split(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG00
     place = str(draft.data.get("place", "0"))
     if draw_index(2, presets.settings(draft)["seed"], "order", draft.record.external_id, place):
         labels = (NON_FACTUAL, FACTUAL)
-    return [replace(draft, data={**draft.data, "label": label}) for label in labels]
+    return [draft.extended(label=label) for label in labels]
 
 
 async def keep(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -299,24 +263,14 @@ async def keep(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
 
 def write_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     """The (role, prompt label) of each request to the generator for a record."""
-    match draft.record.content["kind"]:
-        case qa.KIND:
-            return [("generator", prompt_of(draft, "state_qa").label)] * 2
-        case ie.KIND:
-            return [("generator", prompt_of(draft, "state_value").label)] * 2 * _pair_count(draft)
-        case summaries.KIND:
-            return [("generator", prompt_of(draft, "alter").label)] * _pair_count(draft)
-    return ()
+    name, times = _WRITING.get(draft.record.content["kind"], ("alter", 0))
+    return [("generator", SETS[draft.prompts][name].label)] * (times * _pair_count(draft))
 
 
 def judge_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     """The (role, prompt label) of each request to the filter for a record."""
-    match draft.record.content["kind"]:
-        case qa.KIND:
-            return [("filter", prompt_of(draft, "filter_qa").label)] * 2
-        case summaries.KIND:
-            return [("filter", prompt_of(draft, "filter_summary").label)] * _pair_count(draft)
-    return [("filter", prompt_of(draft, "filter_context").label)] * 2 * _pair_count(draft)
+    name, times = _FILTERING.get(draft.record.content["kind"], ("filter_context", 2))
+    return [("filter", SETS[draft.prompts][name].label)] * (times * _pair_count(draft))
 
 
 def _pair_count(draft: Draft) -> int:

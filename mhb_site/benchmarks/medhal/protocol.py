@@ -12,13 +12,12 @@ from django.utils.translation import gettext_noop as _
 
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample, ScoreRule
 from generation.common.declared import read_declared
-from generation.llm.fencing import as_data
 from generation.llm.types import Message
-from generation.recipes.prompts import Prompt, read_prompt
+from generation.recipes.prompts import read_prompt
 from mhb_site.benchmarks.medhal import parsing, scoring, taxonomy
+from mhb_site.benchmarks.medhal.pair_steps import FACTUAL, NON_FACTUAL, context_block
 
 PROMPTS = Path(__file__).parent / "prompts"
-FACTUAL, NON_FACTUAL = "factual", "non-factual"
 PLAIN, PROMETHEUS, HALLOUMI = "plain", "prometheus", "halloumi"
 ASK, ASK_PROMETHEUS, ASK_HALLOUMI = (read_prompt(PROMPTS / f"{name}.md") for name in ("ask", PROMETHEUS, HALLOUMI))
 PARSERS = {PLAIN: parsing.read_plain, PROMETHEUS: parsing.read_prometheus, HALLOUMI: parsing.read_halloumi}
@@ -29,19 +28,14 @@ TEMPERATURE, TOP_P, MAX_TOKENS = 0.0, 1.0, 512
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001 - nothing is random
     """The question in the paper's wording and in the formats of two trained evaluators."""
     statement, context = str(sample.content["statement"]), str(sample.content.get("context") or "")
-    data = {"statement": as_data(statement)}
-    fenced = {"context": f"\n<<<CONTEXT\n{as_data(context)}\nCONTEXT>>>\n" if context else ""}
-    requests: list[tuple[str, Prompt, tuple[Message, ...]]] = [
-        (PLAIN, ASK, ASK.messages(**data, **fenced)),
-        (PROMETHEUS, ASK_PROMETHEUS, ASK_PROMETHEUS.messages(**data, **fenced)),
-        (HALLOUMI, ASK_HALLOUMI, ASK_HALLOUMI.messages(blocks=halloumi_blocks(context, statement))),
-    ]
-    return [
-        Ask(
-            messages, variant, temperature=TEMPERATURE, top_p=TOP_P, max_tokens=MAX_TOKENS, prompt=prompt.label,
-        )
-        for variant, prompt, messages in requests
-    ]  # fmt: skip
+    data, fenced = {"statement": statement}, {"context": context_block(context)}
+    requests = {
+        PLAIN: ASK.request(data, fenced),
+        PROMETHEUS: ASK_PROMETHEUS.request(data, fenced),
+        HALLOUMI: ASK_HALLOUMI.request({}, {"blocks": halloumi_blocks(context, statement)}),
+    }
+    sampling = {"temperature": TEMPERATURE, "top_p": TOP_P, "max_tokens": MAX_TOKENS}
+    return [Ask(each.messages, variant, prompt=each.prompt, **sampling) for variant, each in requests.items()]  # type: ignore[arg-type]
 
 
 def halloumi_blocks(context: str, statement: str) -> str:

@@ -10,14 +10,23 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipes.recipe import Draft, ModelRole, Models, NewRubric, NewSample, Recipe, Step, per_draft
+from generation.recipes.recipe import (
+    Draft,
+    ModelRole,
+    Models,
+    NewRubric,
+    NewSample,
+    Recipe,
+    Step,
+    per_draft,
+    short_title,
+)
 from generation.recipes.review_sampling import ReviewDraw
 from mhb_site.benchmarks.medhal import lineage, pair_steps, presets, taxonomy
 from mhb_site.benchmarks.medhal.tasks.pair import Pair
 
 PUBLISHED = "statement"
 CRITERION = "Says whether the statement is factual."
-TITLE = 100  # characters
 
 
 async def use_published(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -70,18 +79,15 @@ def sample(draft: Draft) -> NewSample:
         "synthetic": source == "acn",
         "length": taxonomy.length_of(context),
     }
-    names = {"qa": "state_qa", "ie": "state_value", "summarization": "alter"}
-    prompt = pair_steps.prompt_of(draft, names[pair.task]).label if pair.task in names else ""
+    written_by = pair_steps.WRITTEN_BY.get(pair.task)
+    prompt = pair_steps.SETS[draft.prompts][written_by].label if written_by else ""
     return replace(_new_sample(draft, sample_content, entries), prompt=prompt, bound=pair.place)
 
 
 def _new_sample(draft: Draft, content: Mapping[str, Any], made: Mapping[str, str]) -> NewSample:
-    statement = " ".join(content["statement"].split())
     return NewSample(
         task=content["task"],
-        title=statement
-        if len(statement) <= TITLE
-        else f"{statement[:TITLE].rpartition(' ')[0] or statement[:TITLE]} …",
+        title=short_title(" ".join(content["statement"].split())),
         language=draft.record.language,
         content=content,
         rubrics=(NewRubric("label", CRITERION),),

@@ -1,16 +1,15 @@
 """MedHal's simulated detectors: models under test whose true precision and recall are known.
 
 A detector knows only the words of a statement. Statements altered by the simulated generator carry
-a mark (`WRONG_MARK`). A published statement has none, so the decision is random; `true_rates` gives
-the average result. All randomness comes from `chance`, derived from the seed and the request.
+a mark (`WRONG_MARK`). A published statement has none, so the decision is random. All randomness
+comes from `chance`, derived from the seed and the request.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from generation.llm.fencing import read_data
-from generation.llm.simulator.script import chance
+from generation.llm.simulator.script import chance, digest_of, pick
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhal import protocol
 
@@ -34,14 +33,6 @@ DETECTORS: Mapping[str, Detector] = {
 }
 
 
-def true_rates(model: str, factual: int, wrong: int) -> dict[str, float]:
-    """Precision, recall and F1 of the class factual that are built into a detector."""
-    detector = DETECTORS[model]
-    tp, fp = factual * detector.sees_factual, wrong * (1 - detector.sees_wrong)
-    precision, recall = tp / (tp + fp), detector.sees_factual
-    return {"precision": precision, "recall": recall, "f1": 2 * precision * recall / (precision + recall)}
-
-
 _VARIANT_OF_HEADING = {protocol.ASK.heading: protocol.PLAIN, protocol.ASK_PROMETHEUS.heading: protocol.PROMETHEUS}
 _UNCLEAR_REPLIES = ("It depends on the context.", "YES or NO", "Factual: YES/NO", "I cannot assess this statement.")
 
@@ -56,20 +47,17 @@ class MedHalDetectors:
         if variant is None or model not in DETECTORS:
             return None
         statement = _statement(messages)
-        detector, statement_hash = (
-            DETECTORS[model],
-            hashlib.sha256(statement.encode("utf-8", "surrogatepass")).hexdigest(),
-        )
+        detector, statement_hash = DETECTORS[model], digest_of(statement)
         if chance(seed, "malformed", model, variant, statement_hash) < detector.malformed:
-            return _UNCLEAR_REPLIES[int(chance(seed, "how", model, variant, statement_hash) * len(_UNCLEAR_REPLIES))]
+            return pick(_UNCLEAR_REPLIES, seed, "how", model, variant, statement_hash)
         is_wrong = WRONG_MARK in statement
-        is_right = chance(seed, "sees", model, statement_hash) < (
-            detector.sees_wrong if is_wrong else detector.sees_factual
-        )
-        explains = chance(seed, "explains", model, statement_hash) < detector.explains
-        return _reply_text(
-            variant, factual=is_right != is_wrong, why=_explanation(statement, wrong=is_wrong) if explains else ""
-        )
+        sees = detector.sees_wrong if is_wrong else detector.sees_factual
+        is_right = chance(seed, "sees", model, statement_hash) < sees
+        why = ""
+        if chance(seed, "explains", model, statement_hash) < detector.explains:  # what the statement shows of the truth
+            plain = " ".join(statement.replace(WRONG_MARK, "").split())
+            why = f"According to the record, {plain}" if is_wrong else plain
+        return _reply_text(variant, factual=is_right != is_wrong, why=why)
 
 
 def _statement(messages: Sequence[Message]) -> str:
@@ -77,12 +65,6 @@ def _statement(messages: Sequence[Message]) -> str:
     if text.startswith("<|context|>"):
         return text.rpartition("<|r1|><")[2].removesuffix("><end||r><end||response>")
     return str(read_data(text)["STATEMENT"])
-
-
-def _explanation(statement: str, *, wrong: bool) -> str:
-    """The truth, as far as the statement shows it: the statement without the mark."""
-    plain = " ".join(statement.replace(WRONG_MARK, "").split())
-    return f"According to the record, {plain}" if wrong else plain
 
 
 def _reply_text(variant: str, *, factual: bool, why: str) -> str:

@@ -22,11 +22,6 @@ SUPPORTED = 0.6  # the share of a statement's words in a text from which the fil
 _WORD = re.compile(r"[^\W_]{2,}")
 
 
-def kept_share(statements: int = 2) -> float:
-    """The share of pairs that pass a filter that judges this many statements of each."""
-    return float(((1 - UNCLEAR) * (1 - FILTER_ERROR)) ** statements)
-
-
 _ASKED_FOR = re.compile(r"(?:which|what)(?: one)?(?: of the following)? is (.+)", re.IGNORECASE | re.DOTALL)
 
 
@@ -62,13 +57,10 @@ def _is_true(name: str, data: Mapping[str, Any]) -> bool:
         case "filter_summary":
             return WRONG_MARK not in data["REWRITTEN"]
     text_words = set(_WORD.findall(str(data["TEXT"]).casefold()))
-    claim_words = _WORD.findall(_claim(str(data["STATEMENT"])).casefold())
+    statement = str(data["STATEMENT"])  # of the generator's, the value; else the whole
+    claim = statement.rpartition(" is ")[2] if statement.startswith("The patient's ") else statement
+    claim_words = _WORD.findall(claim.casefold())
     return bool(claim_words) and sum(word in text_words for word in claim_words) / len(claim_words) >= SUPPORTED
-
-
-def _claim(statement: str) -> str:
-    """The value in one of the generator's statements; the whole of any other statement."""
-    return statement.rpartition(" is ")[2] if statement.startswith("The patient's ") else statement
 
 
 SCRIPT = PromptTable(

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from generation.recipes.recipe import OtherValues
-from mhb_site.benchmarks.medhal.tasks.draw import draw_index
-from mhb_site.benchmarks.medhal.tasks.pair import Pair
+from mhb_site.benchmarks.medhal.tasks.pair import Pair, draw_index
 
 KIND = "note"
 _EMPTY = frozenset({"", "none", "null", "n/a", "unknown", "not specified", "not mentioned"})

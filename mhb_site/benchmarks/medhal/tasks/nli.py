@@ -6,8 +6,7 @@ Neutral hypotheses are dropped.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mhb_site.benchmarks.medhal.tasks.draw import draw_index
-from mhb_site.benchmarks.medhal.tasks.pair import Pair
+from mhb_site.benchmarks.medhal.tasks.pair import Pair, draw_index
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = KINDS = ("nli-entailment", "nli-neutral", "nli-contradiction")
 

@@ -1,5 +1,6 @@
-"""Pairs of statements before they are written."""
+"""Pairs of statements before they are written, and the draws that make them."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -39,3 +40,9 @@ class Pair:
     def of(cls, data: Mapping[str, Any]) -> "Pair":
         """The pair stored in a draft's data."""
         return cls(**{name: data[name] for name in cls.__slots__ if name in data})
+
+
+def draw_index(count: int, seed: int, *parts: str) -> int:
+    """An integer from 0 to `count` - 1, drawn by the seed and `parts`: the same on every machine."""
+    text = "\x1f".join((str(seed), *parts))
+    return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:8]) % count

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mhb_site.benchmarks.medhal.tasks.draw import draw_index
-from mhb_site.benchmarks.medhal.tasks.pair import Pair
+from mhb_site.benchmarks.medhal.tasks.pair import Pair, draw_index
 from mhb_site.benchmarks.medhal.tasks.sentences import Sentence, sentences
 
 KIND = "article"
