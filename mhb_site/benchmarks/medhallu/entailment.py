@@ -9,7 +9,7 @@ import asyncio
 import importlib.util
 import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -47,7 +47,7 @@ class Nli:
     """
 
     name: str
-    score: Callable[[str, str], Awaitable[float]]
+    score: Callable[[str, str], Coroutine[Any, Any, float]]
 
 
 def entailment_judge(draft: Draft, models: Models) -> Nli:
@@ -98,7 +98,7 @@ def local_nli(folder: str) -> Nli:
                 logits = model(**pair).logits[0]
             return round(float(torch.softmax(logits, dim=-1)[index]), 4)
 
-    return Nli(f"nli: {Path(folder).name}", partial(asyncio.to_thread, score))
+    return Nli(f"nli: {Path(folder).name}", lambda premise, hypothesis: asyncio.to_thread(score, premise, hypothesis))
 
 
 def _load(folder: str) -> tuple[Any, Any, int]:

@@ -123,7 +123,7 @@ async def converse(draft: Draft, models: Models) -> Sequence[Draft]:
 
 def _turn_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     speakers = [(role, SETS[draft.prompts][role].label) for role in ("patient", "doctor")]
-    return speakers * (min(ESTIMATED_TURNS, settings(draft)["most_turns"]) // 2)
+    return speakers * int(min(ESTIMATED_TURNS, settings(draft)["most_turns"]) // 2)
 
 
 async def take_conversation(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -210,7 +210,8 @@ def _has_unscored(draft: Draft, *, judge: str) -> bool:
 
 def _calls_for_all(draft: Draft) -> int:
     """The calls to a judge that cover all dimensions once."""
-    return ceil(len(DIMENSIONS) / max(1, settings(draft)["dimensions_per_call"]))
+    per_call: int = settings(draft)["dimensions_per_call"]
+    return ceil(len(DIMENSIONS) / max(1, per_call))
 
 
 def _judge_prompts(draft: Draft, *, judge: str) -> Sequence[tuple[str, str]]:

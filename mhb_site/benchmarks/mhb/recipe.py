@@ -77,7 +77,8 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
     """Ask in one call for the traps, the altered text or question, and the rubric (MHB-4)."""
     content, data = draft.record.content, dict[str, Any]()
     # None of the rejected versions may come back.
-    given = {"terms": available_terms(draft), "rejected": [version for version, _reasons in draft.rejected_versions]}
+    rejected = [version for version, _reasons in draft.rejected_versions]
+    given: dict[str, Any] = {"terms": available_terms(draft), "rejected": rejected}
     reply: AlteredDialogue | ReportQuestion
     if content["kind"] == "dialogue":
         source = [{"role": turn["role"], "content": turn["content"]} for turn in content["turns"]]
