@@ -4,8 +4,8 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,10 @@ class Backup:
     secrets: tuple[str, ...] = ()  # names of secrets that the backup lacks and this site has not set
     missing: tuple[str, ...] = ()  # images without a file
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    @classmethod
+    def of(cls, tables: Mapping[str, Mapping[str, int]], files: Sequence[Mapping[str, Any]], **more: Any) -> "Backup":
+        rows, size = (table["rows"] for table in tables.values()), (file["bytes"] for file in files)
+        return cls(len(tables), sum(rows), len(files), sum(size), **more)
 
 
 def last_backup() -> datetime | None:
@@ -113,15 +115,7 @@ def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Back
     )
     record = {"at": began.isoformat(), "sha256": sha256_of(folder / SUMS)}
     store(IMAGES).save(_LAST, ContentFile(json.dumps(record).encode()))
-    return Backup(
-        tables=len(counts),
-        rows=sum(table["rows"] for table in counts.values()),
-        files=len(checksums.entries),
-        bytes=sum(entry["bytes"] for entry in checksums.entries),
-        chain=chain,
-        secrets=tuple(secrets),
-        missing=tuple(absent),
-    )
+    return Backup.of(counts, checksums.entries, chain=chain, secrets=tuple(secrets), missing=tuple(absent))
 
 
 def check(folder: Path) -> dict[str, Any]:
@@ -167,15 +161,9 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Ba
     absent = list(about["secrets"])
     if about["secret_key"] == _key_mark():
         absent.remove("MHB_SECRET_KEY")
-    return Backup(
-        tables=len(about["tables"]),
-        rows=sum(table["rows"] for table in about["tables"].values()),
-        files=len(about["files"]),
-        bytes=sum(entry["bytes"] for entry in about["files"]),
-        chain=f"{audit.sequence}:{audit.hash}",
-        faults=faults,
-        secrets=tuple(name for name in absent if name == "MHB_SECRET_KEY" or not _is_set(name)),
-    )
+    secrets = tuple(name for name in absent if name == "MHB_SECRET_KEY" or not _is_set(name))
+    chain = f"{audit.sequence}:{audit.hash}"
+    return Backup.of(about["tables"], about["files"], chain=chain, faults=faults, secrets=secrets)
 
 
 def _check_unused() -> None:
@@ -209,15 +197,13 @@ def _check_schema(about: Mapping[str, Any]) -> None:
     theirs, ours = {(app, name) for app, name in about["migrations"]}, _of_the_code()
     if theirs == ours:
         return
-    if unknown := sorted(theirs - ours):
-        app, name = unknown[0]
-        raise BackupError(
-            f"The backup was written by a newer version (migration {app}.{name} is unknown here): "
-            f"restore it with the version that wrote it ({about['commit'] or 'commit unknown'}), then upgrade."
-        )
-    app, name = sorted(ours - theirs)[0]
+    unknown, missing = sorted(theirs - ours), sorted(ours - theirs)
+    name = ".".join((unknown or missing)[0])
+    version = f"a newer version (migration {name} is unknown here)"
+    if not unknown:
+        version = f"an older version (without migration {name})"
     raise BackupError(
-        f"The backup was written by an older version (without migration {app}.{name}): "
+        f"The backup was written by {version}: "
         f"restore it with the version that wrote it ({about['commit'] or 'commit unknown'}), then upgrade."
     )
 

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.deprecation import MiddlewareMixin
 
 from mhb_site.web.errors import refusal
 from review.common.second_factor import is_missing
@@ -17,16 +18,13 @@ from review.models import User
 OPEN = ("accounts/second-factor/", "accounts/logout/", "accounts/reauthenticate/", "accounts/password/change/", "i18n/")
 
 
-class RequiredFactorMiddleware:
+class RequiredFactorMiddleware(MiddlewareMixin):
     """Leads to the page of second factors from everywhere else; the API answers 403."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         if not settings.MHB_SECOND_FACTOR_ROLES:
             raise MiddlewareNotUsed
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        super().__init__(get_response)
 
     def process_view(self, request: HttpRequest, *_view: Any) -> HttpResponse | None:
         user, match = request.user, request.resolver_match

@@ -4,7 +4,6 @@ The form is kept in the browser's session, and shown to nobody but the person wh
 in this browser, which a signed cookie says. Only forms of this site's own pages are kept.
 """
 
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ from django.core import signing
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import Resolver404, resolve, reverse
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 from django.views.csrf import csrf_failure as django_csrf_failure
@@ -29,19 +29,17 @@ LONG = 60  # characters: a text that somebody wrote, shown to be read again
 _signer = signing.Signer(salt="the person of this browser")
 
 
-class KeptFormsMiddleware:
+class KeptFormsMiddleware(MiddlewareMixin):
     """Keeps posted forms that are answered by the sign-in page."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        response = self.get_response(request)
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         if request.path_info.startswith("/api/") or response.status_code >= 500:
             return response  # an account could not be loaded of a busy database
         if not request.user.is_authenticated:
-            if isinstance(response, HttpResponseRedirect) and _leads_to_sign_in(response) and keep(request):
-                response["Location"] = f"{reverse(settings.LOGIN_URL)}?{urlencode({'next': reverse('kept-form')})}"
+            sign_in = reverse(settings.LOGIN_URL)
+            leads_there = isinstance(response, HttpResponseRedirect) and urlsplit(response["Location"]).path == sign_in
+            if leads_there and keep(request):
+                response["Location"] = f"{sign_in}?{urlencode({'next': reverse('kept-form')})}"
             return response
         kept = request.session.get(KEPT) if request.method == "POST" else None
         if (
@@ -63,10 +61,6 @@ class KeptFormsMiddleware:
         return response
 
 
-def _leads_to_sign_in(response: HttpResponseRedirect) -> bool:
-    return urlsplit(response["Location"]).path == reverse(settings.LOGIN_URL)
-
-
 def _person(request: HttpRequest) -> int | None:
     try:
         return int(_signer.unsign(request.COOKIES.get(PERSON, "")))
@@ -77,8 +71,10 @@ def _person(request: HttpRequest) -> int | None:
 def keep(request: HttpRequest) -> bool:
     """Keep the posted form in the session, if it is one of ours and not too long."""
     person = request.user.pk or _person(request)
-    origin = request.headers.get("Origin") or request.headers.get("Referer") or ""
-    if request.method != "POST" or person is None or not _is_own(request, origin):
+    origin = request.headers.get("Origin") or request.headers.get("Referer")
+    # Other sites must not put words into a form.
+    is_own = url_has_allowed_host_and_scheme(origin, {request.get_host()})
+    if request.method != "POST" or person is None or not is_own:
         return False
     try:
         if resolve(request.path_info).app_name not in APPS:
@@ -95,11 +91,6 @@ def keep(request: HttpRequest) -> bool:
     page = urlsplit(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path
     request.session[KEPT] = {"person": person, "path": request.get_full_path(), "page": page, "fields": fields}
     return True
-
-
-def _is_own(request: HttpRequest, address: str) -> bool:
-    """Whether a page of this site sent the form: other sites must not put words into it."""
-    return bool(address) and url_has_allowed_host_and_scheme(address, {request.get_host()})
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

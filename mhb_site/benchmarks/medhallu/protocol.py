@@ -6,7 +6,6 @@ The positive class is *hallucinated* throughout.
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 from django.utils.translation import gettext_noop as _
 
@@ -16,6 +15,7 @@ from generation.llm.fencing import as_data
 from generation.recipes.prompts import Prompt, read_prompt
 from mhb_site.benchmarks.medhallu import taxonomy
 from mhb_site.benchmarks.medhallu.parsing import Reading, read_reply
+from mhb_site.benchmarks.medhallu.votes import HALLUCINATED, TRUTH
 
 PROMPTS = Path(__file__).parent / "prompts"
 TASK = "detection"
@@ -35,9 +35,6 @@ HAS_KNOWLEDGE = frozenset({KNOWLEDGE, KNOWLEDGE_UNSURE})
 # sets 0.3 and the other two.
 TEMPERATURE, TOP_P, MAX_TOKENS = 0.3, 0.95, 512
 
-TRUTH: Literal["truth"] = "truth"
-HALLUCINATED: Literal["hallucinated"] = "hallucinated"
-Shown = Literal["truth", "hallucinated"]
 _SHOWN_LABELS = (_("truth"), _("hallucinated"))  # shown on pages; listed here for translation
 
 VERDICTS: Mapping[tuple[str, Reading], str] = {
@@ -52,7 +49,7 @@ VERDICTS: Mapping[tuple[str, Reading], str] = {
 }
 
 
-def shown_answer(key: str, seed: int) -> Shown:
+def shown_answer(key: str, seed: int) -> str:
     """Which of a sample's two answers is shown.
 
     A fair draw, the same for all variants and endpoints of a run. The paper does not say which

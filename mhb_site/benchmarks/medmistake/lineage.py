@@ -1,7 +1,7 @@
 """How mistakes were found: blocks for the pages of a draft, a sample and a batch."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
@@ -9,8 +9,8 @@ from django.utils.translation import gettext_noop as _
 from mhb_site.benchmarks.medmistake import conversation, presets
 from mhb_site.benchmarks.medmistake.committee_agreement import CommitteeAgreement
 from mhb_site.benchmarks.medmistake.dimensions import DIMENSIONS
-from mhb_site.benchmarks.medmistake.review import SPEAKERS, invented_values, turn_mark
-from review.rules.blocks import Block, Dialogue, Table, Turn
+from mhb_site.benchmarks.medmistake.review import invented_values, marked_turns
+from review.rules.blocks import Block, Dialogue, Table, table_of
 
 
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
@@ -18,16 +18,7 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     blocks: list[Block] = []
     mistake = data.get("mistake", {})
     if data.get("conversation"):
-        mistake_turns = set(mistake.get("turns", ()))
-        turns = tuple(
-            Turn(
-                SPEAKERS.get(turn["role"], turn["role"]),
-                turn["text"],
-                mark=turn_mark(turn, is_mistake=number in mistake_turns),
-            )
-            for number, turn in enumerate(data["conversation"], 1)
-        )
-        blocks.append(Dialogue(_("Conversation"), turns))
+        blocks.append(Dialogue(_("Conversation"), marked_turns(data["conversation"], mistake.get("turns", ()))))
         blocks += invented_values(data["conversation"])
     if mistake:
         rows = (
@@ -40,13 +31,8 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
         )
         blocks.append(Table(_("Mistake"), (_("Field"), _("Value")), rows))
     if len(members := mistake.get("members", ())) > 1:
-        blocks.append(
-            Table(
-                _("Merged mistakes"),
-                (_("Conversation"), _("Doctor"), _("Title")),
-                tuple((member["conversation"], member["doctor"], member["title"]) for member in members),
-            )
-        )
+        merged = tuple((member["conversation"], member["doctor"], member["title"]) for member in members)
+        blocks.append(Table(_("Merged mistakes"), (_("Conversation"), _("Doctor"), _("Title")), merged))
     scores = conversation.low_scores(data, {**presets.DEFAULTS, **data.get("rule", {})})
     if scores:
         # Two columns, so that the notes can be read on a phone.
@@ -55,9 +41,12 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     if unscored := [(judge, ", ".join(keys)) for judge, keys in data.get("unscored", {}).items() if keys]:
         blocks.append(Table(_("Dimensions without a score"), (_("Judge"), _("Dimensions")), tuple(unscored)))
     if attempts := data.get("attempts"):
-        blocks.append(
-            Table(_("Scenarios tried"), (_("Scenario"), _("Gives away"), _("Repeated by")), _attempt_rows(attempts))
-        )
+        columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+            _("Scenario"): lambda attempt: attempt["scenario"],
+            _("Gives away"): lambda attempt: ", ".join(str(each["text"]) for each in attempt["gives_away"]) or "–",
+            _("Repeated by"): _repeaters,
+        }
+        blocks.append(table_of(_("Scenarios tried"), attempts, columns))
     return blocks
 
 
@@ -67,15 +56,9 @@ def _note_cell(score_entry: Mapping[str, Any]) -> str:
     return f"{score_entry['judge']}: {score}{turns} {score_entry['note']}".strip()
 
 
-def _attempt_rows(attempts: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(
-        (
-            attempt["scenario"],
-            ", ".join(str(each["text"]) for each in attempt["gives_away"]) or "–",
-            ", ".join(str(each["model"]) for each in attempt["results"] if each["same_mistake_happened"]) or "–",
-        )
-        for attempt in attempts
-    )
+def _repeaters(attempt: Mapping[str, Any]) -> str:
+    """The models that repeated the mistake."""
+    return ", ".join(str(each["model"]) for each in attempt["results"] if each["same_mistake_happened"]) or "–"
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:

@@ -6,7 +6,7 @@ version keeps the mistake and only the scenario is written again. The model's ri
 shown, so that it does not influence the physicians' own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,11 +43,18 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     return CaseSpec.of(sample, "medmistake", lineage, version, blocks=shown, form=form, policy=policy)
 
 
-def turn_mark(turn: Mapping[str, Any], *, is_mistake: bool) -> str:
-    """The mark of a turn: that it makes the mistake, or that the patient made up a value in it."""
-    if turn.get("invented"):
-        return _("Made-up value")
-    return _("Mistake") if is_mistake else ""
+def marked_turns(conversation: Sequence[Mapping[str, Any]], mistake_turns: Collection[int]) -> tuple[Turn, ...]:
+    """The turns, with a mark where the mistake is made, or where the patient made up a value."""
+
+    def mark(number: int, turn: Mapping[str, Any]) -> str:
+        if turn.get("invented"):
+            return _("Made-up value")
+        return _("Mistake") if number in mistake_turns else ""
+
+    return tuple(
+        Turn(SPEAKERS.get(turn["role"], turn["role"]), turn["text"], mark=mark(number, turn))
+        for number, turn in enumerate(conversation, 1)
+    )
 
 
 def invented_values(conversation: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
@@ -63,26 +70,10 @@ def invented_values(conversation: Sequence[Mapping[str, Any]]) -> Iterator[Block
 
 def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:
     mistake = content["mistake"]
-    mistake_turns = {int(turn) for turn in mistake.get("turns", ())}
-    turns = tuple(
-        Turn(
-            SPEAKERS.get(turn["role"], turn["role"]),
-            turn["text"],
-            mark=turn_mark(turn, is_mistake=number in mistake_turns),
-        )
-        for number, turn in enumerate(content["conversation"], 1)
-    )
-    yield Table(
-        _("The mistake"),
-        (_("Title"), _("Description"), _("Turns")),
-        (
-            (
-                mistake["title"],
-                mistake["description"],
-                ", ".join(str(number) for number in sorted(mistake_turns)) or "–",
-            ),
-        ),
-    )
+    mistake_turns = sorted({int(turn) for turn in mistake.get("turns", ())})
+    turns = marked_turns(content["conversation"], mistake_turns)
+    row = (mistake["title"], mistake["description"], ", ".join(map(str, mistake_turns)) or "–")
+    yield Table(_("The mistake"), (_("Title"), _("Description"), _("Turns")), (row,))
     if turns:
         yield Dialogue(_("The conversation in which it was made"), turns)
         yield from invented_values(content["conversation"])

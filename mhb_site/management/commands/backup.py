@@ -2,6 +2,7 @@
 
 import json
 from argparse import ArgumentParser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ class Command(BaseCommand):
         except services.BackupError as error:
             raise CommandError(str(error)) from error
         if options["json"]:
-            self.stdout.write(json.dumps(made.as_json()))
+            self.stdout.write(json.dumps(asdict(made)))
             return
         self.stdout.write(f"{made.rows} rows of {made.tables} tables, {made.files} files, {made.bytes} bytes.")
         self.stdout.write(f"The audit trail ends at {made.chain}.")

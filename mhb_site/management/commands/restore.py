@@ -3,6 +3,7 @@
 import json
 import sys
 from argparse import ArgumentParser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ class Command(BaseCommand):
         except services.BackupError as error:
             raise CommandError(str(error)) from error
         if options["json"]:
-            self.stdout.write(json.dumps(made.as_json()))
+            self.stdout.write(json.dumps(asdict(made)))
         else:
             self.stdout.write(f"{made.rows} rows of {made.tables} tables and all files are equal to the backup.")
             self.stdout.write(f"The audit trail ends at {made.chain}, with {made.faults} faults.")
