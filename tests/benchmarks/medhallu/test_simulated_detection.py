@@ -64,7 +64,7 @@ def expected_verdicts(model: str, variant: str, shown: Iterable[str]) -> dict[st
     detector = DETECTORS[model]
     counts: dict[str, float] = dict.fromkeys(protocol.VERDICTS.values(), 0.0)
     for kind, count in Counter(shown).items():
-        truth = protocol.TRUTH if kind == TRUE else protocol.HALLUCINATED
+        truth = "truth" if kind == TRUE else "hallucinated"
         for reading, share in _reading_shares(detector, variant, TRUE if kind == UNMARKED else kind).items():
             counts[protocol.VERDICTS[truth, reading]] += count * share
     return counts

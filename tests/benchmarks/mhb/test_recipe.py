@@ -83,18 +83,35 @@ def test_an_unknown_trap_type_is_refused(code):
     assert f"unknown type {code!r}; the types are A1, A2," in refusal_of(reply)
 
 
-def test_a_conversation_that_ends_with_the_assistant_is_refused():
-    assert "no bait question: the conversation must end in a turn of the user" in refusal_of(
-        dialogue_reply(turns=ALTERED[:-1])
-    )
+def says(role, content):
+    return {"role": role, "content": content}
 
 
-def test_an_empty_bait_is_refused():
-    assert "no bait question" in refusal_of(dialogue_reply(turns=[*ALTERED[:-1], {"role": "user", "content": " \n"}]))
-
-
-def test_the_last_question_of_the_source_is_no_bait():
-    assert "the source's own" in refusal_of(dialogue_reply(turns=[*ALTERED[:-1], TURNS[-1]]))
+@pytest.mark.parametrize(
+    ("turns", "reason"),
+    [
+        (ALTERED[:-1], "no bait question: the conversation must end in a turn of the user"),
+        ([*ALTERED[:-1], says("user", " \n")], "no bait question"),
+        ([*ALTERED[:-1], TURNS[-1]], "the source's own"),
+        ([*ALTERED[:-1], says("user", "why " * 600)], "bait question is longer than 2000"),
+        ([ALTERED[0], says("user", "Still there?"), *ALTERED[1:]], "Turns 1 and 2 are both the user's"),
+        ([*ALTERED[:3], says("assistant", ""), ALTERED[4]], "Turn 4 is empty."),
+        ([], "There are no turns"),
+        ([says(turn["role"], f" {turn['content']}\n") for turn in TURNS], "identical to the source"),
+        ([TURNS[0], ALTERED[1], ALTERED[4]], "no turn of the user was altered or added"),
+        (
+            [
+                *ALTERED[:-1],
+                *[says(role, f"More {n}.") for n in range(4) for role in ("user", "assistant")],
+                ALTERED[-1],
+            ],
+            "more than 6 above the source's 3",
+        ),
+        ([*ALTERED[:3], says("assistant", "word " * 2000), ALTERED[4]], "8000 characters longer than the source"),
+    ],
+)
+def test_an_invalid_conversation_is_refused_with_the_reason(turns, reason):
+    assert reason in refusal_of(dialogue_reply(turns=turns))
 
 
 def test_a_role_other_than_user_and_assistant_is_refused():
@@ -103,35 +120,10 @@ def test_a_role_other_than_user_and_assistant_is_refused():
         generate_sample(dialogue_draft(), dialogue_reply(turns=[system, *ALTERED]))
 
 
-def test_two_turns_of_one_speaker_in_a_row_are_refused():
-    turns = [ALTERED[0], {"role": "user", "content": "Still there?"}, *ALTERED[1:]]
-    assert "Turns 1 and 2 are both the user's" in refusal_of(dialogue_reply(turns=turns))
-
-
-def test_an_empty_turn_is_refused():
-    turns = [*ALTERED[:3], {"role": "assistant", "content": ""}, ALTERED[4]]
-    assert "Turn 4 is empty." in refusal_of(dialogue_reply(turns=turns))
-
-
-def test_no_turns_are_refused():
-    assert "There are no turns" in refusal_of(dialogue_reply(turns=[]))
-
-
-def test_a_conversation_identical_to_the_source_is_refused():
-    spaced = [{**turn, "content": f" {turn['content']}\n"} for turn in TURNS]
-    assert "identical to the source" in refusal_of(dialogue_reply(turns=spaced))
-
-
 def test_a_trap_carried_by_the_user_alone_is_refused():
-    turns = [ALTERED[0], TURNS[1], ALTERED[4]]
-    reason = refusal_of(dialogue_reply(turns=turns))
+    reason = refusal_of(dialogue_reply(turns=[ALTERED[0], TURNS[1], ALTERED[4]]))
     assert "no turn of the assistant was altered or added" in reason
     assert "of the user" not in reason
-
-
-def test_a_trap_carried_by_the_assistant_alone_is_refused():
-    turns = [TURNS[0], ALTERED[1], ALTERED[4]]
-    assert "no turn of the user was altered or added" in refusal_of(dialogue_reply(turns=turns))
 
 
 def test_leaving_turns_out_does_not_count_as_altering_them():
@@ -145,82 +137,39 @@ def test_a_source_of_one_turn_needs_an_assistant_turn_before_the_bait():
     assert "no turn of the assistant was altered or added" in refusal_of(reply, dialogue_draft(ONE_TURN))
 
 
-def test_too_many_added_turns_are_refused():
-    added_turns = [{"role": role, "content": f"More {n}."} for n in range(4) for role in ("user", "assistant")]
-    assert "more than 6 above the source's 3" in refusal_of(
-        dialogue_reply(turns=[*ALTERED[:-1], *added_turns, ALTERED[-1]])
-    )
+def criterion(**fields):
+    return {**RUBRICS[0], **fields}
 
 
-def test_an_over_long_conversation_is_refused():
-    turns = [*ALTERED[:3], {"role": "assistant", "content": "word " * 2000}, ALTERED[4]]
-    assert "8000 characters longer than the source" in refusal_of(dialogue_reply(turns=turns))
-
-
-def test_an_over_long_bait_is_refused():
-    turns = [*ALTERED[:-1], {"role": "user", "content": "why " * 600}]
-    assert "bait question is longer than 2000" in refusal_of(dialogue_reply(turns=turns))
-
-
-def test_a_changed_report_is_refused():
-    assert "The report was changed" in refusal_of(report_reply(report=REPORT.replace("60", "61")))
-
-
-def test_an_empty_question_is_refused():
-    assert "There is no question." in refusal_of(report_reply(question="  "))
-
-
-def test_an_over_long_question_is_refused():
-    assert "question is longer than 2000" in refusal_of(report_reply(question="why " * 600))
-
-
-def test_no_criteria_are_refused():
-    assert "no criteria" in refusal_of(report_reply(rubrics=[]))
-
-
-def test_an_empty_criterion_is_refused():
-    assert "Criterion 2 is empty." in refusal_of(report_reply(rubrics=[RUBRICS[0], {**RUBRICS[1], "criterion": " "}]))
-
-
-def test_an_over_long_criterion_is_refused():
-    rubric = {**RUBRICS[0], "criterion": "must " * 300}
-    assert "Criterion 1 is longer than 1000" in refusal_of(report_reply(rubrics=[rubric]))
-
-
-def test_too_many_criteria_are_refused():
-    rubrics = [{**RUBRICS[0], "criterion": f"The response must do {n}."} for n in range(13)]
-    assert "13 criteria; at most 12" in refusal_of(report_reply(rubrics=rubrics))
-
-
-def test_a_repeated_criterion_is_refused_whatever_its_case_and_spacing():
-    repeated = {**RUBRICS[0], "criterion": "  " + RUBRICS[0]["criterion"].upper()}
-    assert "Criterion 2 repeats criterion 1." in refusal_of(report_reply(rubrics=[RUBRICS[0], repeated]))
-
-
-def test_a_criterion_tied_to_a_trap_that_was_not_planted_is_refused():
-    rubrics = [RUBRICS[0], {**RUBRICS[1], "traps": ["A1", "D2"]}]
-    assert "Criterion 2 is tied to trap 'D2', which is not among the planted ones." in refusal_of(
-        report_reply(rubrics=rubrics)
-    )
-
-
-def test_a_criterion_tied_to_no_trap_is_refused():
-    assert "Criterion 1 is tied to no trap." in refusal_of(
-        report_reply(rubrics=[{**RUBRICS[0], "traps": []}, RUBRICS[1]])
-    )
-
-
-def test_a_planted_trap_that_no_criterion_tests_is_refused():
-    traps = [*TRAPS, {**TRAPS[0], "code": "D2"}]
-    assert "Trap 'D2' is planted, but no criterion tests it." in refusal_of(report_reply(traps=traps))
-
-
-def test_no_traps_are_refused():
-    assert "No trap is reported" in refusal_of(report_reply(traps=[]))
-
-
-def test_too_many_traps_are_refused():
-    assert "5 traps; at most 4" in refusal_of(report_reply(traps=TRAPS * 5))
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"report": REPORT.replace("60", "61")}, "The report was changed"),
+        ({"question": "  "}, "There is no question."),
+        ({"question": "why " * 600}, "question is longer than 2000"),
+        ({"rubrics": []}, "no criteria"),
+        ({"rubrics": [RUBRICS[0], criterion(criterion=" ")]}, "Criterion 2 is empty."),
+        ({"rubrics": [criterion(criterion="must " * 300)]}, "Criterion 1 is longer than 1000"),
+        (
+            {"rubrics": [criterion(criterion=f"The response must do {n}.") for n in range(13)]},
+            "13 criteria; at most 12",
+        ),
+        (  # whatever its case and spacing
+            {"rubrics": [RUBRICS[0], criterion(criterion="  " + RUBRICS[0]["criterion"].upper())]},
+            "Criterion 2 repeats criterion 1.",
+        ),
+        (
+            {"rubrics": [RUBRICS[0], {**RUBRICS[1], "traps": ["A1", "D2"]}]},
+            "Criterion 2 is tied to trap 'D2', which is not among the planted ones.",
+        ),
+        ({"rubrics": [criterion(traps=[]), RUBRICS[1]]}, "Criterion 1 is tied to no trap."),
+        ({"traps": [*TRAPS, {**TRAPS[0], "code": "D2"}]}, "Trap 'D2' is planted, but no criterion tests it."),
+        ({"traps": []}, "No trap is reported"),
+        ({"traps": TRAPS * 5}, "5 traps; at most 4"),
+    ],
+)
+def test_an_invalid_question_on_a_report_is_refused_with_the_reason(fields, reason):
+    assert reason in refusal_of(report_reply(**fields))
 
 
 @pytest.mark.parametrize("name", ["where", "false", "why"])
