@@ -68,6 +68,12 @@ class Ask:
     prompt: str = ""
     after: str = ""
 
+    @classmethod
+    def of(cls, request: Request, variant: str = "", **more: Any) -> "Ask":
+        """The question that a request puts; `more`: about, after."""
+        sampling = {name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens", "prompt")}
+        return cls(request.messages, variant, **sampling, **more)
+
     @property
     def request(self) -> Request:
         """The request to the model."""

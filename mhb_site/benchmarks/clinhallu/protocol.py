@@ -6,6 +6,7 @@ what the paper leaves open and what was chosen.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
@@ -22,7 +23,7 @@ from evaluation.protocol import (
     Sample,
 )
 from generation.common.declared import read_declared
-from generation.llm.types import Message
+from generation.llm.types import Request
 from generation.recipes.prompts import Prompt, read_prompt
 from mhb_site.benchmarks.clinhallu import trace_text
 from mhb_site.benchmarks.clinhallu.judging import (
@@ -70,16 +71,8 @@ JUDGED_ON: Mapping[str, str] = {VISUAL: REP_K, KNOWLEDGE: REP_V, REASONING: REP_
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
     """The four questions about a sample, each with its images. Rep-K waits for the free trace."""
     return [
-        Ask(
-            _messages(sample, variant, OWN_PLACEHOLDER),
-            variant,
-            temperature=ASK_TEMPERATURE,
-            top_p=TOP_P,
-            max_tokens=MAX_TOKENS,
-            prompt=prompt.label,
-            after=FREE if variant == REP_K else "",
-        )
-        for variant, prompt in QUESTIONS.items()
+        Ask.of(_request(sample, variant, OWN_PLACEHOLDER), variant, after=FREE if variant == REP_K else "")
+        for variant in QUESTIONS
     ]
 
 
@@ -94,11 +87,12 @@ def _given(sample: Sample, variant: str, own_visual: str) -> dict[str, str]:
     }[variant]
 
 
-def _messages(sample: Sample, variant: str, own_visual: str) -> tuple[Message, ...]:
+def _request(sample: Sample, variant: str, own_visual: str) -> Request:
     content = sample.content
     given = _given(sample, variant, own_visual)
     data = {"question": content["question"], "options": option_lines(content), **given}
-    return request_with_images(QUESTIONS[variant], content["images"], data).messages
+    sampling: dict[str, Any] = {"temperature": ASK_TEMPERATURE, "top_p": TOP_P, "max_tokens": MAX_TOKENS}
+    return request_with_images(QUESTIONS[variant], content["images"], data, **sampling)
 
 
 def ask_on(sample: Sample, asked: Ask, earlier: Mapping[str, str]) -> Ask | None:
@@ -106,7 +100,7 @@ def ask_on(sample: Sample, asked: Ask, earlier: Mapping[str, str]) -> Ask | None
     own_visual = read_trace(earlier[FREE]).visual
     if stage_fault(VISUAL, own_visual):
         return None
-    return replace(asked, messages=_messages(sample, REP_K, own_visual))
+    return replace(asked, messages=_request(sample, REP_K, own_visual).messages)
 
 
 def composed(sample: Sample, variant: str, text: str, earlier: Mapping[str, str]) -> str:

@@ -28,14 +28,11 @@ TEMPERATURE, TOP_P, MAX_TOKENS = 0.0, 1.0, 512
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001 - nothing is random
     """The question in the paper's wording and in the formats of two trained evaluators."""
     statement, context = str(sample.content["statement"]), str(sample.content.get("context") or "")
-    data, fenced = {"statement": statement}, {"context": context_block(context)}
-    requests = {
-        PLAIN: ASK.request(data, fenced),
-        PROMETHEUS: ASK_PROMETHEUS.request(data, fenced),
-        HALLOUMI: ASK_HALLOUMI.request({}, {"blocks": halloumi_blocks(context, statement)}),
-    }
+    data = {"statement": statement}
+    texts = {"context": context_block(context), "blocks": halloumi_blocks(context, statement)}
     sampling = {"temperature": TEMPERATURE, "top_p": TOP_P, "max_tokens": MAX_TOKENS}
-    return [Ask(each.messages, variant, prompt=each.prompt, **sampling) for variant, each in requests.items()]  # type: ignore[arg-type]
+    prompts = {PLAIN: ASK, PROMETHEUS: ASK_PROMETHEUS, HALLOUMI: ASK_HALLOUMI}
+    return [Ask.of(prompt.request(data, texts, **sampling), variant) for variant, prompt in prompts.items()]
 
 
 def halloumi_blocks(context: str, statement: str) -> str:

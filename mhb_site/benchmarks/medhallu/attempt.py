@@ -42,7 +42,8 @@ async def _make_candidates(draft: Draft, models: Models, result: dict[str, Any])
             candidate = await _rewrite(draft, models, assessed, result)
     # The next try learns from what gave the last candidate away.
     if settings["feedback"] and number < settings["tries"]:
-        await _criticise(draft, models, assessed, candidates.result_of(assessed), result)
+        feedback = await candidates.criticise(draft, models, assessed, candidates.result_of(assessed))
+        result["feedback"].append({"of": assessed["number"], **feedback})
 
 
 async def judge_candidate(draft: Draft, models: Models, candidate: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,24 +94,13 @@ async def _rewrite(
     revised: Mapping[str, Any] = failed
     feedback: Mapping[str, str] = {}
     for _step in range(settings["steps"]):
-        feedback = await _criticise(draft, models, revised, result, attempt_result)
+        feedback = await candidates.criticise(draft, models, revised, result)
+        attempt_result["feedback"].append({"of": revised["number"], **feedback})
         revised = {**await candidates.rewrite(draft, models, revised, feedback), "number": failed["number"]}
     if settings["regenerate"]:
         last = {"candidate": revised, "result": result, "feedback": feedback}
         revised = await candidates.generate(draft, models, attempt_result["number"], last)
     return revised
-
-
-async def _criticise(
-    draft: Draft,
-    models: Models,
-    candidate: Mapping[str, Any],
-    result: Mapping[str, Any],
-    attempt_result: dict[str, Any],
-) -> dict[str, str]:
-    feedback = await candidates.criticise(draft, models, candidate, result)
-    attempt_result["feedback"].append({"of": candidate["number"], **feedback})
-    return feedback
 
 
 def _last_candidate(draft: Draft) -> dict[str, Any] | None:

@@ -11,7 +11,6 @@ from django.utils.translation import gettext_noop as _
 
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.common.declared import read_declared
-from generation.llm.fencing import as_data
 from generation.recipes.prompts import Prompt, read_prompt
 from mhb_site.benchmarks.medhallu import taxonomy
 from mhb_site.benchmarks.medhallu.parsing import Reading, read_reply
@@ -67,18 +66,10 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:
     """
     content = sample.content
     answer = shown_answer(sample.key, seed)
-    data = {"question": as_data(content["question"]), "answer": as_data(content[answer]), "categories": CATEGORIES}
-    knowledge = {"knowledge": as_data(content["knowledge"])}
+    data = {"question": content["question"], "answer": content[answer], "knowledge": content["knowledge"]}
+    texts, sampling = {"categories": CATEGORIES}, {"temperature": TEMPERATURE, "top_p": TOP_P, "max_tokens": MAX_TOKENS}
     return [
-        Ask(
-            prompt.messages(**data, **(knowledge if variant in HAS_KNOWLEDGE else {})),
-            variant=variant,
-            about={_("shown"): answer},
-            temperature=TEMPERATURE,
-            top_p=TOP_P,
-            max_tokens=MAX_TOKENS,
-            prompt=prompt.label,
-        )
+        Ask.of(prompt.request(data, texts, **sampling), variant, about={_("shown"): answer})
         for variant, prompt in DETECT.items()
         if content["knowledge"] or variant not in HAS_KNOWLEDGE
     ]

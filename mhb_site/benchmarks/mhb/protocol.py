@@ -62,8 +62,7 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
     content = sample.content
     if sample.task == "dialogue":
         return (Ask(tuple(Message(turn["role"], turn["content"]) for turn in content["turns"]), prompt=DIALOGUE),)
-    messages = ASK_REPORT.messages(report=content["report"], question=content["question"])
-    return (Ask(messages, prompt=ASK_REPORT.label),)
+    return (Ask.of(ASK_REPORT.request({}, {"report": content["report"], "question": content["question"]})),)
 
 
 def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001
