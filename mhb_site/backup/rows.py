@@ -99,7 +99,8 @@ class Table:
         except (DatabaseError, ValueError) as error:
             if len(lines) == 1:
                 row = f"{self.name}, row {json.loads(lines[0])[self.fields.index(self._pk)]}"
-                raise RowError(f"{row} does not fit into this database: {_first_line(error)}") from error
+                cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise RowError(f"{row} does not fit into this database: {cause}") from error
             for line in lines:  # which one is it?
                 self._insert([line])
 
@@ -219,7 +220,3 @@ def _stored(field: models.Field[Any, Any], value: Any) -> Any:
 
 def _parsed(text: str | None) -> Any:
     return None if text is None else json.loads(text, parse_float=Decimal)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -95,10 +95,12 @@ def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Back
                     checksums.add(copied)
                 elif not thumbnail:
                     absent.append(sha256)
-        secrets = _secret_names()
+        keys = set(Endpoint.objects.exclude(key_env="").values_list("key_env", flat=True))
     for name in _names(store(UPLOADS)):
         if copied := _keep(folder, UPLOADS, name):
             checksums.add(copied)
+    own = [f"MHB_{name.upper()}" for name in _SECRETS if getattr(settings.ENV, name)]
+    secrets = ["MHB_SECRET_KEY", *own, *sorted(keys)]
     chain = f"{head.sequence}:{head.hash}"
     checksums.write(
         {
@@ -220,12 +222,6 @@ def _check_migrated() -> set[tuple[str, str]]:
     if unknown := sorted(applied - _of_the_code()):
         raise BackupError(f"The database is of a newer version (migration {'.'.join(unknown[0])} is unknown here).")
     return applied
-
-
-def _secret_names() -> list[str]:
-    keys = set(Endpoint.objects.exclude(key_env="").values_list("key_env", flat=True))
-    own = [f"MHB_{name.upper()}" for name in _SECRETS if getattr(settings.ENV, name)]
-    return ["MHB_SECRET_KEY", *own, *sorted(keys)]
 
 
 def _is_set(name: str) -> bool:

@@ -74,7 +74,10 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
         steps.apply_outcomes(*batches)
         tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")
         steps.evaluate("mhb", judge="sim-judge")
-    _withdraw_one()
+    # A first visitor sees a withdrawn case.
+    if case := Case.objects.filter(state=Case.State.PRIMARY).order_by("-pk").first():
+        admin = User.objects.get(username="admin")
+        cases_services.withdraw(case.pk, actor=admin, reason="Shown as an example of a withdrawn case.")
     medhallu.load(_import_source, tell=tell)
     clinhallu.load(_import_source, tell=tell)
     medmistake.load(_import_source, tell=tell)
@@ -114,11 +117,3 @@ def _import_source(name: str, format_name: str, path: Path) -> Source:
 def _generate(source: Source) -> Batch:
     settings = BatchSettings("mhb", source, steps.bind_roles(ROLES), plan=registry.plan("mhb"))
     return steps.make_samples(settings)
-
-
-def _withdraw_one() -> None:
-    """Withdraw a case, so that a first visitor sees one."""
-    case = Case.objects.filter(state=Case.State.PRIMARY).order_by("-pk").first()
-    if case is not None:
-        admin = User.objects.get(username="admin")
-        cases_services.withdraw(case.pk, actor=admin, reason="Shown as an example of a withdrawn case.")

@@ -5,7 +5,6 @@ one question. ROUGE is that of rouge-score: the F-measure of n-grams (1, 2) and 
 subsequence, without stemming, over our tokens.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -16,15 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from generation.recipes.recipe import Models
+from generation.recipes.text_similarity import tokens
 
 EMBEDDINGS, TF_IDF = "embeddings", "tf-idf"
-
-_TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+")
-
-
-def tokens(text: str) -> list[str]:
-    """Words and numbers in lower case; single characters of Chinese."""
-    return _TOKEN.findall(text.casefold())
 
 
 async def vectors(models: Models, texts: Sequence[str]) -> tuple[str, NDArray[np.float64]]:

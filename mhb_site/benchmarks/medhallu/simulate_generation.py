@@ -235,17 +235,12 @@ def _entail(asked: Asked) -> dict[str, float]:
     blocks, seed = _blocks(asked.messages), asked.seed
     question, premise, hypothesis = blocks["QUESTION"], blocks["PREMISE"], blocks["HYPOTHESIS"]
     claims = _claim_in(premise), _claim_in(hypothesis)
-    texts = [_without_lead_in(text) for text in (premise, hypothesis)]
+    texts = [text.partition(" ")[2] if text.partition(" ")[0] in LEAD_INS else text for text in (premise, hypothesis)]
     follows = texts[0] == texts[1] or (claims[0] is not None and claims[0] == claims[1])
     if chance(seed, "entailment", question, premise, hypothesis) < NLI_ERROR:
         follows = not follows
     share = chance(seed, "score", question, premise, hypothesis)
     return {"score": round(0.8 + 0.19 * share if follows else 0.5 * share, 3)}
-
-
-def _without_lead_in(text: str) -> str:
-    lead, _space, rest = text.partition(" ")
-    return rest if lead in LEAD_INS else text
 
 
 _ANSWERS = {"generate": _generate, "vote": _vote, "critique": _critique, "rewrite": _rewrite, "entail": _entail}

@@ -186,12 +186,9 @@ def _needs_variant(draft: Draft, *, number: int) -> bool:
     was_repeated = any(attempt["replicated"] for attempt in attempts)
     if is_published(draft) or was_repeated or len(attempts) != number - 1:
         return False
-    leaking = [attempt for attempt in attempts if attempt["gives_away"]]
-    clean = [attempt for attempt in attempts if not attempt["gives_away"]]
-    limits = settings(draft)
-    return bool(
-        len(leaking) <= min(limits["rewrites"], MAX_REWRITES) and len(clean) <= min(limits["harder"], MAX_HARDER)
-    )
+    leaking, limits = sum(bool(attempt["gives_away"]) for attempt in attempts), settings(draft)
+    clean = len(attempts) - leaking
+    return bool(leaking <= min(limits["rewrites"], MAX_REWRITES) and clean <= min(limits["harder"], MAX_HARDER))
 
 
 def _is_testable(draft: Draft, *, number: int) -> bool:
@@ -210,16 +207,12 @@ def _applies_or_expected(draft: Draft, applies: Any, *, number: int) -> bool:
 
 
 def _write_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
-    if number > ESTIMATED_ATTEMPTS:
-        return ()
     asked = [("writer", "scenario" if number == 1 else "reflect")]
     asked += [("checker", "giveaway")] * (settings(draft)["check"] == "model")
     return [(role, SETS[draft.prompts][name].label) for role, name in asked]
 
 
-def _replicate_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
-    if number > ESTIMATED_ATTEMPTS:
-        return ()
+def _replicate_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     judging = [("replication_judge", SETS[draft.prompts]["replicate"].label)] * len(TARGETS)
     return [*((role, SCENARIO_LABEL) for role in TARGETS), *judging]
 
@@ -233,7 +226,7 @@ def _variant_steps() -> tuple[Step, ...]:
             Step(
                 f"write_{number}", partial(_write_variant, number=number), due, partial(_write_prompts, number=number)
             ),
-            Step(f"replicate_{number}", _replicate, testable, partial(_replicate_prompts, number=number)),
+            Step(f"replicate_{number}", _replicate, testable, _replicate_prompts),
         ]
     return tuple(steps)
 

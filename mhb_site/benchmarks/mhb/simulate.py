@@ -7,6 +7,7 @@ from typing import Any
 
 from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance, digest_of, pick
 from generation.llm.types import Message
+from generation.recipes.text_similarity import word_overlap
 from mhb_site.benchmarks.mhb import control, examiner, protocol, recipe
 from mhb_site.benchmarks.mhb.generator_reply import QUESTION_MARK
 from mhb_site.benchmarks.mhb.simulate_generation import (
@@ -290,27 +291,9 @@ def _nearest_criterion(criterion: str, planted: Sequence[Template]) -> tuple[Tem
 
     Physicians may have corrected the wording.
     """
-    best, match = 0.0, None
-    for template in planted:
-        for at, scripted in enumerate(template.criteria):
-            similarity = _similarity(criterion, scripted.criterion)
-            if similarity > best:
-                best, match = similarity, (template, at)
-    return match
-
-
-def _similarity(first: str, second: str) -> float:
-    """The Dice coefficient of the tokens, from 0 to 1; 2 for identical texts."""
-    if first == second:
-        return 2.0
-    tokens, other_tokens = _tokens(first), _tokens(second)
-    return 2 * len(tokens & other_tokens) / (len(tokens) + len(other_tokens)) if tokens and other_tokens else 0.0
-
-
-def _tokens(text: str) -> set[str]:
-    """Words, and pairs of neighbouring Han characters."""
-    han = re.findall(r"(?=([\u4e00-\u9fff]{2}))", text)
-    return {*re.findall(r"[^\W_\u4e00-\u9fff]+", text.lower()), *han}
+    scripted = [(template, at) for template in planted for at in range(len(template.criteria))]
+    nearness = [word_overlap(criterion, template.criteria[at].criterion) for template, at in scripted]
+    return scripted[nearness.index(max(nearness))] if any(nearness) else None
 
 
 _DEFAULT, _CONTROLS = recipe.SETS[""], control.PROMPTS_BY_KIND

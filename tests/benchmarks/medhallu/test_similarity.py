@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from mhb_site.benchmarks.medhallu.similarity import cosine, euclidean, rouge, tf_idf, tokens, vectors
+from generation.recipes.text_similarity import tokens
+from mhb_site.benchmarks.medhallu.similarity import cosine, euclidean, rouge, tf_idf, vectors
 from tests.benchmarks.medhallu.helpers import FakeModels
 
 pytestmark = pytest.mark.plain
