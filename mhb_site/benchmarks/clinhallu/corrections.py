@@ -1,18 +1,13 @@
 """Stages corrected by physicians: their text becomes the next version, without a model."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from mhb_site.benchmarks.clinhallu.trace_text import KNOWLEDGE, REASONING, VISUAL, stage_fault
+from mhb_site.benchmarks.clinhallu.trace_text import STAGE_LABELS, stage_fault
 
-# The labels of the review form's questions on stages; the engine starts a reason with the label.
-LABELS: Mapping[str, str] = {
-    VISUAL: "Visual recognition",
-    KNOWLEDGE: "Knowledge recall",
-    REASONING: "Reasoning",
-}
-_STAGE_OF = {label: stage for stage, label in LABELS.items()}
-_REASON = re.compile(rf"({'|'.join(map(re.escape, LABELS.values()))}): (.*)", re.DOTALL)
+# The review form's questions on stages have their labels; the engine starts a reason with the label.
+_STAGE_OF = {label: stage for stage, label in STAGE_LABELS.items()}
+_REASON = re.compile(rf"({'|'.join(map(re.escape, _STAGE_OF))}): (.*)", re.DOTALL)
 _CORRECTED = re.compile(
     r"(?:^|\n|(?<=[\s.;:!?。；]))(?:Corrected|Corrected text|更正|更正后)\s*[:：]\s*(.+)\Z", re.DOTALL
 )

@@ -44,6 +44,7 @@ from mhb_site.benchmarks.clinhallu.judging import (
 from mhb_site.benchmarks.clinhallu.trace_text import (
     KNOWLEDGE,
     REASONING,
+    STAGE_LABELS,
     VISUAL,
     read_trace,
     request_with_images,
@@ -128,12 +129,7 @@ def reference(sample: Sample) -> str:
     return f"{write_stages(**trace).rstrip()}\n{trace_text.ANSWER} {answer}"
 
 
-PART_LABELS = {
-    VISUAL: _("Visual recognition"),
-    KNOWLEDGE: _("Knowledge recall"),
-    REASONING: _("Reasoning"),
-    ANSWER: _("Answer"),
-}
+PART_LABELS = {**STAGE_LABELS, ANSWER: _("Answer")}
 
 
 DATASETS = read_declared(DataSet, __file__, "datasets.json")

@@ -8,11 +8,12 @@ from django.utils.translation import gettext_noop as _
 from generation.recipes.recipe import NewSample
 from generation.recipes.review_sampling import review_policy
 from mhb_site.benchmarks.clinhallu.judging import true_answer
+from mhb_site.benchmarks.clinhallu.trace_text import STAGE_LABELS
 from review.forms.design import folder_form
 from review.rules.blocks import Block, Image, Images, Picture, Table, Text
 from review.rules.case_spec import CaseSpec
 
-# `corrections.LABELS` looks for the first words of these labels in the reasons of a rejection.
+# `corrections` looks for the first words of these labels in the reasons of a rejection.
 FORM = folder_form(__package__)
 
 
@@ -33,9 +34,7 @@ def blocks(content: Any) -> Sequence[Block]:
         case_blocks.append(Table(_("Options"), (_("Letter"), _("Option")), rows))
     case_blocks += [
         Text(_("True answer"), true_answer(content)),
-        Text(_("Visual recognition"), trace["visual"]),
-        Text(_("Knowledge recall"), trace["knowledge"]),
-        Text(_("Reasoning"), trace["reasoning"]),
+        *(Text(label, trace[stage]) for stage, label in STAGE_LABELS.items()),
         Text(_("Answer of the trace"), trace["answer"]),
     ]
     return case_blocks

@@ -5,11 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import NO_TEXTS, Prompt
 
 VISUAL, KNOWLEDGE, REASONING = "visual", "knowledge", "reasoning"
 STAGES = (VISUAL, KNOWLEDGE, REASONING)
+STAGE_LABELS = {
+    VISUAL: _("Visual recognition"),
+    KNOWLEDGE: _("Knowledge recall"),
+    REASONING: _("Reasoning"),
+}
 HEADERS = {VISUAL: "[Visual Recognition]", KNOWLEDGE: "[Knowledge Recall]", REASONING: "[Reasoning]"}
 ANSWER = "[Answer]"
 MIN_WORDS = 3
