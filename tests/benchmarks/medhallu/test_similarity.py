@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from generation.recipes.text_similarity import tokens
 from mhb_site.benchmarks.medhallu.similarity import cosine, euclidean, rouge, tf_idf, vectors
 from tests.benchmarks.medhallu.helpers import FakeModels
 
@@ -39,10 +38,6 @@ def test_rouge_counts_shared_repetitions_and_rouge_l_respects_the_order():
     assert rouge("a a a", "a a b")["rouge1"] == round(4 / 6, 6)
     assert rouge("b a", "a b") == {"rouge1": 1.0, "rouge2": 0.0, "rougeL": 0.5}
     assert rouge("", "a") == {"rouge1": 0.0, "rouge2": 0.0, "rougeL": 0.0}
-
-
-def test_tokens_are_words_numbers_and_chinese_characters():
-    assert tokens("IL-6 rose 2.5-fold; 血糖") == ["il", "6", "rose", "2", "5", "fold", "血", "糖"]
 
 
 def test_vectors_come_from_the_embedder_or_else_from_tf_idf():

@@ -18,7 +18,6 @@ from mhb_site.benchmarks.medhallu.simulate_generation import (
     CLAIMS,
     FOOLED_VOTERS,
     LEVEL_SHARES,
-    LEVEL_WORDS,
     MALFORMED,
     NLI_ERROR,
     PARAPHRASE,
@@ -124,16 +123,6 @@ def test_the_configured_shares_of_difficulty_tries_and_fallback_are_recovered():
         assert is_near(tries[number], DRAFTS, share), (number, tries, expected)
 
 
-def test_the_configured_shares_add_up_to_one():
-    for preset in PRESETS[:2]:
-        expected = expected_shares(preset.values)
-        assert sum(expected.difficulty.values()) == pytest.approx(1)
-        assert sum(expected.tries.values()) + expected.fallback == pytest.approx(1)
-    assert sum(LEVEL_SHARES.values()) == pytest.approx(1)
-    assert sum(fooled_share(count) for count in range(4)) == pytest.approx(1)
-    assert expected.fallback > STUBBORN
-
-
 def test_each_voter_is_fooled_at_its_configured_rate():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
     for voter, model in enumerate(VOTERS):
@@ -173,14 +162,6 @@ def test_all_candidates_of_a_draft_differ():
     for draft in drafts():
         answers = [row["answer"] for row in all_candidates(draft)]
         assert len(set(answers)) == len(answers)
-
-
-def test_planted_answers_contain_the_words_of_their_level():
-    for draft in drafts()[:200]:
-        for row in all_candidates(draft):
-            level = {3: "hard", 2: "medium", 1: "easy", 0: "easy"}[row["fooled"]]
-            if row["justification"].startswith("It claims"):
-                assert LEVEL_WORDS[level] in row["answer"]
 
 
 def test_the_detectors_perceive_planted_answers_and_the_truth():
