@@ -76,10 +76,10 @@ class Table:
     places: tuple[tuple[int, ...], ...] = ()
 
 
-def table_of(title: str, rows: Iterable[T], columns: Mapping[str, Callable[[T], str]]) -> Table:
+def table_of(title: str, rows: Iterable[T], *columns: tuple[str, Callable[[T], str]]) -> Table:
     """A table with a line for each of `rows`: under each column, what its function makes of it."""
-    cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
-    return Table(title, tuple(columns), cells)
+    cells = tuple(tuple(cell(row) for _name, cell in columns) for row in rows)
+    return Table(title, tuple(name for name, _cell in columns), cells)
 
 
 def share_table(title: str, columns: tuple[str, ...], counts: Iterable[tuple[str, int]], whole: int) -> Table:

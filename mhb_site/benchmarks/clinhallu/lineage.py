@@ -1,7 +1,7 @@
 """Reference traces: the candidates of a sample or draft, and the shares kept in a batch."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -35,14 +35,17 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     candidates = list(data.get("candidates", ()))
     if candidates:
         checkers = {"letter": _("option letter"), "judge": _("judge"), "text": _("text comparison")}
-        columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
-            _("Candidate"): lambda each: str(each["number"]),
-            _("Answer"): lambda each: each["trace"]["answer"],
-            _("Checked by"): lambda each: checkers.get(each["answer"]["by"], "") if "answer" in each else "",
-            _("Result"): lambda each: _status_label(each["status"]),
-            _("Reason"): lambda each: each["why"],
-        }
-        blocks.append(table_of(_("Candidates"), candidates, columns))
+        blocks.append(
+            table_of(
+                _("Candidates"),
+                candidates,
+                (_("Candidate"), lambda each: str(each["number"])),
+                (_("Answer"), lambda each: each["trace"]["answer"]),
+                (_("Checked by"), lambda each: checkers.get(each["answer"]["by"], "") if "answer" in each else ""),
+                (_("Result"), lambda each: _status_label(each["status"])),
+                (_("Reason"), lambda each: each["why"]),
+            )
+        )
         blocks += [_rejected_candidate(candidate) for candidate in candidates if candidate["status"] != "kept"]
     if data.get("report"):
         blocks.append(Text(_("Report on the image, given to the judge"), data["report"]))

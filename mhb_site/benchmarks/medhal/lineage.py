@@ -5,7 +5,7 @@ own words are shown as they are.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -67,14 +67,17 @@ def analysis(batch: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
     labels = {name: _(label) for name, label in SOURCES}
     blocks: list[Block] = []
     if judged:
-        columns: dict[str, Callable[[str], str]] = {
-            _("Source"): lambda source: labels.get(source, source),
-            _("Statements judged"): lambda source: f"{judged[source]:,}",
-            _("Kept"): lambda source: f"{kept[source]:,}",
-            _("Share kept"): lambda source: f"{100 * kept[source] / judged[source]:.2f} %",
-            _("In the paper"): lambda source: f"{PAPER_SHARES[source]:.2f} %" if source in PAPER_SHARES else "",
-        }
-        blocks.append(table_of(_("Kept by the filter"), sorted(judged), columns))
+        blocks.append(
+            table_of(
+                _("Kept by the filter"),
+                sorted(judged),
+                (_("Source"), lambda source: labels.get(source, source)),
+                (_("Statements judged"), lambda source: f"{judged[source]:,}"),
+                (_("Kept"), lambda source: f"{kept[source]:,}"),
+                (_("Share kept"), lambda source: f"{100 * kept[source] / judged[source]:.2f} %"),
+                (_("In the paper"), lambda source: f"{PAPER_SHARES[source]:.2f} %" if source in PAPER_SHARES else ""),
+            )
+        )
     if left_out:
         by_number = sorted(left_out, key=lambda entry: (entry[0], -left_out[entry], entry[1]))
         rows = tuple(

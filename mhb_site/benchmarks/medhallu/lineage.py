@@ -5,7 +5,7 @@ own words are shown as they are.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -82,16 +82,17 @@ def _candidate_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
         readable = sum(not vote["broken"] for vote in candidate.get("votes", ()))
         return f"{candidate['fooled']} / {readable}" if "fooled" in candidate else ""
 
-    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        _("Candidate"): lambda each: each["number"],
-        _("Method"): lambda each: methods[each["by"]],
-        _("Temperature"): lambda each: "" if each["temperature"] is None else f"{each['temperature']:.2f}",
-        _("Category"): lambda each: each["category"],
-        _("Words"): lambda each: f"{each['words']} ({outside})" if "length" in each["flags"] else str(each["words"]),
-        _("Fooled"): fooled,
-        _("Result"): _result_label,
-    }
-    return table_of(_("Candidates"), candidates, columns)
+    return table_of(
+        _("Candidates"),
+        candidates,
+        (_("Candidate"), lambda each: each["number"]),
+        (_("Method"), lambda each: methods[each["by"]]),
+        (_("Temperature"), lambda each: "" if each["temperature"] is None else f"{each['temperature']:.2f}"),
+        (_("Category"), lambda each: each["category"]),
+        (_("Words"), lambda each: f"{each['words']} ({outside})" if "length" in each["flags"] else str(each["words"])),
+        (_("Fooled"), fooled),
+        (_("Result"), _result_label),
+    )
 
 
 def _answer_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
@@ -124,26 +125,31 @@ def _voter_label(role: str) -> str:
 def _vote_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
     first_labels = {"truth": _("true answer"), "hallucinated": _("hallucinated answer")}
     votes = [{**vote, "of": candidate["number"]} for candidate in candidates for vote in candidate.get("votes", ())]
-    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        _("Candidate"): lambda vote: vote["of"],
-        _("Voter"): lambda vote: _voter_label(vote["role"]),
-        _("Shown first"): lambda vote: first_labels[vote["first"]],
-        _("Reply"): lambda vote: f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"],
-        _("Result"): lambda vote: _("broken") if vote["broken"] else _("fooled") if vote["fooled"] else _("not fooled"),
-    }
-    return table_of(_("Votes"), votes, columns)
+    return table_of(
+        _("Votes"),
+        votes,
+        (_("Candidate"), lambda vote: vote["of"]),
+        (_("Voter"), lambda vote: _voter_label(vote["role"])),
+        (_("Shown first"), lambda vote: first_labels[vote["first"]]),
+        (_("Reply"), lambda vote: f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"]),
+        (
+            _("Result"),
+            lambda vote: _("broken") if vote["broken"] else _("fooled") if vote["fooled"] else _("not fooled"),
+        ),
+    )
 
 
 def _entailment_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
     scored = [{**each["entailment"], "of": each["number"]} for each in candidates if each.get("entailment")]
-    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        _("Candidate"): lambda scores: scores["of"],
-        _("Judged by"): lambda scores: scores["by"],
-        _("Candidate entails true answer"): lambda scores: f"{scores['forward']:.3f}",
-        _("True answer entails candidate"): lambda scores: f"{scores['backward']:.3f}",
-        _("Minimum"): lambda scores: f"{scores['least']:.3f}",
-    }
-    return table_of(_("Entailment"), scored, columns)
+    return table_of(
+        _("Entailment"),
+        scored,
+        (_("Candidate"), lambda scores: scores["of"]),
+        (_("Judged by"), lambda scores: scores["by"]),
+        (_("Candidate entails true answer"), lambda scores: f"{scores['forward']:.3f}"),
+        (_("True answer entails candidate"), lambda scores: f"{scores['backward']:.3f}"),
+        (_("Minimum"), lambda scores: f"{scores['least']:.3f}"),
+    )
 
 
 # ----------------------------------------------------------------------------------------- clusters

@@ -1,7 +1,7 @@
 """How mistakes were found: blocks for the pages of a draft, a sample and a batch."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
@@ -41,12 +41,18 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     if unscored := [(judge, ", ".join(keys)) for judge, keys in data.get("unscored", {}).items() if keys]:
         blocks.append(Table(_("Dimensions without a score"), (_("Judge"), _("Dimensions")), tuple(unscored)))
     if attempts := data.get("attempts"):
-        columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
-            _("Scenario"): lambda attempt: attempt["scenario"],
-            _("Gives away"): lambda attempt: ", ".join(str(each["text"]) for each in attempt["gives_away"]) or "–",
-            _("Repeated by"): _repeaters,
-        }
-        blocks.append(table_of(_("Scenarios tried"), attempts, columns))
+        blocks.append(
+            table_of(
+                _("Scenarios tried"),
+                attempts,
+                (_("Scenario"), lambda attempt: attempt["scenario"]),
+                (
+                    _("Gives away"),
+                    lambda attempt: ", ".join(str(each["text"]) for each in attempt["gives_away"]) or "–",
+                ),
+                (_("Repeated by"), _repeaters),
+            )
+        )
     return blocks
 
 
