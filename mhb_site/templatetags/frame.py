@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import template
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -105,9 +105,15 @@ STATES: dict[str, Promise] = {
 
 
 def groups_for(user: object, path: str) -> list[tuple[NavigationGroup, list[Link]]]:
-    """The rail of `user` on the page at `path`."""
-    may_see = [place for group in RAIL for place in group.places if may_read(user, place.can)]
-    hrefs = {place.name: reverse(place.name) for place in may_see}
+    """The rail of `user` on the page at `path`, without places whose page is not installed."""
+    hrefs: dict[str, str] = {}
+    for group in RAIL:
+        for place in group.places:
+            if may_read(user, place.can):
+                try:
+                    hrefs[place.name] = reverse(place.name)
+                except NoReverseMatch:
+                    continue
     # /cases/ and /cases/closed/ may both be places: the longest prefix of the path is the current
     # one.
     here = max((href for href in hrefs.values() if path.startswith(href)), key=len, default="")
