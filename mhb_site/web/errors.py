@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from http import HTTPStatus
 from inspect import unwrap
 from typing import Any
@@ -16,7 +17,6 @@ from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
-from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -46,8 +46,14 @@ _page_not_found = unwrap(defaults.page_not_found)
 _server_error = unwrap(defaults.server_error)
 
 
-class ErrorsMiddleware(MiddlewareMixin):
+class ErrorsMiddleware:
     """Shows our errors as pages with their status; a fragment request gets only the sentence."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if is_busy(exception):
