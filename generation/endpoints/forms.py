@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from generation.common.fields import JSONValueField
 from generation.llm.errors import KeyMissing, NotAllowed
 from generation.llm.provider_words import Ending
-from generation.models import ENDPOINT_FIELDS, ENV_NAME_PATTERN, Endpoint
+from generation.models import ENDPOINT_FIELDS, Endpoint
 from generation.models.endpoints import MAX_ENDING, MAX_EXTRA_CHARS
 from review.common.rows import GrowingForm, RowsField
 
@@ -28,6 +28,14 @@ MEANINGS = {
 
 TEXTS: dict[str, tuple[Any, Any]] = {  # label and help of the fields
     "name": (_("Name"), _("Use letters, digits and hyphens. Results refer to this name.")),
+    "url": (_("Base URL"), _("Up to and including /v1. The path of a call, such as /chat/completions, is taken off.")),
+    "key_env": (
+        _("API key variable"),
+        _(
+            "The NAME of an environment variable on the server, never the key itself: MHB_KEY_... or one that the "
+            "operator has listed. Leave empty to send no key."
+        ),
+    ),
     "model": (_("Model"), _("The model name that the endpoint expects.")),
     "temperature": (_("Temperature"), _("Leave empty for the model's default.")),
     "top_p": (_("Top p (nucleus sampling)"), _("Leave empty for the model's default.")),
@@ -65,28 +73,6 @@ TEXTS: dict[str, tuple[Any, Any]] = {  # label and help of the fields
 
 class EndpointForm(GrowingForm, forms.ModelForm[Endpoint]):
     """A model's address and settings."""
-
-    url = forms.CharField(
-        label=_("Base URL"),
-        max_length=500,
-        help_text=_("Up to and including /v1. The path of a call, such as /chat/completions, is taken off."),
-    )
-    key_env = forms.RegexField(
-        label=_("API key variable"),
-        regex=ENV_NAME_PATTERN,
-        required=False,
-        max_length=100,
-        help_text=_(
-            "The NAME of an environment variable on the server, never the key itself: MHB_KEY_... or one that the "
-            "operator has listed. Leave empty to send no key."
-        ),
-        error_messages={
-            "invalid": _(
-                "Not a valid environment variable name. Use capital letters, digits and "
-                "underscores. Do not enter the key itself."
-            )
-        },
-    )
 
     class Meta:
         model = Endpoint

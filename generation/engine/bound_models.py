@@ -9,7 +9,8 @@ from pydantic import BaseModel
 from generation.engine import watchdog
 from generation.engine.lane_ledger import LaneLedger
 from generation.llm.gateway import Gateway
-from generation.llm.types import Reply, Request
+from generation.llm.ledger_interface import Ledger
+from generation.llm.types import ModelSettings, Reply, Request
 from generation.models import Endpoint
 from generation.models.work import Work
 
@@ -30,30 +31,28 @@ class BoundModels:
     lines: list[int] = field(default_factory=list)  # of the ledger
 
     async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
-        endpoint = self.endpoints[role]
-        ledger = self.ledger.of_row(self.row, endpoint, self.lines)
+        settings, ledger = self._bound(role)
         with watchdog.calling():
-            return await self.gateway.ask(endpoint.settings, request, check=check, ledger=ledger)
+            return await self.gateway.ask(settings, request, check=check, ledger=ledger)
 
     async def ask_structured(
         self, role: str, request: Request, shape: type[Shape], *, check: Callable[[Shape], None] | None = None
     ) -> Shape:
-        endpoint = self.endpoints[role]
-        ledger = self.ledger.of_row(self.row, endpoint, self.lines)
+        settings, ledger = self._bound(role)
         with watchdog.calling():
-            _reply, value = await self.gateway.ask_structured(
-                endpoint.settings, request, shape, check=check, ledger=ledger
-            )
-        return value
+            return (await self.gateway.ask_structured(settings, request, shape, check=check, ledger=ledger))[1]
+
+    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        settings, ledger = self._bound(role)
+        with watchdog.calling():
+            return await self.gateway.embed(settings, texts, ledger=ledger)
+
+    def _bound(self, role: str) -> tuple[ModelSettings, Ledger]:
+        endpoint = self.endpoints[role]
+        return endpoint.settings, self.ledger.of_row(self.row, endpoint, self.lines)
 
     def has(self, role: str) -> bool:
         return role in self.endpoints
 
     def model(self, role: str) -> str:
         return self.endpoints[role].model
-
-    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        endpoint = self.endpoints[role]
-        ledger = self.ledger.of_row(self.row, endpoint, self.lines)
-        with watchdog.calling():
-            return await self.gateway.embed(endpoint.settings, texts, ledger=ledger)

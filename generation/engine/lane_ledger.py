@@ -37,7 +37,7 @@ class LaneLedger:
 
     def of_row(self, row: Work, endpoint: Endpoint, lines: list[int]) -> Ledger:
         """The ledger for a row's calls to an endpoint; appends the keys of its lines to `lines`."""
-        subject = f"{row._meta.model_name}:{row.pk}"
+        subject = row.subject
         repeated = row.tries > 1
 
         async def write(attempt: Attempt) -> None:

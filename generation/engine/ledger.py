@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -189,11 +189,7 @@ def _call(job: Job | None, line: LedgerLine) -> Call:
         text=reply.text if reply else "",
         reasoning=reply.reasoning if reply else "",
         finish_reason=reply.finish_reason[:40] if reply else "",
-        tokens_in=usage.tokens_in,
-        tokens_out=usage.tokens_out,
-        tokens_cached=usage.tokens_cached,
-        tokens_reasoning=usage.tokens_reasoning,
-        estimated=usage.estimated,
+        **asdict(usage),
         cost=usage.cost(attempt.settings),
         seconds=attempt.seconds,
         attempt=attempt.number,

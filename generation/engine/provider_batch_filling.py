@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cache, partial
 from typing import Any
 
 from django.db import transaction
@@ -33,10 +34,6 @@ class BatchRequest:
     row: Any  # Work with `via` and `live`
     request: Request
 
-    @property
-    def subject(self) -> str:
-        return f"{self.row._meta.model_name}:{self.row.pk}"
-
 
 def prepare(job: Job, endpoint: Endpoint, requests: Sequence[BatchRequest]) -> bool:
     """Put taken rows (all under one token) into a provider batch, in one transaction.
@@ -60,31 +57,29 @@ def _prepare(job: Job, endpoint: Endpoint, requests: list[BatchRequest]) -> bool
         return False
     settings, batch_settings = endpoint.settings, endpoint.batch_settings
     names = [identity(settings, item.request) for item in requests]
-    known = ledger.paid_replies(job, [(name, item.subject) for item, name in zip(requests, names, strict=True)])
+    known = ledger.paid_replies(job, [(name, item.row.subject) for item, name in zip(requests, names, strict=True)])
     elsewhere = {} if job.fresh else _open_lines(names)
     calls, money = _room(fresh)
-    forms = {
-        prompt: ledger.last_format(endpoint, prompt)
-        for prompt in {item.request.prompt for item in requests if item.request.schema}
-    }
-    mean_replies = {
-        prompt: mean_reply_tokens(endpoint, prompt) for prompt in {item.request.prompt for item in requests}
-    }
+    format_for, mean_reply_to = (
+        cache(partial(ledger.last_format, endpoint)),
+        cache(partial(mean_reply_tokens, endpoint)),
+    )
     lines: dict[str, ProviderLine] = {}  # by identity; by row for a job that ignores cached replies
     cached, own_rows, left_over = [], [], []
     elsewhere_rows: dict[int, list[Work]] = {}
     size, all_fit = 0, True
     for item, name in zip(requests, names, strict=True):
-        line_key = item.subject if job.fresh else name
-        if any(paid.reply.text.strip() for paid in known[name, item.subject]):
+        line_key = item.row.subject if job.fresh else name
+        if any(paid.reply.text.strip() for paid in known[name, item.row.subject]):
             cached.append(item.row)
         elif name in elsewhere:
             elsewhere_rows.setdefault(elsewhere[name], []).append(item.row)
         elif line_key in lines:
             own_rows.append(item.row)
         else:
-            sent = build_body(settings, item.request, forms.get(item.request.prompt, Format.JSON_SCHEMA))
-            cost = _estimate(settings, item.request, mean_replies[item.request.prompt]).cost(batch_settings)
+            prompt = item.request.prompt
+            sent = build_body(settings, item.request, format_for(prompt) if item.request.schema else Format.JSON_SCHEMA)
+            cost = _estimate(settings, item.request, mean_reply_to(prompt)).cost(batch_settings)
             size += len(json.dumps(sent)) + ledger.stored_image_bytes(sent) * 4 // 3  # in base64
             fits = (calls is None or len(lines) < calls) and (money is None or cost <= money)
             all_fit = all_fit and fits
@@ -95,9 +90,9 @@ def _prepare(job: Job, endpoint: Endpoint, requests: list[BatchRequest]) -> bool
                 money -= cost
             ledger.store_images([sent])
             lines[line_key] = ProviderLine(
-                subject=item.subject,
+                subject=item.row.subject,
                 identity=name,
-                prompt=item.request.prompt,
+                prompt=prompt,
                 sent=ledger.without_images(sent),
                 estimate=cost,
             )

@@ -114,16 +114,13 @@ class Estimate:
         """The longer of the time of the busiest endpoint and that of one row with calls in turn."""
         if any(line.batched for line in calls):
             return None
-        load: dict[str, list[float]] = {}
-        for line, count in calls.items():
-            totals = load.setdefault(line.endpoint, [0.0, 0.0])
-            totals[0] += count
-            totals[1] += count * line.latency
-        durations = [0.0]
-        for name, (number, seconds) in load.items():
+        durations = [sum(count * line.latency for line, count in calls.items()) / max(1, self.rows)]
+        for name in {line.endpoint for line in calls}:
+            asked = [(count, line.latency) for line, count in calls.items() if line.endpoint == name]
             pace = self.paces.get(name, Pace(1, None))
-            durations.append(max(seconds / pace.concurrency, number * 60 / pace.rpm if pace.rpm else 0.0))
-        return max(*durations, sum(count * line.latency for line, count in calls.items()) / max(1, self.rows))
+            durations.append(sum(count * latency for count, latency in asked) / pace.concurrency)
+            durations.append(sum(count for count, _ in asked) * 60 / pace.rpm if pace.rpm else 0.0)
+        return max(durations)
 
     @property
     def tokens_assumed(self) -> tuple[int, int]:
@@ -174,7 +171,12 @@ def estimate_line(
     """
     recent = _recent_calls(endpoint.model, prompt)
     measured = len(recent)
-    cached = None if fresh or not known else _cached_share(endpoint, known)
+    cached = None
+    if known and not fresh:
+        names = [identity(endpoint.settings, request) for request in known[:MAX_LOOKED_UP]]
+        paid = Call.objects.filter(identity__in=names, hit_of__isnull=True, error="")
+        found = set(paid.values_list("identity", flat=True))
+        cached = sum(name in found for name in names) / len(names)
     calls_per_question = _calls_per_question(recent, repeats)
     alike = [] if recent else _recent_calls(None, prompt)
     basis = recent or alike
@@ -258,10 +260,3 @@ def _recent_calls(model: str | None, prompt: str) -> list[_MeasuredCall]:
         calls = Call.objects.filter(endpoint=pk, prompt=prompt, hit_of__isnull=True).order_by("-started_at")
         lines += map(_MeasuredCall._make, calls.values_list(*_MeasuredCall._fields)[:MAX_MEASURED])
     return lines
-
-
-def _cached_share(endpoint: Endpoint, known: Sequence[Request]) -> float:
-    names = [identity(endpoint.settings, request) for request in known[:MAX_LOOKED_UP]]
-    paid = Call.objects.filter(identity__in=names, hit_of__isnull=True, error="")
-    found = set(paid.values_list("identity", flat=True))
-    return sum(name in found for name in names) / len(names)

@@ -121,7 +121,7 @@ class AdmissionControl:
         self.on_news = on_news
         self._requests, self._tokens = Bucket(rpm), Bucket(tpm)
         self._clock, self._sleep = clock, sleep
-        self._failures = self._refused = self._bad = 0  # in a row
+        self.failures = self._refused = self._bad = 0  # in a row; all by a fault of the endpoint
         self._probing = False
         self._halved_at = -math.inf
         self._queue = asyncio.Lock()
@@ -153,7 +153,7 @@ class AdmissionControl:
     def reset(self) -> None:
         """Forget pauses and failures."""
         self.down, self.openings, self.blocked_until = False, 0, -math.inf
-        self._failures = self._refused = self._bad = 0
+        self.failures = self._refused = self._bad = 0
         self.error = self.detail = ""
         self._wake_next()
 
@@ -162,11 +162,6 @@ class AdmissionControl:
         self._closed = error
         self._closing.set()
         self._wake_next()
-
-    @property
-    def failures(self) -> int:
-        """How many calls in a row have failed by a fault of the endpoint."""
-        return self._failures
 
     @property
     def limit(self) -> float:
@@ -214,11 +209,7 @@ class AdmissionControl:
         Returns whether a failure counts against the request. It does not if the call was a probe or
         did not reach the endpoint, as any request would have failed then.
         """
-        self.in_flight -= 1
-        now = self._clock()
-        self._tokens.take(now, tokens - ticket.tokens)
-        if ticket.probe:
-            self._probing = False
+        self.withdraw(ticket, tokens)
         if error is None:
             self._bad = 0
         elif isinstance(error, BadRequest):
@@ -229,18 +220,18 @@ class AdmissionControl:
             self.on_news()
         elif not isinstance(error, ENDPOINT_ERRORS) and self._bad < BAD_AFTER:
             self.answered += 1
-            self._failures = self._refused = self.openings = 0
+            self.failures = self._refused = self.openings = 0
             self.error = self.error if self.blocked_for else ""
             self._set_limit(self.limit + 1.0 / self.limit)
         elif error is not None:
-            self._record_failure(ticket, error, now)
+            self._record_failure(ticket, error, self._clock())
         self._wake_next()
         return not ticket.probe and not isinstance(error, NotReached)
 
-    def withdraw(self, ticket: Ticket) -> None:
-        """Record that an admitted call was not made after all."""
+    def withdraw(self, ticket: Ticket, tokens: int = 0) -> None:
+        """Record that an admitted call is over, or was not made, and shows nothing."""
         self.in_flight -= 1
-        self._tokens.take(self._clock(), -ticket.tokens)
+        self._tokens.take(self._clock(), tokens - ticket.tokens)
         if ticket.probe:
             self._probing = False
         self._wake_next()
@@ -273,10 +264,10 @@ class AdmissionControl:
         if isinstance(error, RateLimited) and ticket.entered_at > self._halved_at:
             self._set_limit(self.limit / 2)
             self._halved_at = now
-        self._failures += 1
+        self.failures += 1
         self._refused += isinstance(error, ACCOUNT_ERRORS)
         must_open = self._refused >= REFUSE_AFTER or self._bad >= BAD_AFTER
-        is_first = self.openings == 0 and (must_open or self._failures >= BREAK_AFTER)
+        is_first = self.openings == 0 and (must_open or self.failures >= BREAK_AFTER)
         if not (is_first or ticket.probe):
             return
         self.openings += 1

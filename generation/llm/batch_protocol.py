@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from generation.llm.errors import BrokenReply, LLMError, ServerError, TimedOut
 from generation.llm.gateway import Gateway
-from generation.llm.http.failures import clean, client_failures, file_error, named_error, status_error
+from generation.llm.http.failures import body_error, clean, client_failures, file_error, named_error
 from generation.llm.parsing import storable
 from generation.llm.reply_reading import billed, body_of, read_completion, read_error
 from generation.llm.types import ModelSettings, Reply
@@ -218,9 +218,7 @@ class BatchClient:
 
     def _parse_outcome(self, status: int, body: Any) -> Reply | LLMError:
         if status != 200:
-            error = body.get("error") if isinstance(body, dict) else None
-            code = error.get("code") if isinstance(error, dict) else None
-            return status_error(status, error or body, code, self._client.key)
+            return body_error(status, body, self._client.key, {})
         try:
             return read_completion(body, status, self._client.key, self._settings)
         except ValueError:

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -113,6 +113,7 @@ def _repair(request: Request, settings: ModelSettings, reply: Reply, reason: str
     return replace(request, max_tokens=more) if more > used else None
 
 
+@dataclass(eq=False)
 class Gateway:
     """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
 
@@ -122,27 +123,18 @@ class Gateway:
     called when admission control has news to share. `clock` and `sleep` are for tests.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger | None = None,
-        *,
-        attempts: int = 5,
-        max_reply: int = MAX_REPLY,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        random: Random | None = None,
-        on_news: Callable[[], None] = lambda: None,
-        access: Access = DEFAULT_ACCESS,
-        open_image: Callable[[str], tuple[str, bytes]] = no_stored_images,
-    ) -> None:
-        self._ledger = ledger
-        self._open_image = open_image
-        self._access = access
-        self._attempts = attempts
-        self.max_reply = max_reply
-        self._clock, self._sleep = clock, sleep
-        self._random = random or Random()
-        self._on_news = on_news
+    ledger: Ledger | None = None
+    _: KW_ONLY
+    attempts: int = 5
+    max_reply: int = MAX_REPLY
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Random = field(default_factory=Random)
+    on_news: Callable[[], None] = lambda: None
+    access: Access = DEFAULT_ACCESS
+    open_image: Callable[[str], tuple[str, bytes]] = no_stored_images
+
+    def __post_init__(self) -> None:
         self._stack = AsyncExitStack()
         self._clients: dict[tuple[str, str], Client] = {}
         self._admissions: dict[tuple[str, str], AdmissionControl] = {}
@@ -164,9 +156,9 @@ class Gateway:
                 settings.concurrency,
                 rpm=settings.rpm,
                 tpm=settings.tpm,
-                clock=self._clock,
-                sleep=self._sleep,
-                on_news=self._on_news,
+                clock=self.clock,
+                sleep=self.sleep,
+                on_news=self.on_news,
             )
         return admission
 
@@ -218,7 +210,7 @@ class Gateway:
         except STOPPING_ERRORS as error:
             self.admission(settings).mark_down(error.kind, error.detail)
             raise
-        ledger = ledger or self._ledger
+        ledger = ledger or self.ledger
         if ledger is None:
             raise ValueError("a call needs a ledger")
         name = identity(settings, request)
@@ -262,7 +254,7 @@ class Gateway:
         lowered, remember, lowered_limit = Format.JSON_SCHEMA, False, False
         room = self._limits.longest_reply(settings)
         # Leave at least one attempt: earlier ones may have been probes, which count against nobody.
-        failures_before = failures = min(await ledger.failures(name), self._attempts - 1)
+        failures_before = failures = min(await ledger.failures(name), self.attempts - 1)
         while True:
             number += 1
             learnt = self._formats.get(endpoint, Format.JSON_SCHEMA) if pinned is None else pinned
@@ -299,7 +291,7 @@ class Gateway:
                     time_outs += counts and not is_silent
                     if time_outs >= MAX_TIME_OUTS:
                         raise StillWriting(outcome.detail)
-                if is_final or failures >= self._attempts:
+                if is_final or failures >= self.attempts:
                     raise outcome
                 backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
                 if not admission.is_away and (delay := admission.blocked_for + backoff):
@@ -407,7 +399,7 @@ class Gateway:
         vector_count = len(request.texts) if isinstance(request, Texts) else 0
         if refers_to_stored_images(body):
             try:
-                body = await asyncio.to_thread(with_image_data, body, self._open_image)
+                body = await asyncio.to_thread(with_image_data, body, self.open_image)
             except LookupError as missing:
                 return BadRequest(f"The image {missing} is not stored here."), None
         timeout = httpx2.Timeout(settings.timeout, connect=min(CONNECT_TIMEOUT, settings.timeout / 2))
@@ -454,11 +446,11 @@ class Gateway:
         from generation.llm.http.transport import Client, Transport
 
         check_address(settings.url)
-        self._access.check_url(settings.url)
-        key = self._access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
+        self.access.check_url(settings.url)
+        key = self.access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
         client = self._clients.get((settings.url, key))
         if client is None:
-            client = Client(Transport(self._access), settings.url.rstrip("/"), key)
+            client = Client(Transport(self.access), settings.url.rstrip("/"), key)
             self._clients[settings.url, key] = client
             self._stack.push_async_callback(client.transport.aclose)
         return client
@@ -466,4 +458,4 @@ class Gateway:
     def _delay(self, failures: int, cap: float = BACKOFF_CAP) -> float:
         """Seconds to wait before a retry: exponential back-off with full jitter."""
         backoff = min(cap, BACKOFF_BASE * 2.0 ** max(0, failures - 1))
-        return self._random.uniform(0.0, backoff)
+        return self.random.uniform(0.0, backoff)

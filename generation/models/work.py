@@ -32,6 +32,11 @@ class Work(models.Model):
     class Meta:
         abstract = True
 
+    @property
+    def subject(self) -> str:
+        """Its name in the ledger: ``draft:12``."""
+        return f"{self._meta.model_name}:{self.pk}"
+
 
 def work_constraints(prefix: str, statuses: type[models.TextChoices] = Work.Status) -> list[models.BaseConstraint]:
     """Return the invariants of a work table: a known status, and a lease exactly while running."""

@@ -93,9 +93,14 @@ def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = text
-    error = body.get("error", body) if isinstance(body, dict) else body
+    return body_error(response.status_code, body, api_key, response.headers)
+
+
+def body_error(status: int, body: Any, api_key: str, headers: Mapping[str, str]) -> LLMError:
+    """The named error in the body of a response with such a status."""
+    error = (body.get("error") or body) if isinstance(body, dict) else body
     code = body.get("code") if isinstance(body, dict) else None
-    return status_error(response.status_code, error, code, api_key, _wait(response.headers, error))
+    return status_error(status, error, code, api_key, _wait(headers, error))
 
 
 def completion_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
