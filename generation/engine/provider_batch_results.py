@@ -93,7 +93,10 @@ def _store_results(
     started_at = batch.submitted_at or batch.created_at
     now = timezone.now()
     seconds = max(0.0, (min(remote.ended_at or now, now) - started_at).total_seconds())
-    by_name = {name: result for result in reversed(results) if (name := _uuid(result.custom_id))}
+    by_name: dict[uuid.UUID, LineResult] = {}
+    for result in reversed(results):
+        with contextlib.suppress(ValueError):  # not one of our names
+            by_name[uuid.UUID(hex=result.custom_id)] = result
     open_lines = ProviderLine.objects.filter(batch=batch, custom_id__in=by_name, call__isnull=True).order_by("pk")
     written: list[ProviderLine] = []
     lines: list[ledger.LedgerLine] = []
@@ -128,13 +131,6 @@ def _attempt(
         identity=line.identity,
         id=line.custom_id,
     )
-
-
-def _uuid(name: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(hex=name)
-    except ValueError:
-        return None
 
 
 def line_counts(batch: ProviderBatch) -> dict[str, int]:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -55,16 +55,12 @@ def blocked_batches() -> QuerySet[ProviderBatch]:
     return prepared.exclude(job__status=Job.Status.RUNNING)
 
 
-def is_open(job: Job) -> bool:
-    """Whether the job has an open provider batch."""
-    return ProviderBatch.objects.filter(job=job.pk, state__in=ProviderBatch.OPEN).exists()
-
-
-def rest_until_due(job: Job) -> None:
-    """Let a job that has nothing else to do rest until its next provider batch is due."""
+def rest_until_due(job: Job) -> bool:
+    """Let a job rest until its next provider batch is due; returns whether it has an open one."""
     until = ProviderBatch.objects.filter(job=job.pk, state__in=ProviderBatch.OPEN).aggregate(at=Min("next_at"))["at"]
     if until is not None:
         life_cycle.rest(job.pk, until)
+    return until is not None
 
 
 def due_batches(job: Job) -> QuerySet[ProviderBatch]:
@@ -113,7 +109,9 @@ def _step(job: Job, batch: ProviderBatch) -> None:
             if error.permanent:  # first, so that the rows enter another batch only if a person resumes the job
                 life_cycle.pause_unless_over(job.pk, error.kind, str(error))
             if refused or isinstance(error, (BatchLost, GivenUp)):
-                _drop(job, batch, outcome)
+                closed = {"state": State.DROPPED, "ended_at": timezone.now()}
+                finish(batch, Status.DONE, **closed, **outcome, **line_counts(batch))
+                life_cycle.rest(job.pk, None)  # its rows are free for a new one
             else:
                 _postpone(batch, wait=error.retry_after, **outcome)
     except (OperationalError, InterfaceError):  # the lease expires, and the step is tried again
@@ -121,12 +119,6 @@ def _step(job: Job, batch: ProviderBatch) -> None:
     except Exception as failure:  # a bug of ours must not hold up the job's rows or its other batches
         log.exception("provider batch %s: a step failed", batch.pk)
         _postpone(batch, tries=batch.tries, error=UnexpectedError.__name__, detail=type(failure).__name__)
-
-
-def _drop(job: Job, batch: ProviderBatch, outcome: dict[str, Any]) -> None:
-    """Close a provider batch that was refused or lost; its rows are free for a new one."""
-    finish(batch, Status.DONE, state=State.DROPPED, ended_at=timezone.now(), **outcome, **line_counts(batch))
-    life_cycle.rest(job.pk, None)
 
 
 def _postpone(batch: ProviderBatch, /, *, wait: float | None = None, **fields: Any) -> None:
@@ -220,22 +212,18 @@ async def _submit(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Provide
         progress = {"file": file, "asked_at": batch.asked_at or timezone.now()}
         await sync_to_async(with_database_retries)(partial(note_progress, batch, **progress))
         remote = await client.create(file, str(batch.mark))
+    # The ledger counts days by the time at which the endpoint created it, if that is plausible.
+    now, created = timezone.now(), remote.created_at
+    is_plausible = created and (batch.asked_at or now) - ONE_DAY < created < now + ONE_DAY
     submitted = {
         "state": State.SUBMITTED,
         "batch": remote.id,
         "remote_status": remote.status,
-        "submitted_at": _submitted_at(batch, remote),
+        "submitted_at": created if is_plausible else now,
         "expires_at": remote.expires_at,
     }
     await sync_to_async(with_database_retries)(partial(note_progress, batch, **submitted))
     return remote
-
-
-def _submitted_at(batch: ProviderBatch, remote: ProviderState) -> datetime:
-    """When the endpoint created the batch, if plausible: the ledger counts days by this time."""
-    now = timezone.now()
-    created = remote.created_at
-    return created if created and (batch.asked_at or now) - ONE_DAY < created < now + ONE_DAY else now
 
 
 @transaction.atomic

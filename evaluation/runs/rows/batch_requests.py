@@ -39,9 +39,8 @@ def fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) -
         while rows := take(queue.filter(provider_batches.NOT_YET_SENT), provider_batches.MAX_LINES):
             if provider_batch_filling.prepare(run, endpoint, build_requests(rows)):
                 continue
-            if provider_batches.is_open(run):  # replies may cost less than was reserved for them
-                provider_batches.rest_until_due(run)
-            else:
+            # Replies that are to come may cost less than was reserved for them.
+            if not provider_batches.rest_until_due(run):
                 life_cycle.pause_unless_over(run.pk, BudgetSpent.__name__, str(BudgetSpent()))
             return
 
