@@ -19,7 +19,6 @@ import struct
 import sys
 import threading
 import time
-import types
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -142,29 +141,35 @@ def calling() -> Iterator[None]:
 def watch_tasks(loop: asyncio.AbstractEventLoop) -> None:
     """Tell the guard, whenever a task of this loop goes on, for which row it does."""
 
-    async def drive(coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return await _watched(coroutine)
+    def start_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(_drive(coroutine), loop=loop, **options)
 
     if _memory is not None:
-        loop.set_task_factory(
-            lambda loop, coroutine, **options: asyncio.Task(drive(coroutine), loop=loop, **options)  # type: ignore[arg-type]
-        )
+        loop.set_task_factory(start_task)
 
 
-@types.coroutine
-def _watched(coroutine: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+async def _drive(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return await _Turns(coroutine)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
     """A coroutine of which each turn, from one await to the next, is watched."""
-    result, error = None, None
-    while True:
-        try:
-            with computing_for(_row.get()):
-                waits_for = coroutine.send(result) if error is None else coroutine.throw(error)
-        except StopIteration as end:
-            return end.value
-        try:
-            result, error = (yield waits_for), None
-        except BaseException as raised:
-            result, error = None, raised
+
+    coroutine: Coroutine[Any, Any, Any]
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        result, error = None, None
+        while True:
+            try:
+                with computing_for(_row.get()):
+                    waits_for = self.coroutine.send(result) if error is None else self.coroutine.throw(error)
+            except StopIteration as end:
+                return end.value
+            try:
+                result, error = (yield waits_for), None
+            except BaseException as raised:
+                result, error = None, raised
 
 
 def condemn(kind: type[Work] | type[Job], pk: int, token: uuid.UUID | None, tries: int) -> None:

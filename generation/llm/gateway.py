@@ -443,13 +443,13 @@ class Gateway:
 
         Raises KeyMissing, NotAllowed, BadRequest: as `ask` does before any attempt.
         """
-        from generation.llm.http.transport import Client, Transport
-
         check_address(settings.url)
         self.access.check_url(settings.url)
         key = self.access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
         client = self._clients.get((settings.url, key))
         if client is None:
+            from generation.llm.http.transport import Client, Transport
+
             client = Client(Transport(self.access), settings.url.rstrip("/"), key)
             self._clients[settings.url, key] = client
             self._stack.push_async_callback(client.transport.aclose)

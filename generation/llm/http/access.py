@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from generation.llm.errors import BadRequest, KeyMissing, NotAllowed
@@ -208,31 +207,8 @@ def _address_name(address: Address) -> str:
     return LOOPBACK if address.is_loopback else str(address)
 
 
-class Guard:
-    """Restricts a client to what `access` allows, wherever names resolve and redirects lead to."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._services: frozenset[tuple[str, int]] = frozenset()
-        self._looked_up_at: float | None = None
-
-    async def check(self, url: str) -> None:
-        """Check a request before it is sent, also one after a redirect. Raises NotAllowed."""
-        self._access.check_url(url)
-        loop = asyncio.get_running_loop()
-        if self._looked_up_at is None or loop.time() - self._looked_up_at > RESOLVE_INTERVAL:
-            self._looked_up_at = loop.time()
-            self._services = frozenset([pair for service in self._access.services for pair in await _resolve(*service)])
-
-    def socket(self, info: tuple[Any, ...]) -> socket.socket:
-        """Create the socket for a new connection. Raises Forbidden."""
-        family, kind, protocol, _name, place = info
-        if not self._access.hosts and family in (socket.AF_INET, socket.AF_INET6):
-            self._access.check_address(ip_address(str(place[0]).partition("%")[0]), place[1], self._services)
-        return socket.socket(family, kind, protocol)
-
-
-async def _resolve(host: str, port: int) -> list[tuple[str, int]]:
+async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+    """The addresses of a host, as `Access.check_address` compares them; none if it is not known."""
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:

@@ -3,11 +3,15 @@
 Responses are untrusted: they are decompressed piece by piece, up to a limit.
 """
 
+import asyncio
+import math
+import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import cache
+from ipaddress import ip_address
 from typing import Any
 
 import aiohttp
@@ -15,7 +19,7 @@ import httpx2
 from openai import DefaultAioHttpClient
 
 from generation.llm.errors import NotAllowed
-from generation.llm.http.access import DEFAULT_ACCESS, Access, Guard
+from generation.llm.http.access import DEFAULT_ACCESS, RESOLVE_INTERVAL, Access, resolve
 
 LIMIT = "mhb_limit"  # the request extension with the maximum bytes of the response
 MAX_BODY = 8 * 2**20  # bytes, for requests without that extension: those about files and batches
@@ -55,10 +59,12 @@ class ReplyTooLong(httpx2.DecodingError):
 
 
 class _GuardedTransport(httpx2.AsyncBaseTransport):
-    """Checks each request and each connection before it is made."""
+    """Checks each request and each connection before it is made, whatever names resolve to."""
 
     def __init__(self, inner: Any, access: Access) -> None:
-        self._inner, self._guard = inner, Guard(access)
+        self._inner, self._access = inner, access
+        self._services: frozenset[tuple[str, int]] = frozenset()
+        self._looked_up_at = -math.inf
         inner.client = self._session
 
     def _session(self) -> aiohttp.ClientSession:
@@ -67,15 +73,26 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
             limit=limits.max_connections or 0,
             keepalive_timeout=limits.keepalive_expiry,
             ssl=self._inner.ssl_context,
-            socket_factory=self._guard.socket,
+            socket_factory=self._socket,
         )
         return aiohttp.ClientSession(connector=connector)
 
+    def _socket(self, info: tuple[Any, ...]) -> socket.socket:
+        """Create the socket for a new connection. Raises Forbidden."""
+        family, kind, protocol, _name, place = info
+        if not self._access.hosts and family in (socket.AF_INET, socket.AF_INET6):
+            self._access.check_address(ip_address(str(place[0]).partition("%")[0]), place[1], self._services)
+        return socket.socket(family, kind, protocol)
+
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
-            await self._guard.check(str(request.url))
+            self._access.check_url(str(request.url))
         except NotAllowed as error:
             raise httpx2.ConnectError(str(error)) from error
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_up_at > RESOLVE_INTERVAL:
+            self._looked_up_at = now
+            self._services = frozenset([pair for service in self._access.services for pair in await resolve(*service)])
         response: httpx2.Response = await self._inner.handle_async_request(request)
         return response
 

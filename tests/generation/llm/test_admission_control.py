@@ -399,23 +399,15 @@ def test_an_endpoint_that_refuses_every_call_goes_down(kind: type[LLMError]) -> 
     run_in_fake_time(work)
 
 
-def test_a_refusal_between_successes_does_not_block_the_endpoint() -> None:
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [(AuthFailed(), 1), *((error, BAD_AFTER - 1) for error in (BadRequest(), BrokenReply(), ContentFiltered()))],
+)
+def test_refusals_between_successes_do_not_block_the_endpoint(error: LLMError, times: int) -> None:
     async def work(time: FakeTime) -> None:
         gate = gate_with(time)
         for _ in range(3 * REFUSE_AFTER):
-            await call_once(gate, AuthFailed())
-            await call_once(gate)
-        assert not gate.blocked_for
-
-    run_in_fake_time(work)
-
-
-@pytest.mark.parametrize("error", [BadRequest(), BrokenReply(), ContentFiltered()])
-def test_a_bad_request_does_not_block_the_endpoint(error: LLMError) -> None:
-    async def work(time: FakeTime) -> None:
-        gate = gate_with(time)
-        for _ in range(5):
-            for _ in range(BAD_AFTER - 1):
+            for _ in range(times):
                 await call_once(gate, error)
             await call_once(gate)
         assert not gate.blocked_for

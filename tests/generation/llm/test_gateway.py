@@ -708,17 +708,10 @@ def test_a_missing_or_impossible_key_is_named_by_its_variable(monkeypatch, value
     assert not (value and value.strip() and value in str(caught.value))
 
 
-def test_account_variables_of_the_environment_are_not_sent(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
-        monkeypatch.setenv(name, "somebody-elses")
-    with fake_endpoint("fine") as target:
-        ask(target.url)
-    assert "somebody-elses" not in str(target.headers)
-
-
 def test_no_header_from_the_environment_is_sent_with_calls_or_batches(monkeypatch):
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Corporate: somebody-elses\nAuthorization: Bearer somebody-elses")
-    monkeypatch.setenv("OPENAI_ADMIN_KEY", "somebody-elses")
+    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "somebody-elses")
     monkeypatch.setenv("OWN_KEY", KEY)
     target = []
 
