@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.statistics.bounds import outcome_bounds
 from evaluation.statistics.intervals import MINIMUM, Method, f_interval, mean_interval, rate_interval
 from evaluation.verdicts.rates import Rate
 from evaluation.verdicts.scores import Score
@@ -172,6 +171,13 @@ def _measure_score(score: Score, totals: Totals, minimum: int) -> MeasuredRate:
 
 
 def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_intervals: bool) -> RateBounds | None:
+    """The worst-case bounds of a rate: excluded outcomes all passed, and all failed.
+
+    sum(y) / sum(m + x) and sum(y + x) / sum(m + x), y being the hits, m the counted and x the
+    excluded, with no assumption on why outcomes are missing (Manski 1989, J. Hum. Resour. 24;
+    Horowitz & Manski 2000, J. Am. Stat. Assoc. 95). From `low` to `high` they cover the rate with
+    at least 95 %, whatever the excluded outcomes would have been.
+    """
     if not rate.is_proportion:
         return _bounds_of_weights(rate, totals, better)
     hits, missing, counted = totals.hits, totals.excluded, totals.counted
@@ -182,8 +188,9 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
     low = high = None
     if with_intervals and missing.any():
         nonempty = counted + missing > 0
-        bounds = outcome_bounds(hits[nonempty], counted[nonempty], missing[nonempty], minimum=minimum)
-        low, high = bounds.best.low, bounds.worst.high
+        y, m, x = hits[nonempty], counted[nonempty], missing[nonempty]
+        low = rate_interval(y, m + x, minimum=minimum).low
+        high = rate_interval(y + x, m + x, minimum=minimum).high
     return RateBounds(least, most, low, high) if better == "low" else RateBounds(most, least, low, high)
 
 

@@ -3,7 +3,7 @@
 from evaluation import panel, registry
 from evaluation.judges.numbers import agreement
 from evaluation.judges.numbers.agreement import PanelReport
-from evaluation.models import Judgment, Run
+from evaluation.models import Judgment
 from evaluation.protocol import UNDECIDED
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import judges_of
@@ -11,9 +11,9 @@ from evaluation.runs.rows.verdicts import RunVerdicts
 from generation.models.work import Work
 
 
-def panel_report(run: Run, verdicts: RunVerdicts | None = None) -> PanelReport | None:
+def panel_report(verdicts: RunVerdicts) -> PanelReport | None:
     """The agreement within the panel of a run; None if one judge decided once."""
-    verdicts = verdicts or RunVerdicts(run)
+    run = verdicts.run
     if not run.panel:
         return None
     protocol = registry.protocol(run.release.benchmark)

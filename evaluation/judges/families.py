@@ -26,17 +26,18 @@ def tested_members(run: Run) -> list[Member]:
     return [member(row.endpoint) for row in run.tested.select_related("endpoint").order_by("pk")]
 
 
-def self_preference(run: Run, verdicts: RunVerdicts | None = None) -> SelfPreference:
+def self_preference(verdicts: RunVerdicts) -> SelfPreference:
     """The endpoints that share a family with a tested model, and how much such judges favour it.
 
     There are preferences only for panels with judges of several families.
     """
+    run = verdicts.run
     tested, judges = tested_members(run), list(map(member, judges_of(run)))
     made = [(role, member(endpoint)) for role, endpoint in makers(run.release)]
     kin = find_kin([*(("judge", judge) for judge in judges), *made], tested)
     if not run.panel or not has_preferences(kin, judges):
         return SelfPreference(kin, ())
-    verdicts, protocol = verdicts or RunVerdicts(run), registry.protocol(run.release.benchmark)
+    protocol = registry.protocol(run.release.benchmark)
     return SelfPreference(kin, preferences(verdicts.table, protocol, verdicts.votes, kin, judges, tested))
 
 

@@ -8,8 +8,7 @@ from evaluation.judges.families import judged_counts, self_preference, tested_me
 from evaluation.judges.numbers import values
 from evaluation.judges.numbers.families import Counts
 from evaluation.judges.numbers.values import SIMULATED_NOTICE as SIMULATED_NOTICE
-from evaluation.judges.numbers.variance import ModelVariance
-from evaluation.judges.numbers.variance import variances as variances_of
+from evaluation.judges.numbers.variance import ModelVariance, variances
 from evaluation.judges.queries import validation_report
 from evaluation.models import Run
 from evaluation.runs.queries import endpoints_of
@@ -27,41 +26,40 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
     names = sorted(endpoints_of(run).values_list("name", flat=True)) if run.panel or run.answers_each > 1 else []
     verdicts = RunVerdicts(run)
     return {
-        "judges": cached(key_of(run, "judges", names) if run.panel else "", lambda: judges(run, verdicts)),
-        "repeats": cached(key_of(run, "repeats", names) if names else "", lambda: repeats(run, verdicts)),
-        "self_preference": preference(run, judged, verdicts),
+        "judges": cached(key_of(run, "judges", names) if run.panel else "", lambda: judges(verdicts)),
+        "repeats": cached(key_of(run, "repeats", names) if names else "", lambda: repeats(verdicts)),
+        "self_preference": preference(verdicts, judged),
         "selection": list(selecting_models(run)),
         "validation": validation(run),
     }
 
 
-def judges(run: Run, verdicts: RunVerdicts | None = None) -> dict[str, Any] | None:
+def judges(verdicts: RunVerdicts) -> dict[str, Any] | None:
     """The panel and the agreement of its judges; None if one judge decided once."""
-    report = panel_report(run, verdicts)
+    report = panel_report(verdicts)
     return None if report is None else values.panel(report)
 
 
-def variances(run: Run, verdicts: RunVerdicts | None = None) -> tuple[ModelVariance, ...]:
-    """The variance of each model; empty unless the run has repeated answers or a panel."""
-    if run.answers_each == 1 and not run.panel:
-        return ()
-    verdicts, protocol = verdicts or RunVerdicts(run), registry.protocol(run.release.benchmark)
-    return variances_of(verdicts.table, protocol, verdicts.votes if run.panel else None)
+def repeats(verdicts: RunVerdicts) -> dict[str, Any]:
+    """Answers per question, judgments per criterion, and the components of the variance.
+
+    Without components unless the run has repeated answers or a panel.
+    """
+    run, protocol = verdicts.run, registry.protocol(verdicts.run.release.benchmark)
+    models: tuple[ModelVariance, ...] = ()
+    if run.answers_each > 1 or run.panel:
+        models = variances(verdicts.table, protocol, verdicts.votes if run.panel else None)
+    return values.repeats(run.answers_each, run.judgments_each, models)
 
 
-def repeats(run: Run, verdicts: RunVerdicts | None = None) -> dict[str, Any]:
-    """Answers per question, judgments per criterion, and the components of the variance."""
-    return values.repeats(run.answers_each, run.judgments_each, variances(run, verdicts))
-
-
-def preference(run: Run, judged: Counts | None = None, verdicts: RunVerdicts | None = None) -> dict[str, Any]:
+def preference(verdicts: RunVerdicts, judged: Counts | None = None) -> dict[str, Any]:
     """Endpoints of a tested model's family, and how much judges favour their own family.
 
     `judged`: (failed, judged) of each model, if these counts are known already.
     """
-    verdicts = verdicts or RunVerdicts(run)
-    result = self_preference(run, verdicts)
-    return values.preference(result, tested_members(run), (judged or judged_counts(verdicts)) if result.kin else {})
+    result = self_preference(verdicts)
+    counts = (judged or judged_counts(verdicts)) if result.kin else {}
+    return values.preference(result, tested_members(verdicts.run), counts)
 
 
 def validation(run: Run) -> dict[str, Any] | None:

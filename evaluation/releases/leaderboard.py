@@ -128,9 +128,9 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     complete = [run for run in finished if _is_complete(run, protocol, datasets)]
     newest: dict[int, tuple[Run, Endpoint]] = {}
     for run in complete:  # newest first
-        answered = _fully_answered(run)
+        of_run = _measured(run)
         for endpoint in run.endpoints.all():
-            if endpoint.pk in answered & _judged(run):
+            if endpoint.pk in of_run:
                 newest.setdefault(endpoint.pk, (run, endpoint))
     chosen_by = selection(release)
     reported = reported_names(run for run, _endpoint in newest.values()) if chosen_by.names else {}
@@ -140,7 +140,9 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
         pk: result_cache.cached(keys[pk], lambda run=run: (_scores(run), _fingerprint(run, protocol)))  # type: ignore[misc]
         for pk, run in runs.items()
     }
-    usual = _usual_fingerprint([results[run.pk][1] for run, _endpoint in newest.values()])
+    # The way of judging that most models share; of several, that of the newest run, which is first.
+    fingerprints = [results[run.pk][1] for run, _endpoint in newest.values()]
+    usual = max(fingerprints, key=fingerprints.count, default={})
     entries = [
         LeaderboardEntry(
             endpoint=endpoint.name,
@@ -149,7 +151,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
             judge=run.judge.name if run.judge else "",
             measured_at=run.finished_at or run.created_at,
             simulated=runs_queries.is_simulated(run),
-            scores=tuple(Standing(**score) for score in results[run.pk][0].get(endpoint.name, ())),
+            scores=tuple(results[run.pk][0].get(endpoint.name, ())),
             differs=_differences(results[run.pk][1], usual),
             selected=chosen_by.includes(endpoint, reported.get((run.pk, endpoint.pk), "")),
         )
@@ -196,19 +198,16 @@ def _is_complete(run: Run, protocol: Protocol, datasets: Sequence[DataSet]) -> b
     )
 
 
-def _fully_answered(run: Run) -> set[int]:
-    """Primary keys of the endpoints of a run without failed responses."""
-    rows = Response.objects.filter(run=run).order_by()
-    failed = rows.exclude(status=Work.Status.DONE).values_list("endpoint", flat=True).distinct()
-    return {endpoint.pk for endpoint in run.endpoints.all()} - set(failed)
+def _measured(run: Run) -> set[int]:
+    """Primary keys of the endpoints of a run that answered everything.
 
-
-def _judged(run: Run) -> set[int]:
-    """Primary keys of the endpoints of a run, without those whose judge failed throughout."""
+    Without those whose judge failed throughout.
+    """
+    unanswered = Response.objects.filter(run=run, endpoint=OuterRef("endpoint")).exclude(status=Work.Status.DONE)
     judgments = Judgment.objects.filter(response__run=run, response__endpoint=OuterRef("endpoint"))
     failures = judgments.filter(verdict="", status=Work.Status.FAILED).exclude(error__in=[NO_RESPONSE, NOT_JUDGED])
-    judged = run.tested.filter(Exists(judgments.exclude(verdict="")) | ~Exists(failures))
-    return set(judged.values_list("endpoint", flat=True))
+    judged = Exists(judgments.exclude(verdict="")) | ~Exists(failures)
+    return set(run.tested.filter(judged, ~Exists(unanswered)).values_list("endpoint", flat=True))
 
 
 # Name -> label of each part of a fingerprint.
@@ -241,11 +240,6 @@ def _fingerprint(run: Run, protocol: Protocol) -> dict[str, str]:
     }
 
 
-def _usual_fingerprint(fingerprints: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """The one that most models share; of several, the first, which is of the newest run."""
-    return max(fingerprints, key=list(fingerprints).count, default={})
-
-
 def _differences(fingerprint: Mapping[str, str], usual: Mapping[str, str]) -> tuple[JudgingDifference, ...]:
     return tuple(
         JudgingDifference(name, label, fingerprint[name], usual[name])
@@ -261,15 +255,13 @@ def _key(run: Run, kind: str, protocol: Protocol) -> str:
     return result_cache.key_of(run, kind, *inputs)
 
 
-def _scores(run: Run) -> Mapping[str, Any]:
-    """The scores of a run by endpoint, as plain values."""
+def _scores(run: Run) -> dict[str, list[Standing]]:
+    """The scores of a run by endpoint."""
     report = reports_queries.report(run)
-    scores: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    scores: dict[str, list[Standing]] = defaultdict(list)
     for row in report.overall:
-        measured = row.rates[report.rate.name]
-        scores[row.endpoint].append(
-            {"dataset": row.dataset, **shown(measured, "value low high numerator denominator excluded")}
-        )
+        measured = shown(row.rates[report.rate.name], "value low high numerator denominator excluded")
+        scores[row.endpoint].append(Standing(row.dataset, **measured))
     return dict(scores)
 
 

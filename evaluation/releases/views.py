@@ -13,7 +13,6 @@ from evaluation.reports import paper_layout
 from generation.models import Release
 from generation.releases import queries as releases_queries
 from generation.samples import errata
-from review.charts.text_measure import format_share
 from review.common.decorators import requires, signed_in_account
 from review.rules.permissions import Can
 
@@ -29,7 +28,6 @@ def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
 def _board_context(release: Release, request: HttpRequest) -> dict[str, object]:
     all_ranked = request.GET.get("all_ranked", "") in ("1", "true", "on")
     board = leaderboard(release, all_ranked=all_ranked)
-    percent = board.rate.percent
     return {
         "release": release,
         "all_ranked": all_ranked,
@@ -38,26 +36,6 @@ def _board_context(release: Release, request: HttpRequest) -> dict[str, object]:
         "paper": paper_layout.views(beside_published(board, release.benchmark)),
         "board": board,
         "rate": _(board.rate.label),
-        "rule": _(board.rate.rule),
-        "datasets": [_(label) for _name, label in board.datasets],
-        "board_lines": [
-            (
-                entry,
-                [
-                    (
-                        format_share(score.value, percent=percent),
-                        "–".join(
-                            format_share(limit, percent=percent)
-                            for limit in (score.low, score.high)
-                            if limit is not None
-                        ),
-                        score,
-                    )
-                    for score in entry.scores
-                ],
-            )
-            for entry in board.entries
-        ],
     }
 
 

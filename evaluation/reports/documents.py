@@ -6,16 +6,16 @@ from evaluation.judges import markdown as judges_markdown
 from evaluation.judges import summary
 from evaluation.labels import failure_words, value_name
 from evaluation.metrics import MeasuredRate
-from evaluation.models import Response, Run
+from evaluation.models import Run
 from evaluation.protocol import UNDECIDED, Rate
 from evaluation.reports import change_tables, score_lines
 from evaluation.reports.comparison_lines import (
     HELD_OUT_COLUMNS,
-    KIND_LABELS,
     format_difference,
     format_interval,
     format_p,
     held_out_cells,
+    kind_label,
     rule_label,
 )
 from evaluation.reports.headlines import answer
@@ -52,9 +52,11 @@ def as_markdown(report: Report) -> str:
     said = answer(report, report.planned_rate)
     facts = (f"- {name}: {text_tables.markdown_cell(value)}" for name, value in said.facts)
     lines += ["## Answer", "", *said.sentences, "", *facts, ""]
+    several = len(report.rates) > 1
+    rules = (f"{rate.label}: {rate.rule}" if several else str(rate.rule) for rate in report.rates)
     lines += ["```bibtex", *said.citation.splitlines(), "```", ""]
     lines += [
-        f"Run {run.pk}, {_how_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
+        f"Run {run.pk}, {_how_decided(report)}. {' '.join(rules)}",
         f"Release SHA-256 `{run.release.sha256}`.",
         "",
         *_plan(report),
@@ -118,10 +120,6 @@ def _how_decided(report: Report) -> str:
         text = "judge not stated" if imported else f"responses read by code, seed {report.run.seed}"
     suffix = ", sampled with the settings of the endpoints, not of the benchmark"
     return text + (suffix if report.run.sampling == Run.Sampling.ENDPOINT else "")
-
-
-def _rule(report: Report, rate: Rate) -> str:
-    return str(rate.rule) if len(report.rates) == 1 else f"{rate.label}: {rate.rule}"
 
 
 def _table(report: Report, rows: tuple[RateRow, ...], *, facet: str) -> list[str]:
@@ -209,13 +207,13 @@ def _share_with_interval(measured: MeasuredRate, rate: Rate) -> str:
 
 
 def _endings(report: Report) -> list[str]:
-    datasets, outcomes = dict(report.datasets), dict(Response.Outcome.choices)
+    datasets = dict(report.datasets)
     head = ["Model", "Data set", "Outcome", "Responses", "Rubrics", "With a verdict", "Rule"]
     rows = [
         (
             ending.endpoint,
             datasets[ending.dataset],
-            KIND_LABELS.get(ending.kind) or outcomes[Response.Outcome(ending.kind)],
+            kind_label(ending.kind),
             "–" if ending.responses is None else ending.responses,
             ending.criteria,
             ending.counted,

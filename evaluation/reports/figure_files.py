@@ -43,7 +43,7 @@ def _charts(value: Any, shows: str) -> Iterator[NamedChart]:
             yield from _charts(item, shows)
     elif is_dataclass(value):
         if isinstance(value, Section):
-            shows = f"{value.rate}, {value.label}"
+            shows = f"{gettext(value.rate.label)}, {value.label}"
         for field in fields(value):
             yield from _charts(getattr(value, field.name), shows)
 

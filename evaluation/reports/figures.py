@@ -1,36 +1,31 @@
 """A report as charts and tables, with links from every number to the answers behind it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from django.utils.translation import gettext
 
 from evaluation.labels import value_name
 from evaluation.metrics import MeasuredRate
+from evaluation.models import Response
 from evaluation.protocol import FacetView, Protocol, Rate
-from evaluation.reports.comparison_lines import (
-    ComparisonLine,
-    EndingLine,
-    HeldOutLine,
-    RankLine,
-    comparison_lines,
-    ending_lines,
-    format_difference,
-    held_out_lines,
-    ranking_lines,
-)
-from evaluation.reports.numbers.comparing import ModelComparison
-from evaluation.reports.numbers.counting import RateRow
+from evaluation.reports.comparison_lines import held_out_cells
+from evaluation.reports.numbers.averages import Contrast
+from evaluation.reports.numbers.comparing import ModelComparison, Ranking
+from evaluation.reports.numbers.counting import OutcomeCount, RateRow
 from evaluation.reports.queries import Report
 from evaluation.reports.score_lines import ScoreFigures, score_figures
 from evaluation.verdicts.selection import POLARITY, UNJUDGED
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.heat_map import HeatMap, heat
 from review.charts.radar import RadarChart, Series, radar
-from review.charts.text_measure import MAX_SERIES, format_share
+from review.charts.text_measure import MAX_SERIES
 
-CELLS_SHOWN = 30
+CELLS_SHOWN = 30  # comparisons in a breakdown, smallest p first; the downloaded file has all
 MIN_AXES = 3  # a radar with fewer axes is only a line
+
+Item = TypeVar("Item", Contrast, ModelComparison, Ranking)
 
 # The address of the answers behind a number, from endpoint, dataset, facet, value, verdict, and
 # optionally arm and outcome ('' for any).
@@ -39,40 +34,19 @@ Link = Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class RateLine:
-    """One rate as a table line, with links to the judgments counted, hit and excluded.
+    """One rate as a table line, with links to the judgments counted, hit and excluded."""
 
-    `bounds`: the range of the rate with all exclusions counted for or against the model, '' without
-    exclusions. `too_few`: there is too little data for an interval. `empty`: nothing was to be
-    judged. `partial`: it would pool data sets of which one has no verdict.
-    """
-
-    endpoint: str
+    rate: Rate
+    row: RateRow
     dataset: str
     value: str
-    rate: str
-    interval: str
-    bounds: str
-    too_few: bool
-    numerator: int
-    denominator: int
-    unjudged: int
-    empty: bool
-    partial: bool
-    share: float | None
     counted_href: str
     hits_href: str
     unjudged_href: str
 
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The difference of the shown rate between the data sets of a contrast; '' where undefined."""
-
-    label: str
-    endpoint: str
-    first: str
-    second: str
-    difference: str
+    @property
+    def measured(self) -> MeasuredRate:
+        return self.row.rates[self.rate.name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +54,22 @@ class Section:
     """The section of one facet.
 
     Attributes:
-        rate: the label of the rate that is drawn.
+        rate: the rate that is drawn.
         radars: one per data set, where legible.
         heats: one heat map of the pooled data sets, or one per data set if they are not pooled.
         lines: the table of the drawn rate.
         table: all rates, row by row.
         without: the number of judgments without a value of the facet.
         few: the rows whose drawn rate has too little data for an interval; in no other table.
+        names: the name of each value.
         comparisons: the comparisons of models in the cells.
     """
 
     name: str
     label: str
-    rate: str
+    rate: Rate
     note: str
+    names: Mapping[str, str]
     radars: tuple[RadarChart, ...]
     heats: tuple[HeatMap, ...]
     lines: tuple[RateLine, ...]
@@ -101,7 +77,7 @@ class Section:
     without: int
     few: tuple[tuple[RateLine, ...], ...]
     few_lines: tuple[RateLine, ...]
-    comparisons: tuple[ComparisonLine, ...]
+    comparisons: tuple[ModelComparison, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +85,26 @@ class ReportFigures:
     """All charts and tables of the report page.
 
     `bars`: one chart per data set on a common scale (Figure 3 of the paper). `lines`: the shown
-    rate; `table`: the same rows with a line for each rate.
+    rate; `table`: the same rows with a line for each rate. `endings`: with the address of the
+    judgments.
     """
 
     rate: Rate
     bars: tuple[BarChart, ...]
     lines: tuple[RateLine, ...]
     table: tuple[tuple[RateLine, ...], ...]
-    differences: tuple[Difference, ...]
-    comparisons: tuple[ComparisonLine, ...]
-    ranks: tuple[RankLine, ...]
-    endings: tuple[EndingLine, ...]
+    differences: tuple[Contrast, ...]
+    comparisons: tuple[ModelComparison, ...]
+    ranks: tuple[Ranking, ...]
+    endings: tuple[tuple[OutcomeCount, str], ...]
     sections: tuple[Section, ...]
     scores: ScoreFigures | None = None
-    held_out: tuple[HeldOutLine, ...] = ()
+    held_out: tuple[tuple[str, ...], ...] = ()
 
     @property
     def is_uneven(self) -> bool:
         """Whether some criteria have no verdict that counts."""
-        return any(line.counted < line.criteria for line in self.endings)
+        return any(ending.counted < ending.criteria for ending, _href in self.endings)
 
 
 def rate_named(report: Report, name: str) -> Rate:
@@ -148,21 +125,23 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
     shown_rate = rate_named(report, rate)
     position = report.rates.index(shown_rate)
     table = _sorted(_table(report, report.overall, "", link), position, sort)
-    comparisons = [comparison for comparison in report.numbers.comparisons if comparison.rate == shown_rate.name]
+    outcomes = dict(Response.Outcome.choices)
     return ReportFigures(
         rate=shown_rate,
         bars=_bars(report, shown_rate, link),
         lines=_nonempty(row[position] for row in table),
         table=table,
-        differences=_differences(report, shown_rate),
-        comparisons=comparison_lines(report, comparisons, shown_rate),
-        ranks=ranking_lines(report, shown_rate),
-        endings=ending_lines(
-            report, lambda endpoint, dataset, outcome: link(endpoint, dataset, "", "", "", "", outcome)
+        differences=_of_rate(report.contrasts, shown_rate),
+        comparisons=_of_rate(report.numbers.comparisons, shown_rate),
+        ranks=_of_rate(report.numbers.rankings, shown_rate),
+        endings=tuple(
+            (each, link(*place, "", "", "", "", each.kind if each.kind in outcomes else "answered"))
+            for each in report.numbers.endings
+            for place in [(each.endpoint, each.dataset)]
         ),
         sections=tuple(_section(report, rate, view, link) for view in report.views if report.facets[view.name]),
         scores=score_figures(report),
-        held_out=held_out_lines(report, shown_rate),
+        held_out=tuple(held_out_cells(report, shown_rate)),
     )
 
 
@@ -192,18 +171,8 @@ def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
     return tuple(charts)
 
 
-def _differences(report: Report, rate: Rate) -> tuple[Difference, ...]:
-    return tuple(
-        Difference(
-            label=gettext(contrast.label),
-            endpoint=contrast.endpoint,
-            first=format_share(contrast.values[0], percent=rate.percent),
-            second=format_share(contrast.values[1], percent=rate.percent),
-            difference=format_difference(contrast.difference, rate),
-        )
-        for contrast in report.contrasts
-        if contrast.rate == rate.name
-    )
+def _of_rate(items: Iterable[Item], rate: Rate) -> tuple[Item, ...]:
+    return tuple(item for item in items if item.rate == rate.name)
 
 
 def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:
@@ -258,14 +227,15 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
     nonempty = [row for row in rows if any(row.verdicts.values())]
     position = report.facet_rates.index(rate)
     all_rows = _table(report, nonempty, facet, link)
-    few = tuple(row for row in all_rows if row[position].too_few)
-    table = [row for row in all_rows if not row[position].too_few]
+    few = tuple(row for row in all_rows if row[position].measured.too_few)
+    table = [row for row in all_rows if not row[position].measured.too_few]
     heats = report.datasets[-1:] if report.protocol.pooled else report.datasets
     return Section(
         name=facet,
         label=gettext(view.label),
-        rate=gettext(rate.label),
+        rate=rate,
         note=gettext(view.note) if view.note else "",  # gettext('') returns the catalogue's header
+        names=names,
         radars=tuple(radars),
         heats=tuple(
             heat(
@@ -285,15 +255,13 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
         without=report.without[facet],
         few=few,
         few_lines=tuple(row[position] for row in few),
-        comparisons=comparison_lines(report, _clearest(report.numbers.cells.get(facet, ())), rate, names),
+        comparisons=tuple(
+            sorted(
+                report.numbers.cells.get(facet, ()),
+                key=lambda comparison: (comparison.p_adjusted is None, comparison.p_adjusted or 0.0),
+            )[:CELLS_SHOWN]
+        ),
     )
-
-
-def _clearest(comparisons: Sequence[ModelComparison]) -> list[ModelComparison]:
-    """The comparisons in cells to show, smallest p first; the downloaded file has all."""
-    return sorted(comparisons, key=lambda comparison: (comparison.p_adjusted is None, comparison.p_adjusted or 0.0))[
-        :CELLS_SHOWN
-    ]
 
 
 def _selection(
@@ -314,22 +282,12 @@ def _table(report: Report, rows: Iterable[RateRow], facet: str, link: Link) -> l
 
 
 def _line(report: Report, row: RateRow, rate: Rate, dataset: str, facet: str, link: Link) -> RateLine:
-    measured = row.rates[rate.name]
     *selection, arm = _selection(report, rate, row.endpoint, row.dataset, facet if row.value else "", row.value)
     return RateLine(
-        endpoint=row.endpoint,
+        rate=rate,
+        row=row,
         dataset=dataset,
         value=value_name(row.value, gettext(row.label)) if row.value else "",
-        rate=format_share(measured.value, percent=rate.percent),
-        interval="–".join(format_share(limit, percent=rate.percent) for limit in measured.interval or ()),
-        bounds=_bounds(measured, rate),
-        too_few=measured.too_few,
-        numerator=measured.numerator,
-        denominator=measured.denominator,
-        unjudged=measured.excluded,
-        empty=measured.is_empty,
-        partial=measured.partial,
-        share=measured.value,
         counted_href=link(*selection, _counted_verdicts(rate), arm),
         hits_href=link(*selection, ",".join(sorted(rate.hits)), arm),
         unjudged_href=link(*selection, ",".join(excluded_verdicts(report.protocol, rate)), arm),
@@ -339,15 +297,7 @@ def _line(report: Report, row: RateRow, rate: Rate, dataset: str, facet: str, li
 def _nonempty(lines: Iterable[RateLine]) -> tuple[RateLine, ...]:
     """The lines with anything to judge; all of them if there is none, as the run is in progress."""
     all_lines = tuple(lines)
-    return tuple(line for line in all_lines if not line.empty) or all_lines
-
-
-def _bounds(measured: MeasuredRate, rate: Rate) -> str:
-    """'20.0%–45.0%'; '' if nothing is excluded, or the bounds are equal."""
-    if measured.bounds is None or not measured.excluded or measured.bounds.best == measured.bounds.worst:
-        return ""
-    ends = sorted((measured.bounds.best, measured.bounds.worst))
-    return "–".join(format_share(end, percent=rate.percent) for end in ends)
+    return tuple(line for line in all_lines if not line.measured.is_empty) or all_lines
 
 
 def excluded_verdicts(protocol: Protocol, rate: Rate) -> list[str]:
@@ -357,9 +307,9 @@ def excluded_verdicts(protocol: Protocol, rate: Rate) -> list[str]:
 
 def _sorted(table: list[tuple[RateLine, ...]], position: int, sort: str) -> tuple[tuple[RateLine, ...], ...]:
     keys: dict[str, Callable[[RateLine], tuple[object, ...]]] = {
-        "endpoint": lambda line: (line.endpoint, line.dataset),
+        "endpoint": lambda line: (line.row.endpoint, line.dataset),
         "dataset": lambda line: (line.dataset,),
-        "rate": lambda line: (-1.0 if line.share is None else line.share,),
+        "rate": lambda line: (-1.0 if line.measured.value is None else line.measured.value,),
     }
     key = keys.get(sort.removeprefix("-"))
     return (

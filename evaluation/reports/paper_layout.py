@@ -13,6 +13,7 @@ from evaluation.reports.numbers.counting import COMBINED, RateRow
 from evaluation.reports.queries import Report, shares_of_samples
 from review.charts.bars import Bar, BarChart, bars
 from review.common import csv_text, text_tables
+from review.rules.shown_values import shown
 
 PUBLISHED, OWN = "paper", "this run"
 
@@ -72,17 +73,13 @@ def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float
         counts = [shares.get(column.value, (0, 0)) for column in columns]
         values = [hits / total if total else None for hits, total in counts]
         return {gettext("samples of this release"): values} if shares else {}
-    numbers = {endpoint: _numbers(report, endpoint, columns) for endpoint in report.endpoints}
+    numbers = {endpoint: [_number(report, endpoint, column) for column in columns] for endpoint in report.endpoints}
     return {endpoint: values for endpoint, values in numbers.items() if any(value is not None for value in values)}
 
 
 def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
     """Whether a table is about samples and not about models."""
     return all(column.measure == "samples" for column in columns)
-
-
-def _numbers(report: Report, endpoint: str, columns: Sequence[PaperColumn]) -> list[float | None]:
-    return [_number(report, endpoint, column) for column in columns]
 
 
 def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
@@ -93,33 +90,21 @@ def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
             row = _row(report, endpoint, dataset, column)
             return row.rates[column.name].value if row and column.name in row.rates else None
         case "score" | "scored":
-            scored = next(
-                (each for each in report.numbers.scores if (each.endpoint, each.dataset) == (endpoint, dataset)), None
-            )
-            measured = scored.scores.get(column.name) if scored else None
-            if measured is None:
-                return None
-            return measured.mean if column.measure == "score" else float(measured.n)
+            for each in report.numbers.scores:
+                if (each.endpoint, each.dataset) == (endpoint, dataset) and column.name in each.scores:
+                    measured = each.scores[column.name]
+                    return measured.mean if column.measure == "score" else float(measured.n)
+            return None
         case "errors":
             rows = _rows(report, column)
             of_whole = {dataset} if column.facet else {name for name, _label in report.datasets} - {COMBINED}
             parts = [row for row in rows if row.endpoint == endpoint and row.dataset in of_whole]
-            errors, total = (
-                _errors(report, _row(report, endpoint, dataset, column)),
-                sum(_errors(report, row) for row in parts),
-            )
-            return errors / total if total else None
-    change = next(
-        (
-            each
-            for each in report.numbers.changes
-            if (each.first, each.endpoint, each.rate) == (dataset, endpoint, column.name)
-        ),
-        None,
-    )
-    if change is None:
-        return None
-    return {"gain": change.gain, "fixed": change.fix_rate, "broken": change.break_rate}[column.measure]
+            total = sum(_errors(report, row) for row in parts)
+            return _errors(report, _row(report, endpoint, dataset, column)) / total if total else None
+    for change in report.numbers.changes:
+        if (change.first, change.endpoint, change.rate) == (dataset, endpoint, column.name):
+            return {"gain": change.gain, "fixed": change.fix_rate, "broken": change.break_rate}[column.measure]
+    return None
 
 
 def _rows(report: Report, column: PaperColumn) -> Sequence[RateRow]:
@@ -181,21 +166,9 @@ def as_json(report: Report) -> str:
     """The tables as JSON, with the numbers as they are printed."""
     tables = [
         {
-            "name": each.table.name,
-            "title": each.table.title,
-            "place": each.table.place,
-            "note": each.table.note,
+            **shown(each.table, "name title place note"),
             "columns": [column.label for column in each.table.columns],
-            "rows": [
-                {
-                    "group": row.group,
-                    "model": row.model,
-                    "published": row.published,
-                    "mean": row.mean,
-                    "values": row.cells,
-                }
-                for row in each.rows
-            ],
+            "rows": [shown(row, "group model published mean values=cells") for row in each.rows],
         }
         for each in paper_tables(report)
     ]

@@ -6,10 +6,12 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
 from evaluation.reports.numbers.values import SCORE
 from evaluation.reports.queries import Report
 from review.charts.boxes import Box, BoxChart, boxes
+from review.charts.text_measure import format_share
 from review.common import text_tables
 from review.rules.shown_values import shown
 
@@ -18,28 +20,8 @@ SCORE_COLUMNS = ("facet", "value", "endpoint", "dataset", "score", "n", "without
            "p5", "q1", "median", "q3", "p95")  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreLine:
-    """One score of one model on one data set, formatted."""
-
-    endpoint: str
-    dataset: str
-    value: str
-    score: str
-    mean: str
-    interval: str
-    quartiles: str
-    too_few: bool
-    n: int
-    without: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreTable:
-    """The lines of one breakdown; `label` is empty overall."""
-
-    label: str
-    lines: tuple[ScoreLine, ...]
+ScoreLine = tuple[ScoreRow, ScoreRule, MeasuredScore]
+ScoreTable = tuple[str, tuple[ScoreLine, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +30,7 @@ class ScoreFigures:
 
     rules: tuple[tuple[str, str], ...]
     charts: tuple[BoxChart, ...]
-    tables: tuple[ScoreTable, ...]
+    tables: tuple[ScoreTable, ...]  # '' overall, or the label of a breakdown; its lines
 
 
 def score_figures(report: Report) -> ScoreFigures | None:
@@ -57,10 +39,8 @@ def score_figures(report: Report) -> ScoreFigures | None:
     if not rules or not report.numbers.scores:
         return None
     views = [view for view in report.views if report.numbers.score_facets.get(view.name)]
-    tables = [ScoreTable("", score_lines(report, report.numbers.scores))]
-    tables += [
-        ScoreTable(gettext(view.label), score_lines(report, report.numbers.score_facets[view.name])) for view in views
-    ]
+    tables = [("", score_lines(report, report.numbers.scores))]
+    tables += [(gettext(view.label), score_lines(report, report.numbers.score_facets[view.name])) for view in views]
     return ScoreFigures(
         rules=tuple((gettext(rule.label), gettext(rule.rule)) for rule in rules),
         charts=tuple(_chart(report, rule) for rule in rules),
@@ -68,7 +48,7 @@ def score_figures(report: Report) -> ScoreFigures | None:
     )
 
 
-def _chart(report: Report, rule: Any) -> BoxChart:
+def _chart(report: Report, rule: ScoreRule) -> BoxChart:
     labels = dict(report.datasets)
     several = len(report.datasets) > 1
     rows = []
@@ -81,29 +61,17 @@ def _chart(report: Report, rule: Any) -> BoxChart:
 
 def score_lines(report: Report, rows: Sequence[ScoreRow]) -> tuple[ScoreLine, ...]:
     """A line for each score of each row, without values of a breakdown that have no scores."""
-    labels = dict(report.datasets)
     return tuple(
-        ScoreLine(
-            endpoint=row.endpoint,
-            dataset=gettext(labels[row.dataset]),
-            value=gettext(row.label) if row.value else "",
-            score=gettext(rule.label),
-            mean=_figure(score.mean),
-            interval=format_interval(score),
-            quartiles=" / ".join(map(_figure, score.box[1:4])),
-            too_few=score.too_few,
-            n=score.n,
-            without=score.without,
-        )
+        (row, rule, row.scores[rule.name])
         for row in rows
         for rule in report.protocol.scores
-        for score in [row.scores[rule.name]]
-        if score.n or not row.value
+        if row.scores[rule.name].n or not row.value
     )
 
 
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+def quartiles(score: MeasuredScore) -> str:
+    """'0.120 / 0.150 / 0.180'; '' if there are none."""
+    return " / ".join(format_share(quartile, percent=False) for quartile in score.box[1:4])
 
 
 def format_interval(score: MeasuredScore) -> str:
@@ -129,17 +97,22 @@ def as_markdown(report: Report) -> list[str]:
     if figures is None:
         return []
     lines = ["", "## Scores", "", *(f"{label}: {rule}" for label, rule in figures.rules)]
-    for table in figures.tables:
-        facet = [table.label] if table.label else []
+    datasets = dict(report.datasets)
+    for label, table in figures.tables:
+        facet = [label] if label else []
         head = ["Model", "Data set", *facet, "Score", "Mean", "95 % interval", "Quartiles", "N", "Without"]
         rows = [
             (
-                *(line.endpoint, line.dataset, *([line.value] if facet else []), line.score, line.mean or "–"),
-                *("too few" if line.too_few else line.interval or "–", line.quartiles or "–", line.n, line.without),
+                *(row.endpoint, datasets[row.dataset], *([row.label] if facet else []), rule.label),
+                *(
+                    format_share(score.mean, percent=False) or "–",
+                    "too few" if score.too_few else format_interval(score) or "–",
+                ),
+                *(quartiles(score) or "–", score.n, score.without),
             )
-            for line in table.lines
+            for row, rule, score in table
         ]
-        lines += ["", *([f"### {table.label}", ""] if facet else []), *text_tables.markdown(head, rows)]
+        lines += ["", *([f"### {label}", ""] if facet else []), *text_tables.markdown(head, rows)]
     return lines
 
 
@@ -150,7 +123,7 @@ def means(report: Report) -> tuple[list[object], list[list[object]]]:
         [
             row.endpoint,
             gettext(labels[row.dataset]),
-            *(_figure(row.scores[rule.name].mean) or "–" for rule in rules),
+            *(format_share(row.scores[rule.name].mean, percent=False) or "–" for rule in rules),
             max(score.n for score in row.scores.values()),
         ]
         for row in report.numbers.scores

@@ -1,27 +1,14 @@
 """Agreement by rubric key: of the two physicians, and of each of them with the judge."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from evaluation.statistics.intervals import MINIMUM
 from evaluation.statistics.validation import JudgeQuality, judge_quality
-
-
-@dataclass(frozen=True, slots=True)
-class RatedCriterion:
-    """One criterion: whether the first physician, the second and the judge call it failed.
-
-    `label`: the key of its rubric. `weight`: the inverse probability of being drawn.
-    """
-
-    label: str
-    sample: int
-    weight: float
-    first: bool
-    second: bool
-    judge: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +30,40 @@ class LabelAgreement:
     judge_kappa: float | None
 
 
-def label_agreement(rows: Iterable[RatedCriterion], *, minimum: int = MINIMUM) -> tuple[LabelAgreement, ...]:
-    """The agreement for each rubric key, in alphabetical order.
+def label_agreement(
+    labels: Sequence[str],
+    clusters: ArrayLike,
+    weights: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    judge: ArrayLike,
+    *,
+    minimum: int = MINIMUM,
+) -> tuple[LabelAgreement, ...]:
+    """The agreement for each rubric key, in alphabetical order. All have an entry per criterion.
 
-    `minimum`: clusters below which there is no interval.
+    Args:
+        labels: the key of its rubric.
+        clusters: the id of its cluster.
+        weights: the inverse probability of being drawn.
+        first, second, judge: whether the first physician, the second and the judge call it failed.
+        minimum: clusters below which there is no interval.
     """
-    by_label: dict[str, list[RatedCriterion]] = {}
-    for row in rows:
-        by_label.setdefault(row.label, []).append(row)
-    return tuple(_agreement(label, by_label[label], minimum) for label in sorted(by_label))
-
-
-def _agreement(label: str, rows: Sequence[RatedCriterion], minimum: int) -> LabelAgreement:
-    samples, weights = [row.sample for row in rows], np.array([row.weight for row in rows])
-    first, second, judge = (np.array([getattr(row, rater) for row in rows]) for rater in ("first", "second", "judge"))
-
-    def quality(left: object, right: object) -> JudgeQuality:
-        return judge_quality(samples, left, right, weights, minimum=minimum)  # type: ignore[arg-type]
-
-    between_physicians, with_judge = (
-        quality(first, second),
-        [quality(physician, judge) for physician in (first, second)],
+    columns = [np.asarray(values) for values in (clusters, weights, first, second, judge)]
+    names = np.array(labels)
+    return tuple(
+        _agreement(label, [values[names == label] for values in columns], minimum) for label in sorted(set(labels))
     )
+
+
+def _agreement(label: str, columns: Sequence[NDArray[Any]], minimum: int) -> LabelAgreement:
+    clusters, weights, first, second, judge = columns
+
+    def quality(left: NDArray[Any], right: NDArray[Any]) -> JudgeQuality:
+        return judge_quality(clusters, left, right, weights, minimum=minimum)
+
+    between_physicians = quality(first, second)
+    with_judge = [quality(physician, judge) for physician in (first, second)]
     kappas = [physician.kappa.value for physician in with_judge if physician.kappa.value is not None]
     judge_agreement = [
         float(np.average(left == right, weights=weights)) for left, right in ((first, judge), (second, judge))

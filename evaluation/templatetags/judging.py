@@ -7,11 +7,9 @@ from django import template
 from django.utils.translation import gettext
 
 from evaluation.labels import failure_words
-from evaluation.reports.comparison_lines import format_p
 from review.charts.text_measure import format_share
 
 register = template.Library()
-register.filter("p_value", format_p)
 register.filter("failure_words", failure_words)
 
 

@@ -247,10 +247,10 @@ def test_every_number_leads_to_the_judgments_that_it_counts(admin: Client, relea
     lines = [*shown.lines, *(line for section in shown.sections for line in (*section.lines, *section.few_lines))]
     assert len(lines) > 20
     for line in lines:
-        assert judgment_count(run, line.counted_href) == line.denominator, line
-        assert judgment_count(run, line.hits_href) == line.numerator, line
-        assert judgment_count(run, line.unjudged_href) == line.unjudged, line
-    assert any(line.unjudged for line in lines)
+        assert judgment_count(run, line.counted_href) == line.measured.denominator, line
+        assert judgment_count(run, line.hits_href) == line.measured.numerator, line
+        assert judgment_count(run, line.unjudged_href) == line.measured.excluded, line
+    assert any(line.measured.excluded for line in lines)
     links = Links(text_of(page))
     addresses = {href for href, _text in links.pairs}
     for line in lines:
@@ -304,9 +304,7 @@ def test_there_is_no_radar_for_more_models_than_can_be_told_apart(release: Relea
 @pytest.mark.parametrize(("sort", "reverse_order"), [("rate", False), ("-rate", True)])
 def test_the_table_is_sorted_by_link(sort: str, reverse_order: bool, release: Release):
     run = judged_run(release, "one", "two", "three")
-    rates = [
-        line.numerator / line.denominator for line in figures(queries.report(run), lambda *_: "#", sort=sort).lines
-    ]
+    rates = [line.measured.value or 0.0 for line in figures(queries.report(run), lambda *_: "#", sort=sort).lines]
     assert rates == sorted(rates, reverse=reverse_order)
     assert len(set(rates)) > 1
 

@@ -14,7 +14,7 @@ from evaluation.protocol import DataSet, Rate
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.correction import CheckedVerdicts, CorrectedRate, corrected_rate
 from evaluation.statistics.intervals import RateInterval, rate_interval
-from evaluation.statistics.label_agreement import LabelAgreement, RatedCriterion, label_agreement
+from evaluation.statistics.label_agreement import LabelAgreement, label_agreement
 from evaluation.statistics.validation import JudgeQuality, judge_quality
 from evaluation.verdicts.plans import Plan
 from evaluation.verdicts.rates import gettext_noop
@@ -113,25 +113,20 @@ def labels(
 
     `keys`: the key of each rubric.
     """
-    both = [
-        (row, physicians)
-        for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True)
-        if (physicians := by_physicians.get(key)) is not None
-        and physicians.first in FAILED_BY_ANSWER
-        and physicians.second in FAILED_BY_ANSWER
-    ]
     rated = [
-        RatedCriterion(
+        (
             keys[physicians.rubric],
-            int(judged.clusters[row]),
+            judged.clusters[row],
             physicians.weight,
             FAILED_BY_ANSWER[physicians.first],
             FAILED_BY_ANSWER[physicians.second],
-            bool(judged.failed[row]),
+            judged.failed[row],
         )
-        for row, physicians in both
+        for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True)
+        if (physicians := by_physicians.get(key)) is not None
+        and {physicians.first, physicians.second} <= FAILED_BY_ANSWER.keys()
     ]
-    return label_agreement(rated, minimum=minimum)
+    return label_agreement(*zip(*rated, strict=True), minimum=minimum) if rated else ()
 
 
 def models_and_pairs(

@@ -1,7 +1,8 @@
 """Effects of asking the same samples in another variant: gains, and answers fixed or broken."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from evaluation.reports.numbers.counting import unit_totals
 from evaluation.statistics.multiplicity import holm
 from evaluation.verdicts.selection import Ints
 from evaluation.verdicts.table import VerdictTable
+from review.rules.shown_values import shown
 
 ALL = ""  # endpoint name of the mean over models
 KEPT = "kept"  # right before and after
@@ -161,34 +163,24 @@ def _change(
     first, second, label = contrast
     labels = {"dataset": first, "first": first, "second": second}
     compared = compare_pair(rate, first_totals, second_totals, table.unit_cluster[shared[0]], labels, minimum)
-    return _make_change(compared, label, first, second, table.endpoints[endpoint], counts, fix_and_break(counts))
+    return _make_change(compared, label, table.endpoints[endpoint], counts, fix_and_break(counts))
 
 
 def _make_change(
     compared: ModelComparison,
     label: str,
-    first: str,
-    second: str,
     endpoint: str,
     moves: Mapping[str, int],
     shares: tuple[float | None, float | None],
 ) -> Change:
     return Change(
         label=label,
-        rate=compared.rate,
-        first=first,
-        second=second,
         endpoint=endpoint,
-        rates=compared.rates,
-        gain=compared.difference,
-        low=compared.low,
-        high=compared.high,
-        p=compared.p,
         p_adjusted=None,
-        clusters=compared.clusters,
         moves=moves,
         fix_rate=shares[0],
         break_rate=shares[1],
+        **shown(compared, "rate first second rates gain=difference low high p clusters"),
     )
 
 
@@ -203,7 +195,7 @@ def _over_models(
     pooled = _pooled(table, rate, units, shared, (rows[0].first, rows[0].second), minimum)
     moves = {name: sum(row.moves[name] for row in rows) for name in MOVES}
     shares = mean(row.fix_rate for row in rows), mean(row.break_rate for row in rows)
-    change = _make_change(pooled, rows[0].label, rows[0].first, rows[0].second, ALL, moves, shares)
+    change = _make_change(pooled, rows[0].label, ALL, moves, shares)
     rates = mean(row.rates[0] for row in rows), mean(row.rates[1] for row in rows)
     return replace(change, rates=rates, gain=mean(row.gain for row in rows))
 
@@ -231,7 +223,9 @@ def bottlenecks(
     for rate in rates if all_changes else ():
         sign = -1 if protocol.is_lower_better(rate) else 1
         units, rate_rows = unit_totals(table, rate), []
-        for second, contrast_rows in _by_baseline([change for change in all_changes if change.rate == rate.name]):
+        of_rate = [change for change in all_changes if change.rate == rate.name]
+        for second in dict.fromkeys(change.second for change in of_rate):
+            contrast_rows = [change for change in of_rate if change.second == second]
             models = {change.endpoint for change in contrast_rows}
             rows = [change for change in contrast_rows if change.endpoint == (ALL if ALL in models else min(models))]
             competing = {
@@ -244,29 +238,18 @@ def bottlenecks(
             names = competing[first].first, competing[second_best].first
             lead = _pooled(table, rate, units, _shared(table, *names), names, minimum)
             value = lead.difference if lead.p is not None else gains[first] - gains[second_best]
-            rate_rows.append(
-                Bottleneck(
-                    second,
-                    rate.name,
-                    first,
-                    gains,
-                    second_best,
-                    value,
-                    lead.low,
-                    lead.high,
-                    lead.p,
-                    None,
-                    lead.clusters,
-                )
-            )
+            found: dict[str, Any] = {
+                "dataset": second,
+                "rate": rate.name,
+                "label": first,
+                "gains": gains,
+                "runner_up": second_best,
+            }
+            found |= {"lead": value, "p_adjusted": None, **shown(lead, "low high p clusters")}
+            rate_rows.append(Bottleneck(**found))
         adjusted = iter(holm([row.p for row in rate_rows if row.p is not None]))
         result += [row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rate_rows]
     return result
-
-
-def _by_baseline(all_changes: Sequence[Change]) -> Iterator[tuple[str, list[Change]]]:
-    for second in dict.fromkeys(change.second for change in all_changes):
-        yield second, [change for change in all_changes if change.second == second]
 
 
 def samples_with_move(

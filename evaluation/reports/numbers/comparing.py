@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import MeasuredRate, Totals
+from evaluation.metrics import Totals
 from evaluation.protocol import Rate
 from evaluation.reports.numbers.counting import RateRow, UnitGroup, unit_groups, unit_totals, weighted_sums
 from evaluation.statistics.bootstrap import cluster_bootstrap
 from evaluation.statistics.comparisons import mcnemar, paired_difference
-from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm_by_family, ranks
+from evaluation.statistics.multiplicity import benjamini_hochberg, holm_by_family, ranks
 from evaluation.verdicts.plans import EXPLORATORY, PLANNED
 from evaluation.verdicts.scores import Score
 from evaluation.verdicts.selection import Ints
@@ -55,6 +55,11 @@ class ModelComparison:
     p_samples: float | None = None
     value: str = ""  # of the breakdown
     role: str = EXPLORATORY
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are too few samples for an interval."""
+        return bool(self.clusters) and self.low is None
 
 
 def compare(
@@ -224,29 +229,20 @@ def rankings(
     rate: Rate, rows: Sequence[RateRow], comparisons: Sequence[ModelComparison], *, lower_is_better: bool
 ) -> list[Ranking]:
     """Rank the models on every data set. Models whose rate has no interval are not ranked."""
-    result = []
+    result, sign = list[Ranking](), 1 if lower_is_better else -1
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        measured_by_model: dict[str, MeasuredRate] = {
-            row.endpoint: row.rates[rate.name]
-            for row in rows
-            if row.dataset == dataset and row.rates[rate.name].interval is not None
-        }
-        sign = 1 if lower_is_better else -1
-        pairs = {
-            (comparison.first, comparison.second): (sign * comparison.difference, comparison.p_adjusted)
-            for comparison in comparisons
-            if comparison.dataset == dataset
-            and comparison.rate == rate.name
-            and {comparison.first, comparison.second} <= set(measured_by_model)
-            and comparison.difference is not None
-            and comparison.p_adjusted is not None
-        }
+        measured = {row.endpoint: row.rates[rate.name] for row in rows if row.dataset == dataset}
         values = {
-            name: sign * measured.value for name, measured in measured_by_model.items() if measured.value is not None
+            name: sign * each.value
+            for name, each in measured.items()
+            if each.value is not None and each.interval is not None
         }
-        rank_by_model: dict[str, Rank] = ranks(values, pairs) if values else {}
-        result += [
-            Ranking(dataset, rate.name, name, rank.place, rank.best, rank.worst)
-            for name, rank in sorted(rank_by_model.items(), key=lambda item: (item[1].place, item[0]))
-        ]
+        pairs = {
+            (each.first, each.second): (sign * each.difference, each.p_adjusted)
+            for each in comparisons
+            if (each.dataset, each.rate) == (dataset, rate.name) and {each.first, each.second} <= values.keys()
+            if each.difference is not None and each.p_adjusted is not None
+        }
+        by_place = sorted(ranks(values, pairs).items(), key=lambda item: (item[1].place, item[0]))
+        result += [Ranking(dataset, rate.name, name, rank.place, rank.best, rank.worst) for name, rank in by_place]
     return result

@@ -272,7 +272,7 @@ class Counting:
         samples, which have no traps.
         """
         rates: dict[tuple[int, str], dict[str, MeasuredRate]] = {}
-        verdicts = self._verdict_counters(table, _trap_verdict_counts(table, rows))
+        verdicts = _trap_verdict_counts(table, rows)
         for rate in self.rates:
             if value and rate.arm == "control":
                 continue
@@ -288,25 +288,15 @@ class Counting:
                 if name == COMBINED:
                     parts = [rates[endpoint, part] for part in table.datasets]
                     by_rate |= {key: rate.pooling(part[key] for part in parts) for key, rate in by_rate.items()}
-        names = [*table.datasets, *([COMBINED] if self.pooled else [])]
-        return [
-            RateRow(table.endpoints[endpoint], name, value, label, verdicts[endpoint, name], rates[endpoint, name])
-            for endpoint in range(len(table.endpoints))
-            for name in names
-        ]
-
-    def _verdict_counters(self, table: VerdictTable, counts: Ints) -> dict[tuple[int, str], Counter[str]]:
-        counters = {
-            (endpoint, name): _counter(table.verdicts, counts[endpoint, position])
-            for endpoint in range(len(table.endpoints))
-            for position, name in enumerate(table.datasets)
-        }
+        names = list(table.datasets)
         if self.pooled:
-            counters |= {
-                (endpoint, COMBINED): _counter(table.verdicts, counts[endpoint].sum(axis=0))
-                for endpoint in range(len(table.endpoints))
-            }
-        return counters
+            names.append(COMBINED)
+            verdicts = np.concatenate([verdicts, verdicts.sum(axis=1, keepdims=True)], axis=1)
+        return [
+            RateRow(model, name, value, label, _counter(table.verdicts, verdicts[endpoint, at]), rates[endpoint, name])
+            for endpoint, model in enumerate(table.endpoints)
+            for at, name in enumerate(names)
+        ]
 
 
 def _trap_verdict_counts(table: VerdictTable, rows: Ints | None) -> Ints:
@@ -349,21 +339,14 @@ def endings(table: VerdictTable, rules: Mapping[str, str]) -> list[OutcomeCount]
     judged = table.verdict != table.verdicts.index(UNJUDGED)
     counted = np.bincount(key[judged], minlength=int(np.prod(shape))).reshape(shape)
     rows = []
-    for endpoint_position, endpoint in enumerate(table.endpoints):
-        for dataset_position, dataset in enumerate(table.datasets):
-            for kind_position, kind in enumerate(table.kinds):
-                outcome = "answered" if not kind_position else kind
-                is_response_outcome = outcome in rules and outcome not in JUDGE_FAILURES
-                responses = (
-                    table.responses.get((endpoint_position, dataset_position, outcome), 0)
-                    if not kind_position or is_response_outcome
-                    else None
-                )
-                if responses or criteria[endpoint_position, dataset_position, kind_position]:
-                    criteria_count, counted_count = (
-                        int(criteria[endpoint_position, dataset_position, kind_position]),
-                        int(counted[endpoint_position, dataset_position, kind_position]),
-                    )
-                    rule = failure_rule(rules, outcome)
-                    rows.append(OutcomeCount(endpoint, dataset, kind, responses, criteria_count, counted_count, rule))
+    for place, n in np.ndenumerate(criteria):
+        endpoint, dataset, kind = place
+        outcome = table.kinds[kind] if kind else "answered"
+        responses = None
+        if not kind or (outcome in rules and outcome not in JUDGE_FAILURES):
+            responses = table.responses.get((endpoint, dataset, outcome), 0)
+        if responses or n:
+            names = table.endpoints[endpoint], table.datasets[dataset], table.kinds[kind]
+            rule = failure_rule(rules, outcome)
+            rows.append(OutcomeCount(*names, responses, int(n), int(counted[place]), rule))
     return rows

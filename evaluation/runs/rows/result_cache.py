@@ -16,7 +16,7 @@ from django.utils.translation import get_language
 from evaluation.models import Run
 
 # Raise it when the same verdicts give other numbers, or when classes of cached values change.
-VERSION = 8
+VERSION = 9
 LIFETIME = 30 * 24 * 3600  # seconds
 T = TypeVar("T")
 

@@ -67,15 +67,15 @@ def test_the_chart_by_kind_shows_recall_and_the_report_explains_why(url: str, ad
     report = reports_queries.report(run)
     chart = figures(report, lambda *_where: "#")
     section = next(section for section in chart.sections if section.name == "category")
-    assert (chart.rate.name, section.rate) == ("f1", "Recall")
+    assert (chart.rate.name, section.rate.name) == ("f1", "recall")
     # The answers are all about one record, which is too little for intervals.
     assert not section.lines
     for line, row in zip(section.few_lines, report.facets["category"], strict=True):
         # Only hallucinated answers that were shown count: true answers have no kind.
         shown = sum(row.verdicts.get(verdict, 0) for verdict in ("tp", "fn"))
-        assert line.denominator == shown < sum(row.verdicts.values())
+        assert line.measured.denominator == shown < sum(row.verdicts.values())
     f1_chart = figures(report, lambda *_where: "#", rate="f1")
-    assert [section.rate for section in f1_chart.sections] == ["F1"]
+    assert [section.rate.name for section in f1_chart.sections] == ["f1"]
 
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
     assert "Metric: Recall." in page

@@ -17,6 +17,7 @@ from evaluation.judges import summary
 from evaluation.models import Judgment, Run, Vote
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries
+from evaluation.runs.rows.verdicts import RunVerdicts
 from generation.models import Release
 from tests.engine import bare_release
 from tests.evaluation.interchange.test_importing import FIRST, SECOND, import_rows, row, write_rows
@@ -83,7 +84,7 @@ def test_the_agreement_of_the_judges_is_on_the_page_and_in_the_bundle(
     )
     run = result.run
     assert run is not None
-    agreement = summary.judges(run) or pytest.fail("none")
+    agreement = summary.judges(RunVerdicts(run)) or pytest.fail("none")
     [pair] = agreement["pairs"]
     assert (agreement["panel"], list(pair["judges"]), pair["n"], round(pair["raw"], 3)) == (
         "majority",

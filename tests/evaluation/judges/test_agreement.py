@@ -11,12 +11,12 @@ from django.urls import reverse
 from evaluation.judges import summary
 from evaluation.judges.agreement import panel_report
 from evaluation.judges.families import makers, self_preference
-from evaluation.judges.summary import variances
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import services
 from evaluation.runs.rows import votes
+from evaluation.runs.rows.verdicts import RunVerdicts
 from evaluation.runs.settings import RunSettings
 from generation.models import BatchRole, Endpoint, Release
 from generation.models.work import Work
@@ -70,7 +70,7 @@ def test_agreement_of_two_judges_is_as_computed_by_hand(release: Release) -> Non
     """
     table = [(True, True)] * 2 + [(True, False), (False, True)] + [(False, False)] * 4
     run = voted_run(release, lambda judge, _m, position, *_: table[position][judge == "b"], ["m-1"], ["a", "b"])
-    report = panel_report(run)
+    report = panel_report(RunVerdicts(run))
     assert report is not None
     [pair] = report.pairs
     assert (pair.judges, pair.n, pair.raw) == (("a", "b"), 8, 0.75)
@@ -90,7 +90,7 @@ def test_three_judges_have_figures_together_and_intervals_by_pair(db: None) -> N
     run = voted_run(release, fails, ["m-1"], names)
     votes_of = np.array([[fails(judge, "", position, 0, 0) for judge in names] for position in range(30)])
     failed, clusters = votes_of.sum(axis=1), np.arange(30) // 2
-    report = panel_report(run) or pytest.fail("none")
+    report = panel_report(RunVerdicts(run)) or pytest.fail("none")
     assert report.several == several_raters(np.stack([3 - failed, failed], axis=1), clusters)
     assert report.several.fleiss.low is not None
     tables = np.zeros((15, 2, 2))
@@ -108,7 +108,7 @@ def test_repeats_of_a_judge_are_compared_with_each_other(release: Release) -> No
         return judge == "moody" and (position < 4) == bool(repeat)
 
     run = voted_run(release, fails, ["m-1"], ["moody", "mild"], judgments=2)
-    report = panel_report(run)
+    report = panel_report(RunVerdicts(run))
     assert report is not None
     assert [(pair.judges, pair.n, pair.raw) for pair in report.repeats] == [
         (("moody", "moody"), 8, 0.0), (("mild", "mild"), 8, 1.0),
@@ -119,19 +119,18 @@ def test_repeats_of_a_judge_are_compared_with_each_other(release: Release) -> No
 
 def test_variance_is_attributed_to_its_source(release: Release) -> None:
     by_sample = voted_run(release, lambda _j, _m, position, *_: position < 4, ["m-1"], ["a"], answers=3, judgments=2)
-    [variance] = variances(by_sample)
-    assert variance.components.sample == pytest.approx(1 / 3)
-    assert (variance.components.answer, variance.components.judge) == (0, 0)
+    [variance] = summary.repeats(RunVerdicts(by_sample))["models"]
+    assert variance["sample"] == pytest.approx(1 / 3)
+    assert (variance["answer"], variance["judge"]) == (0, 0)
     by_answer = voted_run(release, lambda _j, _m, _p, answer, _r: answer == 0, ["m-2"], ["a"], answers=2, judgments=2)
-    [variance] = variances(by_answer)
-    assert variance.components.answer == pytest.approx(0.5)
-    assert (variance.components.sample, variance.components.judge, variance.components.clipped) == (0, 0, ("sample",))
+    [variance] = summary.repeats(RunVerdicts(by_answer))["models"]
+    assert variance["answer"] == pytest.approx(0.5)
+    assert (variance["sample"], variance["judge"], variance["clipped"]) == (0, 0, ("sample",))
     by_judge = voted_run(release, lambda judge, *_: judge == "a", ["m-3"], ["a", "b"])
-    [variance] = variances(by_judge)
-    assert variance.components.judge == pytest.approx(0.5)
-    assert variance.components.answer is None  # not identifiable from one answer per sample
-    repeats = summary.repeats(by_judge)["models"]
-    assert [(row["endpoint"], row["samples"], row["answer"]) for row in repeats] == [("m-3", 4, None)]
+    [variance] = summary.repeats(RunVerdicts(by_judge))["models"]
+    assert variance["judge"] == pytest.approx(0.5)
+    assert variance["answer"] is None  # not identifiable from one answer per sample
+    assert (variance["endpoint"], variance["samples"]) == ("m-3", 4)
 
 
 def test_a_judge_that_favours_its_own_family_is_found(release: Release) -> None:
@@ -142,7 +141,7 @@ def test_a_judge_that_favours_its_own_family_is_found(release: Release) -> None:
         return position < (2 if lenient else 4)
 
     run = voted_run(release, fails, ["gpt-4o", "claude-3"], ["gpt-judge", "qwen-judge"])
-    result = self_preference(run)
+    result = self_preference(RunVerdicts(run))
     assert [(relation.role, relation.endpoint, relation.tested) for relation in result.kin] == [
         ("judge", "gpt-judge", ("gpt-4o",))
     ]
@@ -154,7 +153,7 @@ def test_a_judge_that_favours_its_own_family_is_found(release: Release) -> None:
         -0.25,
     )
     assert (preference.own_n, preference.others_n) == (8, 8)
-    preferences = summary.preference(run)
+    preferences = summary.preference(RunVerdicts(run))
     assert [(row["family"], row["rate"]) for row in preferences["rates"]] == [("claude", 0.5), ("gpt", 0.25 / 0.75)]
 
 
@@ -164,9 +163,11 @@ def test_the_generator_is_flagged_as_well(release: Release) -> None:
     BatchRole.objects.create(batch=batch, role="generator", endpoint=generator)
     [(role, _maker)] = makers(release)
     run = voted_run(release, lambda *_: False, ["gpt-mini"], ["other", "another"])
-    assert [(relation.role, relation.endpoint) for relation in self_preference(run).kin] == [(role, generator.name)]
+    assert [(relation.role, relation.endpoint) for relation in self_preference(RunVerdicts(run)).kin] == [
+        (role, generator.name)
+    ]
     Endpoint.objects.filter(name="gpt-mini").update(family="own")
-    assert self_preference(run).kin == ()
+    assert self_preference(RunVerdicts(run)).kin == ()
 
 
 def test_a_run_with_one_judge_and_no_repeats_has_an_empty_summary(release: Release) -> None:

@@ -285,11 +285,11 @@ def test_controls_reveal_a_model_that_doubts_everything_and_count_in_no_other_ra
     page = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": SUSPICION})
     assert "Over-suspicion" in text_of(page)
     for line in page.context["figures"].lines:
-        for href, n in ((line.hits_href, line.numerator), (line.counted_href, line.denominator)):
+        for href, n in ((line.hits_href, line.measured.numerator), (line.counted_href, line.measured.denominator)):
             listed = admin_client.get(href)
             assert len(listed.context["page"].rows) == n
     for line in figures(report, lambda *_: "#").lines:
-        assert line.denominator == 24
+        assert line.measured.denominator == 24
 
 
 # -------------------------------------------------------------------------------------- uncertainty

@@ -389,14 +389,14 @@ def test_every_number_of_every_rate_links_to_the_judgments_it_counts(
     assert len(rows) == 4 + 8
     for f1, accuracy, response_rate in rows:
         for line in (f1, accuracy, response_rate):
-            assert judgment_count(run, line.unjudged_href) == line.unjudged, line
+            assert judgment_count(run, line.unjudged_href) == line.measured.excluded, line
             assert {line.hits_href, line.counted_href} <= links
         for line in (accuracy, response_rate):
-            assert judgment_count(run, line.hits_href) == line.numerator, line
-            assert judgment_count(run, line.counted_href) == line.denominator, line
-        assert 2 * judgment_count(run, f1.hits_href) == f1.numerator, "true positives count twice in F1"
-        assert judgment_count(run, f1.hits_href) + judgment_count(run, f1.counted_href) == f1.denominator
-    assert any(line.unjudged for row in rows for line in row)
+            assert judgment_count(run, line.hits_href) == line.measured.numerator, line
+            assert judgment_count(run, line.counted_href) == line.measured.denominator, line
+        assert 2 * judgment_count(run, f1.hits_href) == f1.measured.numerator, "true positives count twice in F1"
+        assert judgment_count(run, f1.hits_href) + judgment_count(run, f1.counted_href) == f1.measured.denominator
+    assert any(line.measured.excluded for row in rows for line in row)
 
 
 def test_the_reader_chooses_the_rate_that_is_shown(release: Release, claimants: str, admin: Client) -> None:
@@ -413,7 +413,7 @@ def test_the_reader_chooses_the_rate_that_is_shown(release: Release, claimants: 
     labels = [mark.text for chart in first.context["figures"].bars for mark in chart.marks]
     assert labels[1] == "1.000"
     other: Page = admin.get(url, {"sort": "-rate", "rate": "accuracy"})
-    shares = [line.numerator / line.denominator for line in other.context["figures"].lines]
+    shares = [line.measured.value for line in other.context["figures"].lines]
     assert shares == sorted(shares, reverse=True)
     assert all(text.endswith("%") for chart in other.context["figures"].bars for text in [chart.marks[0].text])
     assert "rate=accuracy" in text_of(other), "the links for sorting keep the chosen rate"

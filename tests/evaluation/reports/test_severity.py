@@ -49,7 +49,7 @@ def test_severity_is_drawn_as_a_heat_map_and_never_as_a_radar(db: None) -> None:
     sections = {section.name: section for section in figures(report, lambda *asked: "#").sections}
     assert sections["severity"].radars == ()
     assert sections["subtype"].radars
-    assert next(line.value for line in sections["severity"].lines if line.endpoint == "one") == "none"
+    assert next(line.value for line in sections["severity"].lines if line.row.endpoint == "one") == "none"
     text = formats.as_markdown(report)
     assert "## Breakdown: Severity of harm" in text
     assert "| severe |" in text

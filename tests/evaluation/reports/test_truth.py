@@ -26,6 +26,7 @@ from evaluation.reports import documents, formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import services
 from evaluation.runs.rows import votes
+from evaluation.runs.rows.verdicts import RunVerdicts
 from evaluation.runs.settings import RunSettings
 from generation.models import Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
@@ -127,11 +128,11 @@ def test_the_judges_figures_are_of_the_same_verdicts(db: None) -> None:
 def test_families_and_variances_leave_controls_out(db: None) -> None:
     run = world(families=True)
     hits, judged = (sum(counts) for counts in zip(*(truth(run, name) for name in MODELS), strict=True))
-    [family] = summary.preference(run)["rates"]
+    [family] = summary.preference(RunVerdicts(run))["rates"]
     assert (family["failed"], family["judged"]) == (hits, judged)
     Run.objects.filter(pk=run.pk).update(answers_each=2)
     run.refresh_from_db()
-    assert {model["samples"] for model in summary.repeats(run)["models"]} == {24}
+    assert {model["samples"] for model in summary.repeats(RunVerdicts(run))["models"]} == {24}
 
 
 def test_no_pooled_rate_of_one_data_set(db: None) -> None:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bench import coverage
+from evaluation.metrics import Totals, measure
 from evaluation.statistics.bootstrap import DRAWS, bootstrap_patterns, cluster_bootstrap
-from evaluation.statistics.bounds import outcome_bounds
 from evaluation.statistics.clusters import cluster_totals, intracluster_correlation, ratio, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
+from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 
 CLUSTERS = st.lists(st.integers(0, 8).flatmap(lambda m: st.tuples(st.integers(0, m), st.just(m))), max_size=40)
 
@@ -128,10 +129,10 @@ def test_the_bootstrap_has_no_interval_when_too_many_draws_are_undefined() -> No
 
 @given(CLUSTERS, st.integers(0, 3))
 def test_bounds_cover_every_outcome_of_excluded_criteria(clusters: list[tuple[int, int]], excluded: int) -> None:
-    hits, counted = [y for y, _ in clusters], [m for _, m in clusters]
-    bounds = outcome_bounds(hits, counted, [excluded] * len(clusters))
-    scored = rate_interval(hits, counted).value
-    if bounds.best.value is not None and bounds.worst.value is not None:
-        assert bounds.worst.value - bounds.best.value == pytest.approx(excluded * len(clusters) / bounds.best.n)
-        if scored is not None:
-            assert bounds.best.value - 1e-12 <= scored <= bounds.worst.value + 1e-12
+    hits, counted = np.array(clusters).T
+    out = np.full(len(clusters), excluded)
+    measured = measure(PROTOCOL.rates[0], Totals(hits, counted, counted, out))
+    if measured.bounds is not None and measured.value is not None:
+        share = out.sum() / (counted.sum() + out.sum())
+        assert measured.bounds.worst - measured.bounds.best == pytest.approx(share)
+        assert measured.bounds.best - 1e-12 <= measured.value <= measured.bounds.worst + 1e-12
