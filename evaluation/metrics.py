@@ -1,7 +1,7 @@
 """Rates computed from verdicts, with numerator, denominator, interval and number of exclusions."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -118,11 +118,9 @@ class Totals:
 
     def map(self, change: Callable[[Any], Any]) -> "Totals":
         """The totals with `change` applied to each array."""
-        counted = change(self.counted)
-        number = counted if self.number is self.counted else change(self.number)
-        optional = (self.unsure, self.missing, self.reached, self.possible, self.scope)
-        changed = (None if values is None else change(values) for values in optional)
-        return Totals(change(self.hits), counted, number, change(self.excluded), *changed)
+        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
+        changed: dict[str, Any] = {name: None if values is None else change(values) for name, values in arrays.items()}
+        return Totals(**changed)
 
 
 def measure(

@@ -7,8 +7,7 @@ from django.utils.translation import gettext as _
 from evaluation.human_baseline import queries
 from evaluation.human_baseline.queries import MIN_SAMPLE_ANSWERS, NoticedReport
 from evaluation.runs.kind import RUNS
-from evaluation.statistics.intervals import MINIMUM, RateInterval
-from review.charts.text_measure import format_share
+from evaluation.statistics.intervals import MINIMUM
 from review.common.decorators import requires
 from review.rules.blocks import Point, Points
 from review.rules.permissions import Can
@@ -24,30 +23,18 @@ def human_baseline(request: HttpRequest, pk: int) -> HttpResponse:
     hardest = sorted(
         report.samples, key=lambda sample: (-(sample.models.share or 0), sample.physicians.share, sample.key)
     )
-    names = {"none": _("No physician"), "some": _("Some physicians"), "all": _("All physicians")}
     context = {
         "run": run,
         "report": report,
         "rate": _(report.rate.label),
         "chart": _chart(report),
-        "traps": [(trap, _share(trap.physicians), _share(trap.models)) for trap in report.traps],
-        "bands": [(names[group.name], group, [_rate(model.rate) for model in group.rates]) for group in report.groups],
-        "samples": [(sample, _share(sample.models)) for sample in hardest[:SAMPLES_SHOWN]],
+        "samples": hardest[:SAMPLES_SHOWN],
         "left_out": max(0, len(hardest) - SAMPLES_SHOWN),
         "minimum": MINIMUM,
         "least": MIN_SAMPLE_ANSWERS,
         **RUNS.page_notes(run),
     }
     return render(request, "evaluation/human_baseline/human_baseline.html", context)
-
-
-def _share(count: queries.PhysicianCount | queries.Failures | None) -> str:
-    return format_share(count.share) if count is not None else ""
-
-
-def _rate(rate: RateInterval) -> tuple[str, str, int]:
-    limits = [format_share(limit) for limit in (rate.low, rate.high) if limit is not None]
-    return format_share(rate.value), "–".join(limits), rate.n
 
 
 def _chart(report: NoticedReport) -> Points | None:

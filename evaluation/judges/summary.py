@@ -2,19 +2,23 @@
 
 from typing import Any
 
-from evaluation import registry
-from evaluation.judges.agreement import panel_report
-from evaluation.judges.families import judged_counts, self_preference, tested_members
-from evaluation.judges.numbers import values
-from evaluation.judges.numbers.families import Counts
+from evaluation import panel, registry
+from evaluation.judges.numbers import agreement, families, values
+from evaluation.judges.numbers.agreement import PanelReport
+from evaluation.judges.numbers.families import Counts, Member, SelfPreference
 from evaluation.judges.numbers.values import SIMULATED_NOTICE as SIMULATED_NOTICE
 from evaluation.judges.numbers.variance import ModelVariance, variances
 from evaluation.judges.queries import validation_report
-from evaluation.models import Run
-from evaluation.runs.queries import endpoints_of
+from evaluation.models import Judgment, Run
+from evaluation.protocol import UNDECIDED
+from evaluation.runs.plan import outcomes_of
+from evaluation.runs.queries import endpoints_of, judges_of
 from evaluation.runs.rows.result_cache import cached, key_of
 from evaluation.runs.rows.verdicts import RunVerdicts
 from evaluation.runs.selecting_models import selecting_models
+from evaluation.verdicts.selection import counts_against
+from generation.models import BatchRole, Endpoint, Release, ReleasedSample
+from generation.models.work import Work
 
 
 def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
@@ -66,3 +70,59 @@ def validation(run: Run) -> dict[str, Any] | None:
     """The judge against physicians; None if there is no validation."""
     report = validation_report(run)
     return None if report is None else values.validation(report)
+
+
+def panel_report(verdicts: RunVerdicts) -> PanelReport | None:
+    """The agreement within the panel of a run; None if one judge decided once."""
+    run = verdicts.run
+    if not run.panel:
+        return None
+    protocol = registry.protocol(run.release.benchmark)
+    states = Judgment.objects.filter(run=run).order_by()
+    return agreement.panel_report(
+        run.panel,
+        [judge.name for judge in judges_of(run)],
+        run.judgments_each,
+        verdicts.table,
+        protocol.known_verdicts,
+        verdicts.votes,
+        decided=states.filter(status=Work.Status.DONE).count(),
+        undecided=states.filter(error=panel.NO_MAJORITY).count(),
+        undecided_rule=outcomes_of(run, protocol)[UNDECIDED],
+    )
+
+
+def member(endpoint: Endpoint) -> Member:
+    """The endpoint with the family of its model."""
+    return Member(endpoint.name, endpoint.model_family)
+
+
+def tested_members(run: Run) -> list[Member]:
+    """The models under test."""
+    return [member(row.endpoint) for row in run.tested.select_related("endpoint").order_by("pk")]
+
+
+def self_preference(verdicts: RunVerdicts) -> SelfPreference:
+    """The endpoints that share a family with a tested model, and how much such judges favour it."""
+    run = verdicts.run
+    return families.self_preference(
+        lambda: (verdicts.table, verdicts.votes),
+        registry.protocol(run.release.benchmark),
+        has_panel=bool(run.panel),
+        judges=list(map(member, judges_of(run))),
+        makers=[(role, member(endpoint)) for role, endpoint in makers(run.release)],
+        tested=tested_members(run),
+    )
+
+
+def makers(release: Release) -> list[tuple[str, Endpoint]]:
+    """(role, endpoint) of the models that helped to make the samples of a release, in any role."""
+    batches = ReleasedSample.objects.filter(release=release).order_by().values("version__draft__batch").distinct()
+    roles = BatchRole.objects.filter(batch__in=batches).select_related("endpoint").order_by("role", "endpoint")
+    return list(dict.fromkeys((row.role, row.endpoint) for row in roles))
+
+
+def judged_counts(verdicts: RunVerdicts) -> Counts:
+    """The counts of each model, over the verdicts in the protocol's first rate."""
+    protocol = registry.protocol(verdicts.run.release.benchmark)
+    return counts_against(verdicts.table, protocol.rates[0], protocol.failing_verdicts)

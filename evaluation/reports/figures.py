@@ -1,6 +1,6 @@
 """A report as charts and tables, with links from every number to the answers behind it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -47,6 +47,16 @@ class RateLine:
     @property
     def measured(self) -> MeasuredRate:
         return self.row.rates[self.rate.name]
+
+    @property
+    def drawn(self) -> float | None:
+        """The rate; None if there is nothing or too little to draw."""
+        return None if self.measured.too_few else self.measured.value
+
+    @property
+    def note(self) -> str:
+        """Why a rate is not drawn."""
+        return gettext("too few") if self.measured.too_few else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +134,12 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
     """
     shown_rate = rate_named(report, rate)
     position = report.rates.index(shown_rate)
-    table = _sorted(_table(report, report.overall, "", link), position, sort)
+    lines = _table(report, report.overall, "", link)
+    table = _sorted(lines, position, sort)
     outcomes = dict(Response.Outcome.choices)
     return ReportFigures(
         rate=shown_rate,
-        bars=_bars(report, shown_rate, link),
+        bars=_bars(report, [row[position] for row in lines]),
         lines=_nonempty(row[position] for row in table),
         table=table,
         differences=_of_rate(report.contrasts, shown_rate),
@@ -145,25 +156,23 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Re
     )
 
 
-def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
+def _bars(report: Report, lines: Sequence[RateLine]) -> tuple[BarChart, ...]:
     charts = []
     for dataset, label in report.datasets:
         rows = []
-        for row in report.overall:
-            if row.dataset == dataset:
-                measured = row.rates[rate.name]
-                low, high = measured.interval or (None, None)
-                selection = _selection(report, rate, row.endpoint, dataset)
+        for line in lines:
+            if line.row.dataset == dataset:
+                measured = line.measured
                 rows.append(
                     Bar(
-                        label=row.endpoint,
+                        label=line.row.endpoint,
                         value=measured.value,
-                        low=low,
-                        high=high,
+                        low=measured.low,
+                        high=measured.high,
                         numerator=measured.numerator,
                         denominator=measured.denominator,
-                        href=link(*selection[:4], _counted_verdicts(rate), selection[4]),
-                        percent=rate.percent,
+                        href=line.counted_href,
+                        percent=line.rate.percent,
                         note=gettext("too few for an interval") if measured.too_few else "",
                     )
                 )
@@ -179,54 +188,26 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
     rate = rate_named(report, chosen_rate or view.rate)
     rate = rate if rate in report.facet_rates else report.facet_rates[0]
     facet, rows = view.name, report.facets[view.name]
-    row_of = {(row.endpoint, row.dataset, row.value): row for row in rows}
     names = {row.value: value_name(row.value, gettext(row.label)) for row in rows}
-
-    def measured(endpoint: str, dataset: str, value: str) -> MeasuredRate:
-        return row_of[endpoint, dataset, value].rates[rate.name]
-
-    def share(endpoint: str, dataset: str, value: str) -> float | None:
-        """The rate of a cell; None if there is nothing or too little to draw."""
-        cell = measured(endpoint, dataset, value)
-        return None if cell.too_few else cell.value
-
-    def note(endpoint: str, dataset: str, value: str) -> str:
-        return gettext("too few") if measured(endpoint, dataset, value).too_few else ""
-
-    def href(endpoint: str, dataset: str, value: str) -> str:
-        selection = _selection(report, rate, endpoint, dataset, facet, value)
-        return link(*selection[:4], _counted_verdicts(rate), selection[4])
-
+    position = report.facet_rates.index(rate)
+    lines = _table(report, rows, facet, link)
+    cells = {(line.row.endpoint, line.row.dataset, line.row.value): line for line in (row[position] for row in lines)}
     radars = []
     for dataset, dataset_label in report.datasets if view.picture == "radar" else ():
         axes = [
-            value
-            for value in names
-            if any(share(endpoint, dataset, value) is not None for endpoint in report.endpoints)
+            value for value in names if any(cells[each, dataset, value].drawn is not None for each in report.endpoints)
         ]
         if len(axes) < MIN_AXES or len(report.endpoints) > MAX_SERIES:
             continue
-        series = [
-            Series(
-                label=endpoint,
-                values=[share(endpoint, dataset, value) for value in axes],
-                hrefs=[href(endpoint, dataset, value) for value in axes],
-                notes=[note(endpoint, dataset, value) for value in axes],
-            )
-            for endpoint in report.endpoints
-        ]
-        radars.append(
-            radar(
-                [names[value] for value in axes],
-                series,
-                name=f"radar-{facet}-{dataset}",
-                title=gettext(dataset_label),
-                percent=rate.percent,
-            )
-        )
-    nonempty = [row for row in rows if any(row.verdicts.values())]
-    position = report.facet_rates.index(rate)
-    all_rows = _table(report, nonempty, facet, link)
+        series = []
+        for endpoint in report.endpoints:
+            spokes = [cells[endpoint, dataset, value] for value in axes]
+            hrefs, notes = [line.counted_href for line in spokes], [line.note for line in spokes]
+            series.append(Series(endpoint, [line.drawn for line in spokes], hrefs, notes))
+        title = gettext(dataset_label)
+        axis_names = [names[value] for value in axes]
+        radars.append(radar(axis_names, series, name=f"radar-{facet}-{dataset}", title=title, percent=rate.percent))
+    all_rows = [row for row in lines if any(row[position].row.verdicts.values())]
     few = tuple(row for row in all_rows if row[position].measured.too_few)
     table = [row for row in all_rows if not row[position].measured.too_few]
     heats = report.datasets[-1:] if report.protocol.pooled else report.datasets
@@ -241,9 +222,9 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
             heat(
                 list(names.values()),
                 report.endpoints,
-                [[share(endpoint, dataset, value) for endpoint in report.endpoints] for value in names],
-                [[href(endpoint, dataset, value) for endpoint in report.endpoints] for value in names],
-                [[note(endpoint, dataset, value) for endpoint in report.endpoints] for value in names],
+                [[cells[endpoint, dataset, value].drawn for endpoint in report.endpoints] for value in names],
+                [[cells[endpoint, dataset, value].counted_href for endpoint in report.endpoints] for value in names],
+                [[cells[endpoint, dataset, value].note for endpoint in report.endpoints] for value in names],
                 name=f"heat-{facet}-{dataset}",
                 title=gettext(label),
                 percent=rate.percent,
@@ -264,34 +245,32 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
     )
 
 
-def _selection(
-    report: Report, rate: Rate, endpoint: str, dataset: str, facet: str = "", value: str = ""
-) -> tuple[str, str, str, str, str]:
-    """The endpoint, data set, facet, value and arm that select what a rate counts."""
-    has_controls = len(report.facet_rates) < len(report.rates)
-    if rate.only and rate.only.facet == POLARITY and not facet:
-        facet, value = rate.only
-    return endpoint, dataset, facet, value, rate.arm if has_controls else ""
-
-
 def _table(report: Report, rows: Iterable[RateRow], facet: str, link: Link) -> list[tuple[RateLine, ...]]:
     """Each row, with a line for each rate."""
     labels = {name: gettext(label) for name, label in report.datasets}
-    rates = report.facet_rates if facet else report.rates
-    return [tuple(_line(report, row, rate, labels[row.dataset], facet, link) for rate in rates) for row in rows]
-
-
-def _line(report: Report, row: RateRow, rate: Rate, dataset: str, facet: str, link: Link) -> RateLine:
-    *selection, arm = _selection(report, rate, row.endpoint, row.dataset, facet if row.value else "", row.value)
-    return RateLine(
-        rate=rate,
-        row=row,
-        dataset=dataset,
-        value=value_name(row.value, gettext(row.label)) if row.value else "",
-        counted_href=link(*selection, _counted_verdicts(rate), arm),
-        hits_href=link(*selection, ",".join(sorted(rate.hits)), arm),
-        unjudged_href=link(*selection, ",".join(excluded_verdicts(report.protocol, rate)), arm),
-    )
+    has_controls = len(report.facet_rates) < len(report.rates)
+    # Of each rate: the verdicts that it counts, those in its numerator, and those that it excludes.
+    verdicts = [
+        (
+            rate,
+            [
+                ",".join(names)
+                for names in (sorted(rate.counted), sorted(rate.hits), excluded_verdicts(report.protocol, rate))
+            ],
+        )
+        for rate in (report.facet_rates if facet else report.rates)
+    ]
+    table = []
+    for row in rows:
+        value = value_name(row.value, gettext(row.label)) if row.value else ""
+        lines = []
+        for rate, links in verdicts:
+            chosen = rate.only if rate.only and rate.only.facet == POLARITY and not facet else (facet, row.value)
+            arm = rate.arm if has_controls else ""
+            hrefs = (link(row.endpoint, row.dataset, *chosen, names, arm) for names in links)
+            lines.append(RateLine(rate, row, labels[row.dataset], value, *hrefs))
+        table.append(tuple(lines))
+    return table
 
 
 def _nonempty(lines: Iterable[RateLine]) -> tuple[RateLine, ...]:
@@ -315,7 +294,3 @@ def _sorted(table: list[tuple[RateLine, ...]], position: int, sort: str) -> tupl
     return (
         tuple(sorted(table, key=lambda row: key(row[position]), reverse=sort.startswith("-"))) if key else tuple(table)
     )
-
-
-def _counted_verdicts(rate: Rate) -> str:
-    return ",".join(sorted(rate.counted))

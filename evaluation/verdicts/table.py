@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,22 +129,28 @@ class VerdictTable:
     response: Ints
     rubric_ids: Ints  # ascending
     scores: Mapping[str, Floats] = field(default_factory=dict)
-    # Intermediate results that several rates share.
-    memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def units(self) -> int:
         return len(self.unit_dataset)
 
+    @cached_property
+    def cell(self) -> Ints:
+        """The flat index of each judgment in arrays of (models, units)."""
+        return self.endpoint * self.units + self.unit
+
+    @cached_property
+    def _order(self) -> tuple[Ints, Ints]:
+        """The judgments in the order of their responses and rubrics, and these as one number."""
+        keys = self.response * len(self.rubric_ids) + self.rubric
+        order = np.argsort(keys)
+        return order, keys[order]
+
     def places(self, responses: Ints, rubrics: Ints) -> Ints:
         """The judgment of each of these pairs of response and rubric ids; -1 if there is none."""
         if not len(self.response):
             return np.full(len(responses), -1)
-        if "order" not in self.memo:
-            keys = self.response * len(self.rubric_ids) + self.rubric
-            order = np.argsort(keys)
-            self.memo["order"] = order, keys[order]
-        order, keys = self.memo["order"]
+        order, keys = self._order
         sought = responses * len(self.rubric_ids) + np.searchsorted(self.rubric_ids, rubrics)
         places = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
         return np.where(keys[places] == sought, order[places], -1)
@@ -157,7 +164,6 @@ class VerdictTable:
                 for name in ("endpoint", "unit", "rubric", "verdict", "kind", "response")
             },
             scores={name: values[rows] for name, values in self.scores.items()},
-            memo={},
         )
 
 

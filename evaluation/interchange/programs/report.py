@@ -85,12 +85,14 @@ def _preference(rows: Rows, judged: Counts) -> dict[str, Any]:
     tested, judges = (
         [Member(name, run["families"][name]) for name in names] for names in (run["endpoints"], rows.judges)
     )
-    makers = [(each["role"], Member(each["endpoint"], each["family"])) for each in run["makers"]]
-    kin = families.find_kin([*(("judge", judge) for judge in judges), *makers], tested)
-    found = families.SelfPreference(kin, ())
-    if run["panel"] and families.has_preferences(kin, judges):
-        preferences = families.preferences(rows.table, rows.protocol, rows.votes, kin, judges, tested)
-        found = families.SelfPreference(kin, preferences)
+    found = families.self_preference(
+        lambda: (rows.table, rows.votes),
+        rows.protocol,
+        has_panel=bool(run["panel"]),
+        judges=judges,
+        makers=[(each["role"], Member(each["endpoint"], each["family"])) for each in run["makers"]],
+        tested=tested,
+    )
     return values.preference(found, tested, judged)
 
 

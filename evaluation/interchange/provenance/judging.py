@@ -6,9 +6,9 @@ from typing import Any
 from django.db.models import Q, QuerySet, Value
 
 from evaluation.judges.content import rubric_pk
-from evaluation.judges.families import makers
 from evaluation.judges.numbers.criteria import validated_rate
 from evaluation.judges.queries import validation_of
+from evaluation.judges.summary import makers
 from evaluation.models import Judgment, Run, Validation, Vote
 from evaluation.protocol import Protocol
 from evaluation.runs.plan import plan_of

@@ -4,7 +4,7 @@ For panels, also how much a judge favours its own family.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,33 +70,34 @@ class SelfPreference:
     preferences: tuple[Preference, ...]
 
 
-def find_kin(contributors: Iterable[tuple[str, Member]], tested: Sequence[Member]) -> tuple[Kin, ...]:
-    """Those of the (role, endpoint) pairs that share a family with a tested model."""
+def self_preference(
+    read: Callable[[], tuple[VerdictTable, Iterable[VoteGroup]]],
+    protocol: Protocol,
+    *,
+    has_panel: bool,
+    judges: Sequence[Member],
+    makers: Iterable[tuple[str, Member]],
+    tested: Sequence[Member],
+) -> SelfPreference:
+    """The endpoints that share a family with a tested model, and how much such judges favour it.
+
+    There are preferences only for panels with judges of several families.
+
+    Args:
+        read: the verdicts and the panel's votes, read only if there are preferences.
+        makers: (role, endpoint) of those that helped to make the samples.
+    """
     kin = []
-    for role, member in dict.fromkeys(contributors):
+    for role, member in dict.fromkeys([*(("judge", judge) for judge in judges), *makers]):
         if same_family := tuple(model.name for model in tested if model.family == member.family):
             kin.append(Kin(role, member.name, member.family, same_family))
-    return tuple(kin)
-
-
-def has_preferences(kin: Iterable[Kin], judges: Sequence[Member]) -> bool:
-    """Whether a panel has a judge of a tested model's family, and judges of several families."""
-    return any(each.role == "judge" for each in kin) and len({judge.family for judge in judges}) > 1
-
-
-def preferences(
-    table: VerdictTable,
-    protocol: Protocol,
-    groups: Iterable[VoteGroup],
-    kin: Iterable[Kin],
-    judges: Sequence[Member],
-    tested: Sequence[Member],
-) -> tuple[Preference, ...]:
-    """How much the judges among the kin favour their own family. `groups`: the panel's votes."""
     kin_judges = {each.endpoint for each in kin if each.role == "judge"}
+    if not has_panel or not kin_judges or len({judge.family for judge in judges}) == 1:
+        return SelfPreference(tuple(kin), ())
+    table, groups = read()
     votes = votes_in_scope(table, protocol.rates[0], protocol.failing_verdicts, groups)
     found = [_preference(judge, judges, tested, votes, table) for judge in judges if judge.name in kin_judges]
-    return tuple(preference for preference in found if preference is not None)
+    return SelfPreference(tuple(kin), tuple(preference for preference in found if preference is not None))
 
 
 def _preference(

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -77,19 +76,14 @@ def weighted_sums(indices: Ints, weights: Ints, count: int) -> Ints:
 def unit_groups(table: VerdictTable, rate: Rate, rows: Ints | None = None, *, pooled: bool) -> tuple[UnitGroup, ...]:
     """The unit groups of a rate: each data set, and all pooled.
 
-    `rows`: only the units of these judgments. The last groups are kept, as `verdict_counts` are.
+    `rows`: only the units of these judgments.
     """
-    key = (rate.arm, pooled)
-    last = table.memo.get(key)
-    if last is None or last[0] is not rows:
-        of_arm = in_arm(table, rate)
-        if rows is not None:
-            has_judgment = np.zeros(table.units, dtype=np.bool_)
-            has_judgment[table.unit[rows]] = True
-            of_arm = of_arm & has_judgment
-        last = table.memo[key] = rows, _groups_of(table, of_arm, pooled=pooled)
-    groups: tuple[UnitGroup, ...] = last[1]
-    return groups
+    chosen = in_arm(table, rate)
+    if rows is not None:
+        has_judgment = np.zeros(table.units, dtype=np.bool_)
+        has_judgment[table.unit[rows]] = True
+        chosen = chosen & has_judgment
+    return _groups_of(table, chosen, pooled=pooled)
 
 
 def parts_of(table: VerdictTable, rate: Rate, where: NDArray[np.bool_], *, pooled: bool) -> tuple[UnitGroup, ...]:
@@ -101,14 +95,13 @@ def _groups_of(table: VerdictTable, chosen: NDArray[np.bool_], *, pooled: bool) 
     selections = [(name, (table.unit_dataset == position) & chosen) for position, name in enumerate(table.datasets)]
     if pooled:
         selections.append((COMBINED, chosen))
-    return tuple(_unit_group(name, units, table) for name, units in selections)
-
-
-def _unit_group(name: str, is_chosen: NDArray[np.bool_], table: VerdictTable) -> UnitGroup:
-    units = slice(None) if is_chosen.all() else np.flatnonzero(is_chosen)
-    cluster_ids, clusters = np.unique(table.unit_cluster[units], return_inverse=True)
-    are_single = len(cluster_ids) == len(clusters)
-    return UnitGroup(name, units, None if are_single else clusters, len(cluster_ids))
+    groups = []
+    for name, is_chosen in selections:
+        units = slice(None) if is_chosen.all() else np.flatnonzero(is_chosen)
+        cluster_ids, clusters = np.unique(table.unit_cluster[units], return_inverse=True)
+        are_single = len(cluster_ids) == len(clusters)
+        groups.append(UnitGroup(name, units, None if are_single else clusters, len(cluster_ids)))
+    return tuple(groups)
 
 
 def unit_totals(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Totals:
@@ -117,10 +110,10 @@ def unit_totals(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> To
     `rows`: only these judgments. Units of the other arm are in the arrays too (`unit_groups`).
     """
     chosen = criteria_of(table, rate, rows)
+    chosen = np.arange(len(table.verdict)) if chosen is None else chosen
     if rate.score:
-        return _scores(table, rate, rate.score, np.arange(len(table.verdict)) if chosen is None else chosen)
-    weights = rate.weights
-    totals = _weighted_totals(table, rate, weights, chosen) if weights else _totals(table, rate, chosen)
+        return _scores(table, rate, rate.score, chosen)
+    totals = _totals(table, rate, chosen)
     if rate.unit == "criterion":
         return totals
     is_hit, is_counted, has_excluded = totals.hits > 0, totals.counted > 0, totals.excluded > 0
@@ -135,7 +128,7 @@ def _scores(table: VerdictTable, rate: Rate, score: Score, rows: Ints) -> Totals
     scores = score.of(
         Judged(
             answers=shape[0] * shape[1],
-            answer=_cells(table)[rows],
+            answer=table.cell[rows],
             hit=has_verdict(table, frozenset(rate.hits), rows),
             has_verdict=has_verdict(table, rate.scope_verdicts, rows),
             rubric=table.rubric[rows],
@@ -149,75 +142,28 @@ def _scores(table: VerdictTable, rate: Rate, score: Score, rows: Ints) -> Totals
     return Totals(hits, counted, counted, excluded, reached=reached, possible=possible)
 
 
-def _cells(table: VerdictTable) -> Ints:
-    """The flat index of each judgment in arrays of (models, units)."""
-    if "cells" not in table.memo:
-        table.memo["cells"] = table.endpoint * table.units + table.unit
-    cells: Ints = table.memo["cells"]
-    return cells
-
-
-def verdict_counts(table: VerdictTable, rows: Ints | None) -> Ints:
-    """The count of each verdict, by model and unit: (verdicts, models, units).
-
-    `rows`: only these judgments. The last result is kept, because several rates count the same
-    judgments.
-    """
-    last = table.memo.get("counts")
-    if last is None or last[0] is not rows:
-        shape = (len(table.verdicts), len(table.endpoints), table.units)
-        cells, verdict = (_cells(table), table.verdict) if rows is None else (_cells(table)[rows], table.verdict[rows])
-        counts = np.bincount(verdict * (shape[1] * shape[2]) + cells, minlength=int(np.prod(shape))).reshape(shape)
-        last = table.memo["counts"] = (rows, counts)
-    result: Ints = last[1]
-    return result
-
-
-def _weight_list(table: VerdictTable, weight_of: Mapping[str, int]) -> list[int]:
-    return [weight_of.get(verdict, 0) for verdict in table.verdicts]
-
-
-def _scope_list(table: VerdictTable, rate: Rate) -> list[int]:
-    return [int(verdict in rate.scope_verdicts) for verdict in table.verdicts]
-
-
-def _totals(table: VerdictTable, rate: Rate, rows: Ints | None) -> Totals:
-    """The totals by unit of a rate in which all rubrics have the same weight."""
-    counts = verdict_counts(table, rows)
-
-    def sums(weights: Sequence[int]) -> Ints:
-        pairs = zip(counts, weights, strict=True)
-        parts = [count if weight == 1 else count * weight for count, weight in pairs if weight]
-        return reduce(np.add, parts) if parts else np.zeros(counts.shape[1:], dtype=np.int64)
-
-    denominator_weights, within = _weight_list(table, rate.counted), _scope_list(table, rate)
-    counted = sums(denominator_weights)
-    number = sums([int(weight > 0) for weight in denominator_weights]) if max(denominator_weights) > 1 else counted
-    excluded, scope = sums([1 - flag for flag in within]), None if within == denominator_weights else sums(within)
-    return Totals(sums(_weight_list(table, rate.hits)), counted, number, excluded, scope=scope)
-
-
-def _weighted_totals(table: VerdictTable, rate: Rate, weights: Weights, rows: Ints | None) -> Totals:
-    """The totals by unit of a rate whose rubrics have weights; rubrics without one are excluded."""
-    chosen = np.arange(len(table.verdict)) if rows is None else rows
-    key, verdict, cells = _cells(table)[chosen], table.verdict[chosen], len(table.endpoints) * table.units
+def _totals(table: VerdictTable, rate: Rate, rows: Ints) -> Totals:
+    """The totals by unit of a rate over criteria; those that have no weight are excluded."""
+    shape = (len(table.endpoints), table.units)
+    cell, verdict = table.cell[rows], table.verdict[rows]
+    weight: Any = 1
+    has_weight: Any = 1
+    if rate.weights:
+        weight, has_weight = (of_rubric[table.rubric[rows]] for of_rubric in _rubric_weights(table, rate.weights))
 
     def sums(values: Ints) -> Ints:
-        if not values.any():
-            return np.zeros((len(table.endpoints), table.units), dtype=np.int64)
-        return weighted_sums(key, values, cells).reshape(len(table.endpoints), table.units)
+        return weighted_sums(cell, values, shape[0] * shape[1]).reshape(shape)
 
-    hits, counted = (np.array(_weight_list(table, weight_of))[verdict] for weight_of in (rate.hits, rate.counted))
-    weight, has_weight = (of_rubric[table.rubric[chosen]] for of_rubric in _rubric_weights(table, weights))
-    within = np.array(_scope_list(table, rate))[verdict]
-    missing = sums((1 - within) * weight * has_weight)
-    hits, counted, within = hits * weight * has_weight, counted * weight * has_weight, within * has_weight
+    hits, counted, within = (
+        np.array([weight_of.get(name, 0) for name in table.verdicts])[verdict] * has_weight
+        for weight_of in (rate.hits, rate.counted, dict.fromkeys(rate.scope_verdicts, 1))
+    )
     return Totals(
-        sums(hits),
-        sums(counted),
+        sums(hits * weight),
+        sums(counted * weight),
         sums((counted > 0).astype(np.int64)),
         sums(1 - within),
-        missing=missing,
+        missing=sums((1 - within) * weight * has_weight) if rate.weights else None,
         scope=sums(within),
     )
 

@@ -9,8 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation.judges import summary
-from evaluation.judges.agreement import panel_report
-from evaluation.judges.families import makers, self_preference
+from evaluation.judges.summary import makers, panel_report, self_preference
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries

@@ -129,7 +129,7 @@ def test_the_bootstrap_has_no_interval_when_too_many_draws_are_undefined() -> No
 
 @given(CLUSTERS, st.integers(0, 3))
 def test_bounds_cover_every_outcome_of_excluded_criteria(clusters: list[tuple[int, int]], excluded: int) -> None:
-    hits, counted = np.array(clusters).T
+    hits, counted = np.array(clusters, dtype=np.int64).reshape(-1, 2).T
     out = np.full(len(clusters), excluded)
     measured = measure(PROTOCOL.rates[0], Totals(hits, counted, counted, out))
     if measured.bounds is not None and measured.value is not None:
