@@ -1,7 +1,7 @@
 """Two models on the same samples: the difference of their rates, and the exact McNemar test."""
 
 from dataclasses import dataclass
-from math import asin, sqrt
+from math import asin, exp, log, sqrt
 from typing import TypeVar
 
 import numpy as np
@@ -100,7 +100,7 @@ def _odds_ratio(first: float, second: float) -> float | None:
     """The odds of the first rate divided by those of the second; None where a rate is 0 or 1."""
     if not (0 < first < 1 and 0 < second < 1):
         return None
-    return first / (1 - first) / (second / (1 - second))
+    return exp(log(first / (1 - first)) - log(second / (1 - second)))
 
 
 def padding(typical: float, difference: Number) -> tuple[float, Number]:
