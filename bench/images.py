@@ -102,10 +102,10 @@ def freeze() -> dict[str, Any]:
 
 def export(format_name: str, stages: str = "") -> dict[str, Any]:
     from generation.models import Release
-    from generation.releases import archive
+    from generation.releases import archive, export
 
     release = Release.objects.get()
-    size = sum(len(block) for block in archive.stream(release, format_name, stages=stages))
+    size = sum(len(block) for block in archive.stream(export.Export(release, format_name, stages=stages)))
     return {"rows": release.samples_count, "bytes": size}
 
 

@@ -84,10 +84,10 @@ def freeze(configuration: str) -> dict[str, Any]:
 
 def export(format_name: str) -> dict[str, Any]:
     from generation.models import Release
-    from generation.releases import archive
+    from generation.releases import archive, export
 
     release = Release.objects.filter(name="bench").latest("pk")
-    size = sum(len(block) for block in archive.stream(release, format_name))
+    size = sum(len(block) for block in archive.stream(export.Export(release, format_name)))
     return {"rows": release.samples_count, "bytes": size}
 
 

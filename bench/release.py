@@ -113,11 +113,11 @@ def formats() -> list[str]:
 def export(format_name: str) -> dict[str, Any]:
     """Download the release; returns its size and the time of the first byte."""
     from generation.models import Release
-    from generation.releases import archive
+    from generation.releases import archive, export
 
     started = time.perf_counter()
     first, size = None, 0
-    for block in archive.stream(Release.objects.get(), format_name):
+    for block in archive.stream(export.Export(Release.objects.get(), format_name)):
         first = first if first is not None else time.perf_counter() - started
         size += len(block)
     return {"first": first, "bytes": size}
@@ -129,7 +129,7 @@ def export_samples_only(format_name: str) -> dict[str, Any]:
     from generation.releases import export
 
     with tempfile.TemporaryDirectory() as folder:
-        for path in export.files_of(Release.objects.get(), format_name, Path(folder)):
+        for path in export.Export(Release.objects.get(), format_name).files(Path(folder)):
             if path.suffix != ".md":
                 return {"bytes": path.stat().st_size}
     raise RuntimeError(f"{format_name}: no file")

@@ -157,7 +157,7 @@ def try_out(prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None
 
 def _read(prepared: Prepared, sent: Sent) -> tuple[Parsed, str]:
     if sent.error is not None:
-        last = sent.attempts[-1] if sent.attempts else None
+        last = sent.last
         return {}, in_words(last.error, last.detail) if last and last.error else str(sent.error)
     try:
         return prepared.read(sent.reply or Reply(""), sent.value), ""

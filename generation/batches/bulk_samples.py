@@ -5,19 +5,17 @@ possible only once all drafts of a batch have ended: until then, successful draf
 sample.
 """
 
-import hashlib
-import heapq
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.fields.json import KeyTransform
 
 from generation.batches import queries
+from generation.batches.draw import first_by_rank, rank
 from generation.common.chunks import analyze_tables
 from generation.engine.task_queue import finish_all, requeue, take
 from generation.engine.watchdog import computing_for
@@ -28,7 +26,7 @@ from generation.models.work import Work
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry
 from generation.recipes.recipe import NewSample
-from generation.recipes.review_sampling import NOT_SAMPLED_FOR_REVIEW, SAMPLED_FOR_REVIEW, ReviewDraw
+from generation.recipes.review_sampling import NOT_SAMPLED_FOR_REVIEW, SAMPLED_FOR_REVIEW
 from generation.samples.services import make_versions
 from review.audit.trail import recording_events
 from review.models import Case, Event
@@ -36,6 +34,7 @@ from review.models import Case, Event
 CHUNK = 500  # samples in one transaction
 STREAMED = 2_000
 Status = Work.Status
+_REVIEW = {True: SAMPLED_FOR_REVIEW, False: NOT_SAMPLED_FOR_REVIEW}
 
 
 def make_finished_samples(batch: Batch) -> int:
@@ -157,35 +156,23 @@ def _draw_for_review(batch: Batch, drafts: QuerySet[Draft], json_field: str) -> 
     size, seed = int(batch.settings.get(draw.size, 0)), str(batch.settings.get(draw.seed, 0))
     if not size:
         return frozenset()
-    drawn_before = _count_drawn_before(batch, draw)
+    strata = [KeyTransform(key, "content") for key in draw.strata]
+    before = SampleVersion.objects.filter(sample__batch=batch, provenance__review=SAMPLED_FOR_REVIEW).order_by()
+    drawn_before = Counter(tuple(stratum) for stratum in before.values_list(*strata).iterator(chunk_size=STREAMED))
     transforms = [KeyTransform(key, json_field) for key in (*draw.strata, draw.place)]
-    heaps: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-    rows = drafts.values_list("pk", "record__external_id", *transforms)
-    for pk, external_id, *stratum, place in rows.iterator(chunk_size=STREAMED):
-        digest = hashlib.sha256(f"{seed}\x1f{external_id}\x1f{place}".encode(errors="surrogatepass")).digest()
-        heap = heaps.setdefault(tuple(stratum), [])
-        room = size * draw.multiples.get(tuple(stratum), 1) - drawn_before[tuple(stratum)]
-        # heapq keeps the smallest entry in front, but the last one by rank must go: negate ranks.
-        if room > 0:
-            (heapq.heappush if len(heap) < room else heapq.heappushpop)(heap, (-int.from_bytes(digest[:8]), -pk))
-    return frozenset(-pk for heap in heaps.values() for _rank, pk in heap)
-
-
-def _count_drawn_before(batch: Batch, draw: ReviewDraw) -> Counter[tuple[Any, ...]]:
-    """How many samples of each stratum were drawn earlier."""
-    transforms = [KeyTransform(key, "content") for key in draw.strata]
-    drawn = SampleVersion.objects.filter(sample__batch=batch, provenance__review=SAMPLED_FOR_REVIEW).order_by()
-    return Counter(tuple(stratum) for stratum in drawn.values_list(*transforms).iterator(chunk_size=STREAMED))
+    rows = drafts.values_list("pk", "record__external_id", *transforms).iterator(chunk_size=STREAMED)
+    entries = (  # of equal ranks, the earlier draft goes in
+        (tuple(stratum), rank(seed, f"{external_id}\x1f{place}"), -pk) for pk, external_id, *stratum, place in rows
+    )
+    drawn = first_by_rank(entries, lambda key: size * draw.multiples.get(key, 1) - drawn_before[key])
+    return frozenset(-negated for negated in drawn)
 
 
 def _make_samples(batch: Batch, new_samples: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> None:
     """Make the samples of these drafts, which have ended, in the caller's transaction."""
-    make_versions(batch, [(row, _with_draw(row, new, drawn)) for row, new in new_samples])
-
-
-def _with_draw(row: Draft, new: NewSample, drawn: frozenset[int] | None) -> NewSample:
-    """A new sample with whether it was drawn for review, if its recipe draws."""
-    if drawn is None:
-        return new
-    review = SAMPLED_FOR_REVIEW if row.pk in drawn else NOT_SAMPLED_FOR_REVIEW
-    return replace(new, provenance={**new.provenance, "review": review})
+    if drawn is not None:
+        new_samples = [
+            (row, replace(new, provenance={**new.provenance, "review": _REVIEW[row.pk in drawn]}))
+            for row, new in new_samples
+        ]
+    make_versions(batch, new_samples)

@@ -7,11 +7,11 @@ a larger one. Records are streamed; only as many as are drawn are kept in memory
 
 import hashlib
 import heapq
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTransform
@@ -30,6 +30,9 @@ STREAMED = 2_000  # records in memory at a time
 MAX_OFFERED = 200  # values offered where a filter is typed
 TAGGED_RECORDS = 200  # records whose tags are read to find the fields of a source
 
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
 # The keys of a record's content that hold its text, for all kinds.
 _TEXTS = ("turns", "text", "question", "contexts", "long_answer", "knowledge", "context", "statement")
 # Primary key, id, kind, and the values of the fields that the draw needs.
@@ -44,10 +47,10 @@ class Draw:
     the values of every field.
     """
 
-    mode: str = FIRST
-    by: str = ""
-    seed: int = 0
-    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    mode: str
+    by: str
+    seed: int
+    where: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class DrawnRecords:
     summary: dict[str, Any]
 
 
-def parse_draw(draw: str = "", seed: int | None = None, where: Mapping[str, Iterable[str]] | None = None) -> Draw:
+def parse_draw(draw: str, seed: int, where: Mapping[str, Iterable[str]]) -> Draw:
     """Parse a draw as commands and the API write it: 'first', 'random' or 'stratified:FIELD'.
 
     Raises WrongDraw.
@@ -73,12 +76,10 @@ def parse_draw(draw: str = "", seed: int | None = None, where: Mapping[str, Iter
         raise errors.WrongDraw(f"{draw!r} needs a field: {STRATIFIED}:FIELD")
     if mode != STRATIFIED and colon:
         raise errors.WrongDraw(f"{draw!r}: only {STRATIFIED} takes a field, as {STRATIFIED}:FIELD")
-    if seed is not None and not 0 <= seed <= MAX_SEED:
-        raise errors.WrongDraw(f"seed {seed}: a whole number from 0 to {MAX_SEED}")
-    accepted = {name: tuple(dict.fromkeys(values)) for name, values in sorted((where or {}).items())}
+    accepted = {name: tuple(dict.fromkeys(values)) for name, values in sorted(where.items())}
     if empty := [name for name, values in accepted.items() if not values]:
         raise errors.WrongDraw(f"no value for {', '.join(empty)}")
-    return Draw(mode, name, seed or 0, accepted)
+    return Draw(mode, name, seed, accepted)
 
 
 def draw_fields(source: Source) -> list[str]:
@@ -117,33 +118,30 @@ def draw_records(records: QuerySet[SourceRecord], source: Source, draw: Draw, li
     """
     _check_fields(source, draw)
     strata: dict[str, list[int]] = {}
-    if draw.mode == STRATIFIED:
-        available = Counter(_stratum(values, draw.by) for *_row, values in _matching(records, draw))
-        if len(available) > MAX_STRATA:
-            raise errors.WrongDraw(f"{draw.by} has more than {MAX_STRATA} values")
-        quotas = _allocate(available, limit)
-        records_drawn = _draw_by_stratum(records, draw, quotas)
-        strata = {name: [available[name], quotas[name]] for name in quotas}
-        available_count = sum(available.values())
-    elif draw.mode == RANDOM:
-        counter = _CountingRows(_matching(records, draw))
-        records_drawn = _first_by_rank(
-            ((_rank(draw.seed, name), name, pk, kind) for pk, name, kind, _values in counter), limit
-        )
-        available_count = counter.count
-    elif draw.where:
-        counter = _CountingRows(_matching(records, draw))
-        records_drawn = []
-        for pk, _name, kind, _values in counter:
-            if limit is None or len(records_drawn) < limit:
-                records_drawn.append((pk, kind))
-        available_count = counter.count
-    else:
+    if draw.mode == FIRST and not draw.where:
         rows = records.values_list("pk", "content__kind")[:limit].iterator(chunk_size=STREAMED)
         # Share one string for all records of a kind: a million copies take another 60 MB.
         kinds: dict[str, str] = {}
         records_drawn = [(pk, kinds.setdefault(kind, kind)) for pk, kind in rows]
         available_count = records.count() if limit is not None else len(records_drawn)
+    else:
+        available = Counter(_stratum(values, draw.by) for *_row, values in _matching(records, draw))
+        if len(available) > MAX_STRATA:
+            raise errors.WrongDraw(f"{draw.by} has more than {MAX_STRATA} values")
+        quotas = _allocate(available, limit)
+        entries = (
+            (
+                _stratum(values, draw.by),
+                pk if draw.mode == FIRST else rank(draw.seed, external_id),
+                (external_id, pk, kind),
+            )
+            for pk, external_id, kind, values in _matching(records, draw)
+        )
+        # A record that was imported after the count may have a stratum without a quota.
+        drawn = first_by_rank(entries, lambda stratum: quotas.get(stratum, 0))
+        records_drawn = [(pk, kind) for _external_id, pk, kind in drawn]
+        strata = {name: [available[name], quotas[name]] for name in quotas if draw.by}
+        available_count = available.total()
     if not records_drawn:
         raise _no_match_error(records, draw) if draw.where else errors.NothingToDo
     summary = {
@@ -158,17 +156,18 @@ def draw_records(records: QuerySet[SourceRecord], source: Source, draw: Draw, li
     return DrawnRecords(records_drawn, summary)
 
 
-class _CountingRows:
-    """Iterates over rows and counts them."""
+def first_by_rank(entries: Iterable[tuple[K, int, T]], room_of: Callable[[K], int]) -> list[T]:
+    """The first entries of each group by rank, as many as it has room for, in the order of rank.
 
-    def __init__(self, rows: Iterable[_Row]) -> None:
-        self._rows = rows
-        self.count = 0
-
-    def __iter__(self) -> Iterator[_Row]:
-        for row in self._rows:
-            self.count += 1
-            yield row
+    `entries`: (group, rank, entry), streamed; only as many as there is room for are in memory.
+    """
+    heaps: dict[K, list[tuple[int, T]]] = defaultdict(list)
+    for group, rank, entry in entries:
+        room, heap = room_of(group), heaps[group]
+        # heapq keeps the smallest entry in front, but the last one by rank must go: negate ranks.
+        if room > 0:
+            (heapq.heappush if len(heap) < room else heapq.heappushpop)(heap, (-rank, entry))
+    return [entry for _rank, entry in sorted((-negated, entry) for heap in heaps.values() for negated, entry in heap)]
 
 
 def _check_fields(source: Source, draw: Draw) -> None:
@@ -244,19 +243,13 @@ def _text_length(value: Any) -> int:
 
 
 def _stratum(values: Mapping[str, tuple[str, ...]], name: str) -> str:
-    """The stratum of a record. Several values of the field together make one stratum."""
-    return " + ".join(sorted(values[name]))
+    """The stratum of a record; "" without a field. Several values together make one stratum."""
+    return " + ".join(sorted(values[name])) if name else ""
 
 
-def _rank(seed: int, external_id: str) -> bytes:
-    """A record's rank in a random draw: records are drawn in the order of these digests."""
-    return hashlib.sha256(f"{seed}\x1f{external_id}".encode(errors="surrogatepass")).digest()
-
-
-def _first_by_rank(rows: Iterable[tuple[bytes, str, int, str]], limit: int | None) -> list[tuple[int, str]]:
-    """The first `limit` rows by rank; at most that many are in memory."""
-    first = sorted(rows) if limit is None else heapq.nsmallest(limit, rows)
-    return [(pk, kind) for _digest, _name, pk, kind in first]
+def rank(seed: object, name: str) -> int:
+    """The rank of what has this name in a random draw: the digest of both."""
+    return int.from_bytes(hashlib.sha256(f"{seed}\x1f{name}".encode(errors="surrogatepass")).digest())
 
 
 def _allocate(available: Mapping[str, int], limit: int | None) -> dict[str, int]:
@@ -267,24 +260,6 @@ def _allocate(available: Mapping[str, int], limit: int | None) -> dict[str, int]
     total = sum(available.values())
     weights = {name: Fraction(available[name]) for name in sorted(available)}
     return largest_remainder(weights, total if limit is None else min(limit, total))
-
-
-def _draw_by_stratum(records: QuerySet[SourceRecord], draw: Draw, quotas: Mapping[str, int]) -> list[tuple[int, str]]:
-    """The first records of each stratum by rank, all of them together in the order of rank."""
-    heaps: dict[str, list[tuple[int, str, int, str]]] = {name: [] for name in quotas}
-    for pk, external_id, kind, values in _matching(records, draw):
-        name = _stratum(values, draw.by)
-        if not quotas.get(name):  # imported after the count, or too small a stratum for a draw
-            continue
-        heap = heaps[name]
-        # heapq keeps the smallest entry in front, but the last one by rank must go: negate ranks.
-        entry = (-int.from_bytes(_rank(draw.seed, external_id)), external_id, pk, kind)
-        if len(heap) < quotas[name]:
-            heapq.heappush(heap, entry)
-        else:
-            heapq.heappushpop(heap, entry)
-    drawn = sorted((-negated_rank, name, pk, kind) for heap in heaps.values() for negated_rank, name, pk, kind in heap)
-    return [(pk, kind) for _digest, _name, pk, kind in drawn]
 
 
 def _no_match_error(records: QuerySet[SourceRecord], draw: Draw) -> Exception:

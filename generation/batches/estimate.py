@@ -1,8 +1,7 @@
 """Estimates batches and comparisons before launch."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import Count
@@ -15,7 +14,6 @@ from generation.models import Batch, Call, Draft, Endpoint, SourceRecord
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import Term, TrapPlan
 from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
 
@@ -42,7 +40,9 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     check_independence(settings, bound)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
-        _check_plan(plan, counts, terms)
+        targets = [trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items()]
+        if not any(targets):
+            raise errors.WrongPlan(", ".join(plan.targets))
     first_record = {kind: pk for pk, kind in reversed(records)}
     question_counts: Counter[tuple[str, str]] = Counter()
     places: dict[str, set[PromptsAndKind]] = {}  # by prompt
@@ -65,7 +65,13 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
                 question_counts[question] += count
                 places.setdefault(question[1], set()).add((name, kind))
     question_counts = Counter({question: n for question, n in question_counts.items() if question[0] in bound})
-    history = _read_history(settings, values, bound, checks_run)
+    drafts_before, calls_before = _read_history(settings, values, bound, checks_run)
+
+    def usual_calls(prompt: str) -> UsualCalls | None:
+        """The calls of a prompt for one draft that may use it; None without such drafts."""
+        rows = sum(drafts_before[place] for place in places[prompt])
+        return UsualCalls(calls_before[prompt] / rows, rows) if rows else None
+
     players = settings.players_in(bound)
     requests_by_endpoint = [
         (role, endpoint, prompt, n * (1 if role == recipe.multiple_role else max(1, len(players))))
@@ -80,7 +86,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
             requests,
             repeats=sum(n for (_role, name), n in question_counts.items() if name == prompt)
             / sum(counts[kind] for _name, kind in places[prompt]),
-            usual=history.usual_calls(prompt, places[prompt]),
+            usual=usual_calls(prompt),
         )
         for role, endpoint, prompt, requests in requests_by_endpoint
     ]
@@ -90,33 +96,18 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(working), one_model=shared)
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """Drafts made earlier under the same settings.
-
-    `drafts`: how many for each prompt set and kind of record. `calls`: their calls by prompt.
-    """
-
-    drafts: Mapping[PromptsAndKind, int]
-    calls: Mapping[str, int]
-
-    def usual_calls(self, prompt: str, places: Iterable[PromptsAndKind]) -> UsualCalls | None:
-        """The calls of a prompt for one draft that may use it; None without such drafts."""
-        rows = sum(self.drafts.get(place, 0) for place in places)
-        return UsualCalls(self.calls.get(prompt, 0) / rows, rows) if rows else None
-
-
 MAX_BATCHES = 50  # how many of the benchmark's newest batches to look at
 ENOUGH_DRAFTS = 200
 
 
 def _read_history(
     settings: BatchSettings, values: Mapping[str, Any], bound: Mapping[str, Endpoint], checks: Sequence[str]
-) -> History:
-    """Count the calls of the latest finished batches with the same preset, values, roles, checks.
+) -> tuple[Counter[PromptsAndKind], Counter[str]]:
+    """Drafts by prompt set and kind of record, and their calls by prompt, of the latest batches.
 
-    Batches with further roles or checks count too. A maximum says little: loops of a recipe rarely
-    run to their end, so what it may ask is many times what it asks.
+    These are finished batches with the same preset, values, roles and checks, or with further roles
+    and checks. A maximum says little: loops of a recipe rarely run to their end, so what it may ask
+    is many times what it asks.
     """
     preset = registry.preset(settings.benchmark, settings.preset)
     candidates = Batch.objects.filter(
@@ -136,11 +127,4 @@ def _read_history(
         calls.update(dict(Call.objects.filter(job=batch.pk).values_list("prompt").annotate(n=Count("pk")).order_by()))
         if drafts.total() >= ENOUGH_DRAFTS:
             break
-    return History(drafts, calls)
-
-
-def _check_plan(plan: TrapPlan, counts: Mapping[str, int], terms: Sequence[Term]) -> None:
-    """Raise WrongPlan if the plan covers none of these tasks, or is invalid for one of them."""
-    targets = [trap_plan.targets_for(plan, task, count, terms) for task, count in counts.items()]
-    if not any(targets):
-        raise errors.WrongPlan(", ".join(plan.targets))
+    return drafts, calls

@@ -160,14 +160,7 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
         SharedModel: one model plays roles that the recipe keeps apart.
     """
 
-    def make() -> Batch:
-        drawn_records = _lock_records(settings)
-        bound = _bind(settings, drawn_records)
-        batch = _new_batch(settings, bound, actor, drawn_records)
-        _queue_drafts(batch, drawn_records.records, settings.plan, settings.players_in(bound))
-        return batch
-
-    batch = life_cycle.launch_once(Batch, key, make, actor=actor, content=settings)
+    batch = life_cycle.launch_once(Batch, key, lambda: _new_batches(settings, actor)[0], actor=actor, content=settings)
     life_cycle.wake_workers(batch.pk)
     return batch
 
@@ -181,17 +174,10 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
         raise errors.SamePrompts
 
     def make() -> Batch:
-        drawn_records = _lock_records(settings)
-        bound = _bind(settings, drawn_records)
         comparison = Comparison.objects.create(
             benchmark=settings.benchmark, source=settings.source, created_by=actor, created_at=timezone.now()
         )
-        batches = []
-        for arm, name in zip("AB", (settings.prompts, settings.compare or ""), strict=True):
-            batch = _new_batch(replace(settings, prompts=name), bound, actor, drawn_records, comparison, arm)
-            _queue_drafts(batch, drawn_records.records, settings.plan, settings.players_in(bound))
-            batches.append(batch)
-        return batches[0]
+        return _new_batches(settings, actor, comparison)[0]
 
     first = life_cycle.launch_once(Batch, key, make, actor=actor, content=settings, variant="comparison")
     comparison = Comparison.objects.get(batches=first)
@@ -209,8 +195,6 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
     asked = (*settings.roles.values(), *settings.further_endpoints)
     if not_callable := [each.name for each in asked if not each.is_usable]:
         raise errors.NotCallable(", ".join(not_callable))
-    if settings.limit is not None and settings.limit < 1:
-        raise errors.NothingToDo
     records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds)
     if recipe.splits is not None:
         values = registry.resolve_settings(settings.benchmark, settings.preset, settings.changes)
@@ -237,24 +221,28 @@ def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[s
             )
 
 
-def _lock_records(settings: BatchSettings) -> DrawnRecords:
-    """Select records under the source's lock, so that two launches at once never share one."""
-    Source.objects.select_for_update(no_key=True).get(pk=settings.source.pk)
-    return choose_records(settings)
-
-
-def _bind(settings: BatchSettings, drawn: DrawnRecords) -> dict[str, Endpoint]:
+def _new_batches(settings: BatchSettings, actor: User | None, comparison: Comparison | None = None) -> list[Batch]:
+    """Store the batch of a launch, or both of a comparison, and queue its drafts."""
+    Source.objects.select_for_update(no_key=True).get(pk=settings.source.pk)  # two launches at once share no record
+    drawn = choose_records(settings)
     kinds = {kind for _pk, kind in drawn.records}
-    return queries.bind_roles(settings.benchmark, settings.roles, kinds, settings.checks)
+    roles = queries.bind_roles(settings.benchmark, settings.roles, kinds, settings.checks)
+    batches = []
+    compared = {"A": settings.prompts, "B": settings.compare or ""}
+    for arm, name in ({"": settings.prompts} if comparison is None else compared).items():
+        batch = _new_batch(replace(settings, prompts=name), roles, actor, drawn.summary, comparison, arm)
+        _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(roles))
+        batches.append(batch)
+    return batches
 
 
 def _new_batch(
     setting: BatchSettings,
     roles: Mapping[str, Endpoint],
     actor: User | None,
-    drawn_records: DrawnRecords,
-    comparison: Comparison | None = None,
-    arm: str = "",
+    draw: Mapping[str, Any],
+    comparison: Comparison | None,
+    arm: str,
 ) -> Batch:
     benchmark = setting.benchmark
     prompts = registry.resolve_prompt_set(benchmark, setting.prompts, setting.preset)
@@ -277,7 +265,7 @@ def _new_batch(
         settings=settings,
         changed=[name for name in settings if preset and settings[name] != preset.values[name]],
         endpoint_settings={str(each.pk): each.launch_settings for players in endpoints.values() for each in players},
-        draw=drawn_records.summary,
+        draw=draw,
         **setting.of_job,
         comparison=comparison,
         arm=arm,

@@ -56,11 +56,14 @@ def bind_roles(
     ignored, but may serve as another role's default. Raises RolesUnbound, UnknownRole.
     """
     defaults = {role.name: role.default for role in registry.recipe(benchmark).roles}
+
+    def endpoint_of(role: str) -> Endpoint | None:
+        return roles.get(role) or (endpoint_of(defaults[role]) if defaults.get(role) else None)
+
     bound: dict[str, Endpoint] = {}
     missing = []
     for role in registry.roles_for(benchmark, kinds, checks):
-        endpoint = _endpoint_of_role(role.name, roles, defaults)
-        if endpoint is not None:
+        if (endpoint := endpoint_of(role.name)) is not None:
             bound[role.name] = endpoint
         elif not role.optional:
             missing.append(role.name)
@@ -69,17 +72,6 @@ def bind_roles(
     if unknown := [name for name in roles if name not in defaults]:
         raise errors.UnknownRole(f"{', '.join(unknown)}; known: {', '.join(defaults) or '-'}")
     return bound
-
-
-def _endpoint_of_role(role: str, roles: Mapping[str, Endpoint], defaults: Mapping[str, str]) -> Endpoint | None:
-    """The endpoint of a role, or of the first of its defaults that has one."""
-    seen: set[str] = set()
-    while role and role not in seen:
-        if role in roles:
-            return roles[role]
-        seen.add(role)
-        role = defaults.get(role, "")
-    return None
 
 
 def shared_models(benchmark: str, players: Mapping[str, Sequence[Endpoint]]) -> list[tuple[str, str, str]]:
@@ -308,11 +300,12 @@ def check_counts(batch: Batch) -> list[CheckCounts]:
     counts = {(name, state): n for name, state, n in gates.annotate(n=Count("pk"))}
     return [
         CheckCounts(
-            name,
-            gettext(registry.check_label(batch.benchmark, name)),
-            *(counts.get((name, state), 0) for state in (gate.STOPPED, gate.SENT_TO_REVIEW, gate.DISCARDED)),
+            name=name,
+            label=gettext(registry.check_label(batch.benchmark, name)),
+            stopped=counts.get((name, Draft.Gate.STOPPED), 0),
+            sent_to_review=counts.get((name, Draft.Gate.SENT_TO_REVIEW), 0),
+            discarded=counts.get((name, Draft.Gate.DISCARDED), 0),
         )
-        for gate in [Draft.Gate]
         for name in batch.checks
     ]
 

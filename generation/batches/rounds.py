@@ -3,8 +3,9 @@
 A round opens when no draft can still arrive.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
@@ -48,15 +49,24 @@ def has_barrier(batch: Batch) -> bool:
 
 def repeats_step(recipe_steps: Sequence[Step | Barrier], step: int, output: DraftValue) -> bool:
     """Whether to run the step once more over its own output."""
-    if step >= len(recipe_steps):
-        return False
-    current = recipe_steps[step]
+    current = recipe_steps[step] if step < len(recipe_steps) else None
     return isinstance(current, Step) and current.applies(output) and current.again(output)
 
 
-def lane_drafts(batch_id: int) -> QuerySet[Draft]:
-    """The drafts of a batch that a lane may take; those at a barrier belong to a round."""
-    return Draft.objects.filter(batch=batch_id, at_barrier=False)
+def following_draft(recipe_steps: Sequence[Step | Barrier], parent: Draft, step: int, data: Mapping[str, Any]) -> Draft:
+    """The unsaved draft that goes on from another one at a step."""
+    return Draft(
+        batch_id=parent.batch_id,
+        record_id=parent.record_id,
+        parent=parent,
+        sample_id=parent.sample_id,
+        version=parent.version,
+        step=step,
+        data=data,
+        preferred=parent.preferred,
+        endpoint_id=parent.endpoint_id,
+        at_barrier=is_barrier(recipe_steps, step),
+    )
 
 
 def waiting_drafts(batch_id: int) -> QuerySet[Draft]:
@@ -161,7 +171,12 @@ def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[DraftGroup], near
             )
         }
         values = dict(zip(rows, queries.draft_values(list(rows.values())), strict=True))
-        onward_drafts = [_onward(batch, row.step, group, rows, values) for group in chunk]
+        onward_drafts = [
+            onward_draft(
+                batch, row.step, rows[group.lead], values[group.lead], [values[other.number] for other in group.others]
+            )
+            for group in chunk
+        ]
         Draft.objects.bulk_create(onward_drafts)
         now = timezone.now()
         MergeEvent.objects.bulk_create(
@@ -177,7 +192,7 @@ def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[DraftGroup], near
             for other in group.others
         )
         for group, onward in zip(chunk, onward_drafts, strict=True):
-            numbers = list(_draft_numbers(group))
+            numbers = _draft_numbers(group)
             arrived = Draft.objects.filter(pk__in=numbers, onward=None)
             if arrived.update(status=Status.DONE, onward=onward, at_barrier=False) != len(numbers):
                 raise ValueError("a barrier's step named a draft twice")
@@ -192,15 +207,8 @@ def _send_on(row: BarrierRound, batch: Batch, groups: Sequence[DraftGroup], near
     ungrouped.update(status=Status.DROPPED, error="Dropped", detail=name, at_barrier=False)
 
 
-def _draft_numbers(group: DraftGroup) -> Iterator[int]:
-    yield group.lead
-    for other in group.others:
-        yield other.number
-
-
-def _onward(batch: Batch, step: int, group: DraftGroup, rows: dict[int, Draft], values: dict[int, DraftValue]) -> Draft:
-    other_values = [values[other.number] for other in group.others]
-    return onward_draft(batch, step, rows[group.lead], values[group.lead], other_values)
+def _draft_numbers(group: DraftGroup) -> list[int]:
+    return [group.lead, *(other.number for other in group.others)]
 
 
 def onward_draft(batch: Batch, step: int, lead: Draft, value: DraftValue, others: Sequence[DraftValue]) -> Draft:
@@ -210,16 +218,4 @@ def onward_draft(batch: Batch, step: int, lead: Draft, value: DraftValue, others
     if not isinstance(barrier, Barrier):
         raise TypeError(f"step {step} is not a barrier")
     data = dict(barrier.join(value, others))
-    following = next_step(steps, step, [replace(value, data=data)])
-    return Draft(
-        batch=batch,
-        record_id=lead.record_id,
-        parent=lead,
-        sample_id=lead.sample_id,
-        version=lead.version,
-        step=following,
-        data=data,
-        preferred=lead.preferred,
-        endpoint_id=lead.endpoint_id,
-        at_barrier=is_barrier(steps, following),
-    )
+    return following_draft(steps, lead, next_step(steps, step, [replace(value, data=data)]), data)

@@ -62,7 +62,7 @@ def _work_on_batch(batch: Batch) -> int:
     }
     bound = {role.role: endpoints[role.endpoint_id] for role in roles}
     several = registry.recipe(batch.benchmark).multiple_role
-    drafts = rounds.lane_drafts(batch.pk)
+    drafts = Draft.objects.filter(batch=batch, at_barrier=False)  # those at a barrier belong to a round
     first = queries.first_record(batch) if batch.first_only else None
 
     def endpoints_for(row: Draft) -> dict[str, Endpoint]:
@@ -159,7 +159,6 @@ def _store_outputs(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
         finish(row, Status.QUEUED, data=outputs[0].data, tries=0)
         return
     following = rounds.next_step(steps, row.step, outputs)
-    at_barrier = rounds.is_barrier(steps, following)
     if following >= len(steps):
         # A recipe that draws samples for review makes them once all drafts of the batch have ended.
         makes_samples = recipe.review_draw is None or row.sample_id is not None
@@ -169,30 +168,14 @@ def _store_outputs(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
                 for made in finished:
                     _submit_for_review(row, batch, made)
     elif len(outputs) == 1:
+        at_barrier = rounds.is_barrier(steps, following)
         finish(row, Status.QUEUED, data=outputs[0].data, step=following, at_barrier=at_barrier, tries=0)
-    else:
-        _split(row, [(output.data, following, at_barrier) for output in outputs])
-
-
-@transaction.atomic
-def _split(row: Draft, children: Sequence[tuple[Mapping[str, Any], int, bool]]) -> None:
-    """End a draft whose step returned several: each goes on as a draft of its own."""
-    if finish(row, Status.DONE):
-        Draft.objects.bulk_create(
-            Draft(
-                batch_id=row.batch_id,
-                record_id=row.record_id,
-                parent=row,
-                sample_id=row.sample_id,
-                version=row.version,
-                step=step,
-                data=data,
-                preferred=row.preferred,
-                endpoint_id=row.endpoint_id,
-                at_barrier=at_barrier,
-            )
-            for data, step, at_barrier in children
-        )
+    else:  # each goes on as a draft of its own
+        with transaction.atomic():
+            if finish(row, Status.DONE):
+                Draft.objects.bulk_create(
+                    rounds.following_draft(steps, row, following, output.data) for output in outputs
+                )
 
 
 def _submit_for_review(row: Draft, batch: Batch, made: _Finished) -> None:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
@@ -91,14 +90,10 @@ def sign_test(one: int, other: int) -> float | None:
 
     It is the probability if both are equally likely.
     """
+    from scipy.special import bdtr  # takes long to import
+
     n = one + other
-    if not n:
-        return None
-    tail, ways = 0, 1
-    for k in range(min(one, other) + 1):
-        tail += ways
-        ways = ways * (n - k) // (k + 1)  # ways to choose k + 1 of n
-    return min(1.0, float(Fraction(2 * tail, 2**n)))  # a fraction, because 2**n overflows a float from n = 1,024 on
+    return min(1.0, 2 * float(bdtr(min(one, other), n, 0.5))) if n else None
 
 
 def compare_arms(comparison: Comparison) -> ComparisonResult:
@@ -116,23 +111,17 @@ def compare_arms(comparison: Comparison) -> ComparisonResult:
 def _arm(batch: Batch) -> Arm:
     versions = SampleVersion.objects.filter(sample__batch=batch, status=SampleVersion.Status.APPROVED)
     versions = versions.exclude(case__ground=Ground.UNREVIEWED)
-    approved = versions.aggregate(all=Count("pk"), at_once=Count("pk", filter=Q(number=1)))
-    drafts = Draft.objects.filter(batch=batch).aggregate(
-        stopped=Count("pk", filter=Q(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])),
-        failed=Count("pk", filter=Q(status=Status.FAILED)),
-    )
-    call_totals = Call.objects.filter(job=batch).aggregate(calls=Count("pk"), cost=Sum("cost"))
     bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
     return Arm(
         batch=batch,
         endpoints=", ".join(f"{role}: {name}" for role, name in bound),
         samples=Sample.objects.filter(batch=batch).count(),
-        approved=approved["all"],
-        at_once=approved["at_once"],
-        stopped=drafts["stopped"],
-        failed=drafts["failed"],
-        calls=call_totals["calls"],
-        cost=call_totals["cost"] or Decimal(0),
+        **versions.aggregate(approved=Count("pk"), at_once=Count("pk", filter=Q(number=1))),
+        **Draft.objects.filter(batch=batch).aggregate(
+            stopped=Count("pk", filter=Q(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])),
+            failed=Count("pk", filter=Q(status=Status.FAILED)),
+        ),
+        **Call.objects.filter(job=batch).aggregate(calls=Count("pk"), cost=Sum("cost", default=Decimal(0))),
     )
 
 
@@ -214,15 +203,12 @@ class RecordPair:
 
     record: SourceRecord
     endpoint: Endpoint | None
-    sides: tuple[RecordSide, RecordSide]
+    a: RecordSide
+    b: RecordSide
 
     @property
-    def a(self) -> RecordSide:
-        return self.sides[0]
-
-    @property
-    def b(self) -> RecordSide:
-        return self.sides[1]
+    def sides(self) -> tuple[RecordSide, RecordSide]:
+        return self.a, self.b
 
     @property
     def differs(self) -> bool:
@@ -264,6 +250,6 @@ def pairs(comparison: Comparison, first_drafts: Sequence[Draft]) -> list[RecordP
         return RecordSide(batch, drafts.get(key), newest.get(samples.get(key, 0)))
 
     return [
-        RecordPair(draft.record, draft.endpoint, (side(batches[0], draft), side(batches[1], draft)))
+        RecordPair(draft.record, draft.endpoint, side(batches[0], draft), side(batches[1], draft))
         for draft in first_drafts
     ]

@@ -56,10 +56,10 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
     """
     full = replace(REQUEST, temperature=endpoint.temperature or 0.0, max_tokens=endpoint.max_tokens or TOKENS)
     tries = [send(endpoint, full, ProbeReply, seconds=SECONDS, looks=True, batched=endpoint.batches)]
-    if isinstance(tries[0].error, BadRequest) and tries[0].attempts and tries[0].attempts[-1].http_status in (400, 422):
+    if isinstance(tries[0].error, BadRequest) and (last := tries[0].last) and last.http_status in (400, 422):
         tries.append(send(endpoint, REQUEST, ProbeReply, seconds=SECONDS))
     final = tries[-1]
-    last = final.attempts[-1] if final.attempts else None
+    last = final.last
     if images and last is not None and last.http_status is not None and not isinstance(final.error, AuthFailed):
         tries.append(send(endpoint, SEEING, seconds=SECONDS))
     reply, attempts = final.reply, [attempt for each in tries for attempt in each.attempts]

@@ -324,7 +324,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
                 filename=f"{name}-v{version}.jsonl",
                 content_type="application/jsonl",
             )
-        return archive.download(release, format_name, split=split, by_reference=by_reference, stages=stages)
+        return archive.download(export.Export(release, format_name, split, by_reference, stages))
 
     @extend_schema(parameters=[SplitQuery], responses={(200, "text/csv"): OpenApiTypes.STR})
     @action(detail=True)

@@ -1,7 +1,7 @@
 """Compares two releases of a benchmark, sample by sample."""
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +10,13 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from generation import errors
-from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation.models import Release, ReleasedSample
 from generation.releases import queries
 from generation.releases.exporters.base import canonical
 from review.rules.diffing import Span, diff_words
 
 READ = 500  # samples in one query
+_COLUMNS = ("pk", "key", "task", "exported")
 NOT_COMPARED = ("canary", "content", "rubrics")  # of what is said about a sample
 
 
@@ -60,7 +61,6 @@ class ReleaseDifference:
     after: Release
     counts: Mapping[str, int]
     changed: Sequence[tuple[str, Change]]  # by key, in the order of the newer release
-    with_held_out: bool
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -83,9 +83,9 @@ class ReleaseDifference:
         return [row for at in range(0, len(chosen), READ) for row in self._read(chosen[at : at + READ])]
 
     def _read(self, chosen: Sequence[tuple[str, Change]]) -> Iterator[SampleChange]:
-        keys = [key for key, _change in chosen]
+        rows = ReleasedSample.objects.filter(key__in=[key for key, _change in chosen]).values_list(*_COLUMNS)
         before, after = (
-            {key: (task, sample) for key, task, sample in _samples(release, self.with_held_out, keys)}
+            {key: (task, sample) for key, task, sample in _with_rubrics(list(rows.filter(release=release)))}
             for release in (self.before, self.after)
         )
         for key, change in chosen:
@@ -112,7 +112,7 @@ def compare(before: Release, after: Release, *, with_held_out: bool) -> ReleaseD
     changed += [(key, Change.REMOVED) for key in earlier]
     counts = Counter(change.value for _key, change in changed)
     totals = {**{change.value: counts[change.value] for change in Change}, "unchanged": unchanged}
-    return ReleaseDifference(before, after, totals, changed, with_held_out)
+    return ReleaseDifference(before, after, totals, changed)
 
 
 def other_releases(release: Release) -> list[Release]:
@@ -125,23 +125,16 @@ def release_before(release: Release) -> Release | None:
     return queries.releases().filter(name=release.name, version__lt=release.version).order_by("-version").first()
 
 
-def _samples(
-    release: Release, with_held_out: bool, keys: Sequence[str] | None = None
-) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _samples(release: Release, with_held_out: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Key, task and object of a release's samples, in its order."""
-    rows = ReleasedSample.objects.filter(release=release).order_by("position")
-    rows = rows if with_held_out else rows.filter(split=ReleasedSample.Split.PUBLIC)
-    rows = rows if keys is None else rows.filter(key__in=keys)
-    last = -1
-    while chunk := list(rows.filter(position__gt=last).values_list("pk", "position", "key", "task", "exported")[:READ]):
-        rubrics = defaultdict(list)
-        columns = ("key", "criterion", "traps", "severity", "polarity")
-        found = ReleasedRubric.objects.filter(sample__in=[row[0] for row in chunk]).order_by("pk")
-        for sample, *values in found.values_list("sample_id", *columns):
-            rubrics[sample].append(dict(zip(columns, values, strict=True)))
-        for pk, _position, key, task, exported in chunk:
-            yield key, task, {**exported, "rubrics": rubrics[pk]}
-        last = chunk[-1][1]
+    for chunk in queries.in_order(release, "" if with_held_out else ReleasedSample.Split.PUBLIC, *_COLUMNS):
+        yield from _with_rubrics(chunk)
+
+
+def _with_rubrics(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    rubrics = queries.rubrics_of([pk for pk, *_about in rows])
+    for pk, key, task, exported in rows:
+        yield key, task, {**exported, "rubrics": rubrics[pk]}
 
 
 def _words(sample: Mapping[str, Any]) -> dict[str, str]:

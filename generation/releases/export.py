@@ -3,16 +3,14 @@
 import contextlib
 import json
 import shutil
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import IO, Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
 from generation import errors
-from generation.common import formats
 from generation.common.temporary import temporary_folder
 from generation.images.files import open_image
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
@@ -21,7 +19,7 @@ from generation.releases import audit_bundle, exporters, queries, ratings
 from generation.releases.data_card import data_card, responsible_use
 from generation.releases.exporters import jsonl, references, supervision
 from generation.releases.exporters.croissant import croissant
-from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest, sha256_of
+from generation.releases.exporters.manifest import MANIFEST, Checksums, sha256_of
 from generation.releases.exporters.programs import restore_release, verify_release
 from generation.releases.exporters.programs.verify_release import COLUMNS
 from generation.sources import queries as sources_queries
@@ -29,131 +27,25 @@ from review.audit import exports
 from review.quality import agreement
 
 MAX_NAMED = 10  # samples that an error message names
-RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
 
 
 def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
     """The export objects of one split of a release, in order, streamed."""
     for chunk in queries.in_order(release, split, "pk", "exported"):
-        rubrics: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        rows = ReleasedRubric.objects.filter(sample__in=[pk for pk, _exported in chunk]).order_by("pk")
-        for sample, *values in rows.values_list("sample_id", *RUBRIC_FIELDS):
-            rubric = dict(zip(RUBRIC_FIELDS, values, strict=True))
-            if not rubric["polarity"]:
-                del rubric["polarity"]  # absent if frozen without one
-            rubrics[sample].append(rubric)
+        rubrics = queries.rubrics_of([pk for pk, _exported in chunk])
         for pk, exported in chunk:
+            for rubric in rubrics[pk]:
+                if not rubric["polarity"]:
+                    del rubric["polarity"]  # absent if frozen without one
             # Samples frozen before citations or canaries were introduced have none.
             split_field = {"split": split} if "canary" in exported else {}
             yield {"citations": [], **exported, **split_field, "rubrics": rubrics[pk]}
 
 
-def exporter_of(format_name: str) -> exporters.Exporter:
-    """The exporter of a format. Raises UnknownExportFormat."""
-    try:
-        return exporters.load(format_name)
-    except formats.UnknownFormat as error:
-        raise errors.UnknownExportFormat(f"{format_name!r}; known: {', '.join(exporters.available())}") from error
-
-
-def check_fits(
-    release: Release, format_name: str, *, by_reference: bool = False, stages: str = ""
-) -> exporters.Exporter:
-    """Check that a format can hold the release, and return its exporter.
-
-    Raises UnknownExportFormat, FormatDoesNotFit, UntrainedFormat, NotByReference, NoSupervision,
-    WrongStages.
-    """
-    exporter = exporter_of(format_name)
-    if by_reference and not exporter.lines:
-        raise errors.NotByReference(format_name)
-    if exporter.supervises:
-        _supervision(release, stages)
-    elif stages:
-        raise errors.WrongStages(f"{format_name} has none.")
-    if exporter.asks:
-        first = ReleasedSample.objects.filter(release=release).order_by("position").first()
-        if first is not None and _messages(release, first.exported, first.key, first.task) is None:
-            raise errors.FormatDoesNotFit(format_name)
-    if exporter.judges and registry.judging(release.benchmark) is None:
-        raise errors.FormatDoesNotFit(format_name)
-    if exporter.trains:
-        first = ReleasedSample.objects.filter(release=release).order_by("position").first()
-        if first is not None and _training(release, first.exported, first.key, first.task) is None:
-            raise errors.UntrainedFormat(format_name)
-    return exporter
-
-
-def check_samples(
-    release: Release, format_name: str, *, by_reference: bool = False, stages: str = ""
-) -> exporters.Exporter:
-    """Check a format against all samples of the release, and return its exporter.
-
-    Raises what `check_fits` raises, and NoPositivePoints, which names samples.
-    """
-    exporter = check_fits(release, format_name, by_reference=by_reference, stages=stages)
-    if exporter.earns:
-        facet = registry.points_facet(release.benchmark)
-        earning: QuerySet[Any] = ReleasedRubric.objects.filter(sample=OuterRef("pk"))
-        if facet:
-            values = Facet.objects.filter(rubric__sample=OuterRef("pk"), name=facet)
-            earning = values.exclude(value__startswith="-").exclude(value="0")
-        without = ReleasedSample.objects.filter(~Exists(earning), release=release).order_by("position")
-        if keys := list(without.values_list("key", flat=True)[: MAX_NAMED + 1]):
-            raise errors.NoPositivePoints(", ".join(keys[:MAX_NAMED]) + (", …" if len(keys) > MAX_NAMED else ""))
-    return exporter
-
-
 def stages_of(release: Release, format_name: str) -> tuple[str, ...]:
     """The stages of reasoning that this format offers, the default last; empty if it has none."""
-    supervision_module = registry.supervision(release.benchmark)
-    offered = supervision_module is not None and exporter_of(format_name).supervises
-    return tuple(supervision_module.STAGES) if supervision_module is not None and offered else ()
-
-
-def _supervision(release: Release, stages: str) -> tuple[ModuleType, str]:
-    """The module that makes examples of the benchmark's samples, and the name of the stages.
-
-    Raises NoSupervision, WrongStages.
-    """
-    supervision_module = registry.supervision(release.benchmark)
-    samples = ReleasedSample.objects.filter(release=release, exported__content__split__in=supervision.SPLITS)
-    if supervision_module is None or not samples.exists():
-        raise errors.NoSupervision
-    chosen = stages or list(supervision_module.STAGES)[-1]
-    if chosen not in supervision_module.STAGES:
-        raise errors.WrongStages(f"{chosen!r}; known: {', '.join(supervision_module.STAGES)}")
-    return supervision_module, chosen
-
-
-def _with_supervision(release: Release, samples: Iterator[dict[str, Any]], stages: str) -> Iterator[dict[str, Any]]:
-    """Add to each sample its example of supervision."""
-    supervision_module, chosen = _supervision(release, stages)
-    for sample in samples:
-        yield {**sample, "training": supervision_module.example(sample["content"], chosen)}
-
-
-def _collect_images(
-    samples: Iterator[dict[str, Any]], images: dict[str, None], splits: Collection[str] | None
-) -> Iterator[dict[str, Any]]:
-    """Pass the samples on and collect the names of their images in `images`.
-
-    `splits`: only those of samples from these splits; None for all.
-    """
-    for sample in samples:
-        content = sample["content"]
-        if splits is None or content.get("split") in splits:
-            images.update(dict.fromkeys(content.get("image_files", ())))
-        yield sample
-
-
-def _write_images(names: Iterable[str], folder: Path) -> Iterator[Path]:
-    """Write these images into the folder."""
-    for name in names:
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(open_image(path.stem)[1])
-        yield path
+    supervised = registry.supervision(release.benchmark) if exporters.load(format_name).supervises else None
+    return tuple(supervised.STAGES) if supervised is not None else ()
 
 
 def fitting_formats(release: Release, *, by_reference: bool = False) -> list[tuple[str, str]]:
@@ -161,51 +53,176 @@ def fitting_formats(release: Release, *, by_reference: bool = False) -> list[tup
     choices = []
     for name in exporters.available():
         with contextlib.suppress(errors.FormatDoesNotFit, errors.NotByReference, errors.NoSupervision):
-            choices.append((name, check_fits(release, name, by_reference=by_reference).label))
+            choices.append((name, Export(release, name, by_reference=by_reference).check_fit().label))
     return choices
 
 
-def _messages(release: Release, exported: Mapping[str, Any], key: str, task: str) -> list[dict[str, str]] | None:
-    return registry.question_messages(release.benchmark, key, task, exported["content"])
+@dataclass(frozen=True, slots=True)
+class Export:
+    """One split of a release in a format.
+
+    `by_reference`: leave out the text of the sources; `restore_release.py` puts it back from their
+    original files. `stages`: of reasoning, for a training format; empty: its default.
+    """
+
+    release: Release
+    format_name: str
+    split: str = ReleasedSample.Split.PUBLIC
+    by_reference: bool = False
+    stages: str = ""
+
+    def check_fit(self) -> exporters.Exporter:
+        """Check that the format can hold the release, and return its exporter.
+
+        Raises UnknownExportFormat, FormatDoesNotFit, UntrainedFormat, NotByReference,
+        NoSupervision, WrongStages.
+        """
+        exporter, benchmark = exporters.load(self.format_name), self.release.benchmark
+        if self.by_reference and not exporter.lines:
+            raise errors.NotByReference(self.format_name)
+        if exporter.supervises:
+            known = stages_of(self.release, self.format_name)
+            samples = ReleasedSample.objects.filter(
+                release=self.release, exported__content__split__in=supervision.SPLITS
+            )
+            if not known or not samples.exists():
+                raise errors.NoSupervision
+            if self.stages and self.stages not in known:
+                raise errors.WrongStages(f"{self.stages!r}; known: {', '.join(known)}")
+        elif self.stages:
+            raise errors.WrongStages(f"{self.format_name} has none.")
+        if exporter.judges and registry.judging(benchmark) is None:
+            raise errors.FormatDoesNotFit(self.format_name)
+        if exporter.asks or exporter.trains:
+            first = ReleasedSample.objects.filter(release=self.release).earliest("position")
+            identity = (benchmark, first.key, first.task, first.exported["content"])
+            if exporter.asks and registry.question_messages(*identity) is None:
+                raise errors.FormatDoesNotFit(self.format_name)
+            if exporter.trains and registry.training_example(*identity) is None:
+                raise errors.UntrainedFormat(self.format_name)
+        return exporter
+
+    def check_samples(self) -> None:
+        """Check the format against all samples of the release.
+
+        Raises what `check_fit` raises, and NoPositivePoints, which names samples.
+        """
+        if not self.check_fit().earns:
+            return
+        earning: QuerySet[Any] = ReleasedRubric.objects.filter(sample=OuterRef("pk"))
+        if facet := registry.points_facet(self.release.benchmark):
+            values = Facet.objects.filter(rubric__sample=OuterRef("pk"), name=facet)
+            earning = values.exclude(value__startswith="-").exclude(value="0")
+        without = ReleasedSample.objects.filter(~Exists(earning), release=self.release).order_by("position")
+        if keys := list(without.values_list("key", flat=True)[: MAX_NAMED + 1]):
+            raise errors.NoPositivePoints(", ".join(keys[:MAX_NAMED]) + (", …" if len(keys) > MAX_NAMED else ""))
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        """Write the files into `folder` (created if absent), and return the manifest.
+
+        The files are data, `DATACARD.md`, the audit trail of its samples, ratings, programs,
+        `manifest.json` and `SHA256SUMS`. The same release gives the same bytes. Raises like
+        `check_samples`.
+        """
+        self.check_samples()
+        folder.mkdir(parents=True, exist_ok=True)
+        for _path in self.files(folder):
+            pass
+        header = {"release": self.release.name, "version": self.release.version, "format": self.format_name}
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return {**header, "split": self.split, "files": manifest["files"]}
+
+    def files(self, folder: Path) -> Iterator[Path]:
+        """Write the files into the existing `folder`; each may be removed once yielded."""
+        release, split, sums = self.release, self.split, Checksums(folder)
+        exporter, about = exporters.load(self.format_name), metadata(release, split)
+
+        def written(name: str, text: str) -> Path:
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+            return sums.add(folder / name)
+
+        card = data_card(release, by_reference=self.by_reference)
+        yield written("DATACARD.md", card)
+        if readme := exporter.readme(card, about):
+            yield written("README.md", readme)
+        images: dict[str, None] = {}
+        reference_entry: dict[str, Any] = {}
+        for data_path in exporter.write(self._samples(exporter, images), folder, about):
+            path = data_path
+            if self.by_reference and path.name == exporter.lines:
+                path, reference_entry["by_reference"] = _write_references(release, split, path)
+            yield sums.add(path)
+        for name in images if not self.by_reference else ():  # images come from the sources
+            path = folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(open_image(path.stem)[1])
+            yield sums.add(path)
+        yield from map(sums.add, audit_bundle.write(release, folder, split))
+        yield from map(sums.add, ratings.write(release, split, folder, quoted=not self.by_reference))
+        if "agreement" in release.about:
+            figures = json.dumps(release.about["agreement"][split], indent=1, sort_keys=True)
+            yield written("agreement.json", f"{figures}\n")
+        restoring = {"restore_release": restore_release} if self.by_reference else {}
+        programs = {"verify_release": verify_release, **restoring, "review/quality/agreement": agreement}
+        for name, module in programs.items():
+            path = folder / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(str(module.__file__), path)
+            yield sums.add(path)
+        tables = {"ratings": COLUMNS, "highlights": ratings.HIGHLIGHT_COLUMNS}
+        described = json.dumps(croissant(about, sums.entries, tables), indent=1, ensure_ascii=False)
+        yield written("croissant.json", f"{described}\n")
+        last = sums.write(_manifest_header(release, split) | reference_entry)
+        exports.anchor(folder, verify_release.title(about))
+        yield from last
+
+    def _samples(self, exporter: exporters.Exporter, images: dict[str, None]) -> Iterator[dict[str, Any]]:
+        """The samples with what the format needs beside them.
+
+        The names of their images are collected in `images`. Raises FormatDoesNotFit.
+        """
+        benchmark = self.release.benchmark
+        supervised = registry.supervision(benchmark) if exporter.supervises else None
+        stages = self.stages or (list(supervised.STAGES)[-1] if supervised is not None else "")
+        facet = registry.points_facet(benchmark) if exporter.weighs or exporter.judges else ""
+        for sample in exported_samples(self.release, self.split):
+            content, needed = sample["content"], dict[str, Any]()
+            identity = (benchmark, sample["sample_id"], sample["task"], content)
+            if exporter.asks:
+                needed["messages"] = registry.question_messages(*identity)
+            if exporter.may_ask:
+                needed["messages"] = registry.question_messages(*identity) or []
+            if exporter.judges:
+                needed["judging"] = registry.judge_messages(*identity)
+            if exporter.trains:
+                needed["training"] = registry.training_example(*identity)
+            if supervised is not None:
+                needed["training"] = supervised.example(content, stages)
+            if facet:  # the facet with the points of the criteria is replaced by `points`
+                rubric_facets = (
+                    registry.facets(benchmark, sample["task"], rubric["traps"], (), content)
+                    for rubric in sample["rubrics"]
+                )
+                needed["points"] = [json.loads(facets[facet][0]) for facets in rubric_facets]
+                needed["facets"] = {name: values for name, values in sample["facets"].items() if name != facet}
+            if None in needed.values():
+                raise errors.FormatDoesNotFit(sample["sample_id"])
+            if supervised is None or content.get("split") in supervision.SPLITS:
+                images.update(dict.fromkeys(content.get("image_files", ())))
+            yield sample | needed
 
 
-def _training(release: Release, exported: Mapping[str, Any], key: str, task: str) -> dict[str, Any] | None:
-    return registry.training_example(release.benchmark, key, task, exported["content"])
+def _manifest_header(release: Release, split: str) -> dict[str, Any]:
+    """What the manifest says of the release.
 
-
-def _with_training(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Add to each sample what a model is trained on."""
-    for sample in samples:
-        training = _training(release, sample, sample["sample_id"], sample["task"])
-        if training is None:
-            raise errors.FormatDoesNotFit(sample["sample_id"])
-        yield {**sample, "training": training}
-
-
-def _with_messages(
-    release: Release, samples: Iterator[dict[str, Any]], *, judges: bool, required: bool
-) -> Iterator[dict[str, Any]]:
-    """Add to each sample what a model under test is sent, and with `judges` a judge."""
-    for sample in samples:
-        messages = _messages(release, sample, sample["sample_id"], sample["task"])
-        if messages is None and required:
-            raise errors.FormatDoesNotFit(sample["sample_id"])
-        identity = sample["sample_id"], sample["task"], sample["content"]
-        judging = registry.judge_messages(release.benchmark, *identity) if judges else []
-        if judging is None:
-            raise errors.FormatDoesNotFit(sample["sample_id"])
-        yield {**sample, "messages": messages or [], **({"judging": judging} if judges else {})}
-
-
-def _with_points(release: Release, samples: Iterator[dict[str, Any]], facet: str) -> Iterator[dict[str, Any]]:
-    """Replace each sample's facet `facet`, the points of its criteria, by `points`."""
-    for sample in samples:
-        identity = release.benchmark, sample["task"]
-        rubric_facets = (
-            registry.facets(*identity, rubric["traps"], (), sample["content"]) for rubric in sample["rubrics"]
-        )
-        other_facets = {name: values for name, values in sample["facets"].items() if name != facet}
-        yield {**sample, "facets": other_facets, "points": [json.loads(facets[facet][0]) for facets in rubric_facets]}
+    Releases frozen before these counts existed must keep their bytes.
+    """
+    header = {"made": release.provenance, "grounds": release.grounds} if release.grounds else {}
+    header |= {"reviewers": release.reviewers} if release.simulated_samples else {}
+    if release.canary:
+        digest = release.sha256 if split == ReleasedSample.Split.PUBLIC else release.held_out_sha256
+        header |= {"split": split, "sha256": digest, "canary": release.canary}
+    return header
 
 
 def _source_texts(release: Release, split: str) -> Iterator[references.SourceTexts]:
@@ -234,104 +251,6 @@ def _write_references(release: Release, split: str, path: Path) -> tuple[Path, d
     entry = {"path": path.name, "references": target.name, "sha256": sha256_of(path)}
     path.unlink()
     return target, entry
-
-
-def export_release(
-    release: Release,
-    format_name: str,
-    folder: Path,
-    *,
-    split: str = ReleasedSample.Split.PUBLIC,
-    by_reference: bool = False,
-    stages: str = "",
-) -> dict[str, Any]:
-    """Write a release into `folder` (created if absent) and return the manifest.
-
-    The files are data, `DATACARD.md`, the audit trail of its samples, ratings, programs,
-    `manifest.json` and `SHA256SUMS`. The same release gives the same bytes. `by_reference`: leave
-    out the text of the sources; `restore_release.py` puts it back from their original files.
-    `stages`: of reasoning, for a training format. Raises like `check_samples`.
-    """
-    check_samples(release, format_name, by_reference=by_reference, stages=stages)
-    folder.mkdir(parents=True, exist_ok=True)
-    files = list(files_of(release, format_name, folder, split=split, by_reference=by_reference, stages=stages))
-    manifest_files = [path for path in files if path.name not in (MANIFEST, SUMS)]
-    header = {"release": release.name, "version": release.version, "format": format_name, "split": split}
-    return {**header, **manifest(folder, manifest_files)}
-
-
-def files_of(
-    release: Release,
-    format_name: str,
-    folder: Path,
-    *,
-    split: str = ReleasedSample.Split.PUBLIC,
-    by_reference: bool = False,
-    stages: str = "",
-) -> Iterator[Path]:
-    """Write the files into the existing `folder` one by one; each may be removed once yielded."""
-    sums = Checksums(folder)
-    card = folder / "DATACARD.md"
-    text = data_card(release, by_reference=by_reference)
-    card.write_text(text, encoding="utf-8", newline="\n")
-    yield sums.add(card)
-    exporter = check_fits(release, format_name, stages=stages)
-    about = metadata(release, split)
-    if readme := exporter.readme(text, about):
-        path = folder / "README.md"
-        path.write_text(readme, encoding="utf-8", newline="\n")
-        yield sums.add(path)
-    images: dict[str, None] = {}
-    splits = supervision.SPLITS if exporter.supervises else None
-    samples = _collect_images(exported_samples(release, split), images, splits)
-    reference_entry: dict[str, Any] = {}
-    if exporter.asks or exporter.may_ask:
-        samples = _with_messages(release, samples, judges=exporter.judges, required=exporter.asks)
-    if (exporter.weighs or exporter.judges) and (facet := registry.points_facet(release.benchmark)):
-        samples = _with_points(release, samples, facet)
-    if exporter.supervises:
-        samples = _with_supervision(release, samples, stages)
-    if exporter.trains:
-        samples = _with_training(release, samples)
-    for data_path in exporter.write(samples, folder, about):
-        path = data_path
-        if by_reference and path.name == exporter.lines:
-            path, reference_entry["by_reference"] = _write_references(release, split, path)
-        yield sums.add(path)
-    if not by_reference:  # images come from the sources, so they are left out then
-        for path in _write_images(images, folder):
-            yield sums.add(path)
-    for path in audit_bundle.write(release, folder, split):
-        yield sums.add(path)
-    for path in ratings.write(release, split, folder, quoted=not by_reference):
-        yield sums.add(path)
-    if "agreement" in release.about:
-        path = folder / "agreement.json"
-        lines = json.dumps(release.about["agreement"][split], indent=1, sort_keys=True)
-        path.write_text(lines + "\n", encoding="utf-8", newline="\n")
-        yield sums.add(path)
-    programs = {module.__name__.rpartition(".")[2]: module for module in (verify_release, restore_release)}
-    if not by_reference:
-        del programs["restore_release"]
-    for name, module in {**programs, "review/quality/agreement": agreement}.items():
-        path = folder / f"{name}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(str(module.__file__), path)
-        yield sums.add(path)
-    path = folder / "croissant.json"
-    tables = {"ratings": COLUMNS, "highlights": ratings.HIGHLIGHT_COLUMNS}
-    described = json.dumps(croissant(about, sums.entries, tables), indent=1, ensure_ascii=False)
-    path.write_text(described + "\n", encoding="utf-8", newline="\n")
-    yield sums.add(path)
-    # Releases frozen before these counts existed must keep their bytes.
-    header = {"made": release.provenance, "grounds": release.grounds} if release.grounds else {}
-    header |= {"reviewers": release.reviewers} if release.simulated_samples else {}
-    if release.canary:
-        digest = release.sha256 if split == ReleasedSample.Split.PUBLIC else release.held_out_sha256
-        header |= {"split": split, "sha256": digest, "canary": release.canary}
-    last = sums.write(header | reference_entry)
-    exports.anchor(folder, verify_release.title(about))
-    yield from last
 
 
 def metadata(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def push_release(release: Release, repository: str, *, private: bool = False) ->
         raise errors.WithheldText(", ".join(withheld))
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=token, library_name="mhb")
     with temporary_folder() as folder:
-        export.export_release(release, "hf", folder)
+        export.Export(release, "hf").write(folder)
         try:
             api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
             commit: CommitInfo = api.upload_folder(

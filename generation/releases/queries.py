@@ -1,21 +1,23 @@
 """Reads releases."""
 
-import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
-from django.db import connection
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.models import Batch, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion, Source
+from generation.models import Batch, Freeze, Release, ReleasedRubric, ReleasedSample, Rubric, SampleVersion, Source
 from generation.recipes import registry
+from generation.releases.exporters.base import RUBRIC
 from generation.releases.freezing.card_fields import CARD_FIELDS
+from generation.releases.freezing.content import FacetCache, FacetCounts
 from generation.samples import funnel
 from generation.samples.funnel import FunnelReport
 from generation.samples.queries import term_label, terms
@@ -26,6 +28,7 @@ from review.rules.state_machine import Ground
 from review.rules.text import whole_number
 
 READ = 250  # samples in one query
+STREAMED = 2_000  # rubrics in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,52 +65,22 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
     """A batch's composition so far, counted as in a release.
 
     As facet -> value -> {"samples", "rubrics"}. Counts the current version of each sample (in
-    review or approved). One query besides the taxonomy's: samples that count the same way are one
-    row of it, and only those fields of their content are read that the benchmark counts by.
+    review or approved). One query besides the taxonomy's, which reads only those fields of their
+    content that the benchmark counts by.
     """
-    taxonomy = terms(batch.benchmark)
-    declared = registry.facet_fields(batch.benchmark)
-    fields = declared if declared is not None else ("content",)
-    counts: dict[str, dict[str, dict[str, int]]] = {}
-    for task, number, traps, *values in _similar_samples(batch, declared):
-        values_read = {name: json.loads(value) for name, value in zip(fields, values, strict=True) if value is not None}
-        content = values_read if declared is not None else values_read["content"]
-        rubric_counts: Counter[tuple[str, str]] = Counter()  # rubrics of one such sample, by facet and value
-        for rubric_traps, rubrics in Counter(tuple(each) for each in json.loads(f"[{traps}]")).items():
-            facets = registry.facets(batch.benchmark, task, list(rubric_traps), taxonomy, content)
-            for facet, facet_values in {"task": [task], **facets}.items():
-                rubric_counts.update({(facet, value): rubrics for value in facet_values})
-        for (facet, value), rubrics in rubric_counts.items():
-            cell = counts.setdefault(facet, {}).setdefault(value, {"samples": 0, "rubrics": 0})
-            cell["rubrics"] += rubrics * number
-            cell["samples"] += number
-    return counts
-
-
-def _similar_samples(batch: Batch, fields: Sequence[str] | None) -> list[tuple[Any, ...]]:
-    """Groups of samples: task, number, the traps of each of their rubrics, content fields as JSON.
-
-    `fields`: None for the whole content.
-    """
-    postgres = connection.vendor == "postgresql"
-    join = "STRING_AGG(r.traps::text, ',' ORDER BY r.id)" if postgres else "GROUP_CONCAT(r.traps, ',')"
-    read = "(v.content -> %s)::text" if postgres else "JSON_QUOTE(JSON_EXTRACT(v.content, '$.' || %s))"
-    if fields is None:
-        picked, names, fields = (", v.content::text AS whole" if postgres else ", v.content AS whole"), ", whole", ()
-    else:
-        picked = "".join(f", {read} AS field_{number}" for number in range(len(fields)))
-        names = "".join(f", field_{number}" for number in range(len(fields)))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT task, COUNT(*), traps{names} FROM (SELECT s.task, v.id, j.traps{picked} FROM generation_sample s"  # noqa: S608
-            " JOIN generation_sampleversion v ON v.sample_id = s.id AND v.status IN ('in-review', 'approved')"
-            f" JOIN (SELECT r.version_id, {join} AS traps FROM generation_rubric r"
-            " JOIN generation_sampleversion w ON w.id = r.version_id JOIN generation_sample t ON t.id = w.sample_id"
-            " WHERE t.batch_id = %s GROUP BY r.version_id) j ON j.version_id = v.id"
-            f" WHERE s.batch_id = %s) alike GROUP BY task, traps{names}",
-            [*fields, batch.pk, batch.pk],
-        )
-        return list(cursor.fetchall())
+    cache, counts = FacetCache(batch.benchmark, terms(batch.benchmark)), FacetCounts()
+    fields = registry.facet_fields(batch.benchmark)
+    columns = ("version__content",) if fields is None else [f"version__content__{name}" for name in fields]
+    current = (SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED)
+    rows = Rubric.objects.filter(version__sample__batch=batch, version__status__in=current).order_by("version")
+    read = rows.values_list("version", "version__sample__task", "traps", *columns).iterator(chunk_size=STREAMED)
+    for (_version, task), rubrics in groupby(read, itemgetter(0, 1)):
+        facets = []
+        for _version, _task, traps, *values in rubrics:
+            content = values[0] if fields is None else dict(zip(fields, values, strict=True))
+            facets.append(cache.facets_of(task, traps, "", content, cache.content_key(content)))
+        counts.add(task, facets)
+    return counts.counts()
 
 
 def task_shares(release: Release) -> dict[str, float]:
@@ -180,18 +153,26 @@ def released_samples(
 
 
 def in_order(release: Release, split: str, *columns: str) -> Iterator[list[tuple[Any, ...]]]:
-    """Columns of the samples of one split of a release, in order, in chunks.
+    """Columns of the samples of one split of a release ("": of all), in order, in chunks.
 
     Each chunk is read by its positions. For a cursor outside of a transaction, PostgreSQL would
     write down the whole result before it returns the first row. And for a LIMIT it would sort all
     remaining rows for each chunk, as long as it does not know how large a release is.
     """
     rows = ReleasedSample.objects.filter(release=release).order_by("position")
-    selected = rows.filter(split=split).values_list(*columns)
+    selected = (rows.filter(split=split) if split else rows).values_list(*columns)
     end = rows.aggregate(end=Max("position") + 1)["end"] or 0
     for start in range(0, end, READ):
         if chunk := list(selected.filter(position__range=(start, start + READ - 1))):
             yield chunk
+
+
+def rubrics_of(samples: Collection[int]) -> Mapping[int, list[dict[str, Any]]]:
+    """Sample -> its rubrics in the release, as they are exported."""
+    rubrics: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in ReleasedRubric.objects.filter(sample__in=samples).order_by("pk").values("sample_id", *RUBRIC):
+        rubrics[row.pop("sample_id")].append(row)
+    return rubrics
 
 
 def release(name: str, version: int | None = None) -> Release:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from generation.common.chunks import chunked
 from generation.models import Release, Rubric
 from generation.releases import queries
 from generation.releases.exporters.base import open_text, replace_files
-from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS, Agreement, by_sample
+from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS, Agreement
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
 from review.common.csv_text import BOM, END, line
@@ -109,7 +110,7 @@ def agreement(samples: Sequence[SampleRef], canary: str) -> list[dict[str, Any]]
     """
     result = Agreement()
     for reviews in _reviews(chunked(iter(samples)), canary):
-        for rows in by_sample(_blind(reviews)):
+        for _sample, rows in groupby(_blind(reviews), itemgetter("sample_id")):
             result.add(rows)
     return result.lines()
 

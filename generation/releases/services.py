@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.urls import reverse
@@ -23,7 +24,7 @@ from generation.releases import queries, ratings
 from generation.releases.freezing import content
 from generation.releases.freezing.card_facts import card_facts, funnel_of
 from generation.releases.freezing.card_fields import merge_card
-from generation.releases.freezing.composition import ChoiceList, Composition, choices, tally
+from generation.releases.freezing.composition import Composition, choices, tally
 from generation.releases.freezing.spool import Spool
 from generation.samples import funnel
 from generation.samples import queries as samples_queries
@@ -71,16 +72,14 @@ def preview(name: str, *, benchmark: str, composition: Composition | None = None
     latest = _latest(name, benchmark)
     apply_outcomes()
     counted = tally(benchmark, composition)
-    held_out = composition.held_out and sum(
-        choice.split == ReleasedSample.Split.HELD_OUT for choice in choices(benchmark, composition)
-    )
+    held_out = sum(is_held_out for _pk, is_held_out in choices(benchmark, composition)) if composition.held_out else 0
     unreviewed = counted.grounds.get(Ground.UNREVIEWED, 0)
     return FreezePreview(
         release=f"{name} v{latest.version + 1 if latest else 1}",
         samples=counted.samples,
         approved=counted.samples - unreviewed,
         not_sampled=unreviewed,
-        held_out=int(held_out),
+        held_out=held_out,
         grounds=counted.grounds,
         counts=counted.counts,
         excluded=counted.excluded,
@@ -204,7 +203,7 @@ def _freeze(row: Freeze) -> None:
     latest = _latest(row.name, row.benchmark)
     counted = tally(row.benchmark, composition)
     # Select once: samples approved while we write belong to the next version.
-    chosen = ChoiceList(choices(row.benchmark, composition))
+    chosen = np.fromiter(choices(row.benchmark, composition), dtype=content.CHOSEN)
     canary = latest.canary if latest is not None and latest.canary else f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
     totals = content.ReleaseTotals()
@@ -216,7 +215,7 @@ def _freeze(row: Freeze) -> None:
             spool.add(entry)
             totals.add(entry)
             if entry.sample["review"]["physicians"]:  # unreviewed samples have no answers
-                reviewed_samples[entry.choice.split].append(
+                reviewed_samples[entry.split].append(
                     (entry.sample["sample_id"], entry.sample["version"], entry.case_id)
                 )
             if totals.samples % RENEW_EVERY == 0 and not _renew_lease(row, read=totals.samples):
@@ -227,8 +226,8 @@ def _freeze(row: Freeze) -> None:
         fields: dict[str, Any] = {
             "samples_count": totals.samples,
             "rubrics_count": totals.rubrics,
-            "counts": totals.counts(),
-            "sources": content.sources(chosen.ids, totals.sources),
+            "counts": totals.facets.counts(),
+            "sources": content.sources(chosen, totals.sources),
             "generators": content.generators(totals.batches),
             "provenance": totals.provenance(),
             "grounds": dict(sorted(totals.grounds.items())),
@@ -267,7 +266,7 @@ def _is_unchanged(latest: Release, spool: Spool) -> bool:
 
 
 @transaction.atomic
-def _store(row: Freeze, latest: Release | None, chosen: ChoiceList, spool: Spool, fields: dict[str, Any]) -> None:
+def _store(row: Freeze, latest: Release | None, chosen: content.Chosen, spool: Spool, fields: dict[str, Any]) -> None:
     owned = Freeze.objects.select_for_update().filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
     if not owned.exists():
         return
@@ -275,8 +274,7 @@ def _store(row: Freeze, latest: Release | None, chosen: ChoiceList, spool: Spool
     # only at the commit: until then, `reopening` would take it for a sample that is in no release.
     approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED).order_by("sample_id")
     locked = approved.select_for_update(no_key=True).values_list("pk", flat=True)
-    chunks = (chosen.ids[start : start + content.CHUNK] for start in range(0, len(chosen), content.CHUNK))
-    if any(len(locked.filter(pk__in=chunk)) < len(chunk) for chunk in chunks):
+    if any(len(locked.filter(pk__in=[pk for pk, _ in chunk])) < len(chunk) for chunk in content.chunks(chosen)):
         finish(row, Work.Status.QUEUED)  # the sweeper restarts it
         return
     release = Release.objects.create(

@@ -214,9 +214,8 @@ def release_export(request: HttpRequest, name: str, version: int, format_name: s
     training format.
     """
     release, split = queries.release(name, version), _split(request)
-    by_reference = request.GET.get("by-reference") == "1"
-    stages = request.GET.get("stages", "")
-    return archive.download(release, format_name, split=split, by_reference=by_reference, stages=stages)
+    by_reference, stages = request.GET.get("by-reference") == "1", request.GET.get("stages", "")
+    return archive.download(export.Export(release, format_name, split, by_reference, stages))
 
 
 def _split(request: HttpRequest) -> str:

@@ -1,5 +1,6 @@
 """Tries each model of a job once with what the job will send, before anything else is asked."""
 
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
@@ -55,15 +56,12 @@ def check_models(pk: int) -> bool:
 
 
 def _due(job: Job) -> list[Trial]:
-    kind, counts, due = kind_of(job), dict[int, int](), list[Trial]()
+    kind, due = kind_of(job), defaultdict[int, list[Trial]](list)
     for trial in kind.trials(kind.get(job.pk)):
-        endpoint = trial.endpoint
-        if str(endpoint.pk) in job.model_checks or endpoint.simulated:  # a simulated model refuses nothing
-            continue
-        counts[endpoint.pk] = counts.get(endpoint.pk, 0) + 1
-        if counts[endpoint.pk] <= MAX_TRIALS:
-            due.append(trial)
-    return due
+        # A simulated model refuses nothing.
+        if str(trial.endpoint.pk) not in job.model_checks and not trial.endpoint.simulated:
+            due[trial.endpoint.pk].append(trial)
+    return [trial for trials in due.values() for trial in trials[:MAX_TRIALS]]
 
 
 def _try_all(pk: int, trials: list[Trial]) -> list[tuple[Trial, dict[str, Any]]]:

@@ -63,6 +63,7 @@ REMEDIES: Mapping[str, Mapping[str, bool]] = {
     "no_batches": {"batches": False},
 }
 
+_OF_ERRORS = {ContentFiltered: "filtered", ContextTooLong: "context", BrokenReply: "unread", UnknownEnding: "ending"}
 _OF_REFUSAL = {
     "stream": r"\bstream\b.{0,40}\b(true|required|must|only)|only support\w*.{0,20}stream",
     "temperature": r"\btemperature\b",
@@ -103,28 +104,20 @@ def _all(sent: Sent) -> Iterator[TrialFinding]:
     counted = reply.usage.tokens_in if reply is not None else 0
     if len(text) >= LONG_PROMPT and 0 < counted * CHARS_PER_TOKEN < len(text):
         yield TrialFinding("truncated", f"{counted} tokens for {len(text)} characters")
-    if any(not attempt.error for attempt in sent.attempts) and _schema_refused(sent):
-        yield TrialFinding("no_schema")
+    if any(not attempt.error for attempt in sent.attempts):
+        formats = [format_of(attempt.sent) for attempt in (sent.attempts[0], sent.attempts[-1])]
+        if formats[0] is Format.JSON_SCHEMA and formats[1] is not Format.JSON_SCHEMA:
+            yield TrialFinding("no_schema")
     if sent.no_batches is not None and sent.no_batches.permanent:
         yield TrialFinding("no_batches", sent.no_batches.detail[:500])
 
 
-def _schema_refused(sent: Sent) -> bool:
-    first, last = format_of(sent.attempts[0].sent), format_of(sent.attempts[-1].sent)
-    return first is Format.JSON_SCHEMA and last is not Format.JSON_SCHEMA
-
-
 def _of_error(sent: Sent, error: LLMError) -> TrialFinding:
-    last = sent.attempts[-1] if sent.attempts else None
+    last = sent.last
     detail = message_in(last.detail if last and last.detail else error.detail)[:500]
-    if isinstance(error, ContentFiltered):
-        return TrialFinding("filtered", detail)
-    if isinstance(error, ContextTooLong):
-        return TrialFinding("context", detail)
-    if isinstance(error, BrokenReply):
-        return TrialFinding("unread", detail)
-    if isinstance(error, UnknownEnding):
-        return TrialFinding("ending", detail or error.detail)
+    for kind, code in _OF_ERRORS.items():
+        if isinstance(error, kind):
+            return TrialFinding(code, detail or error.detail)
     if isinstance(error, StreamsOnly) or (last is not None and last.error == StreamsOnly.__name__):
         return TrialFinding("stream")
     if isinstance(error, BadRequest):

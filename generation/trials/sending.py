@@ -1,6 +1,5 @@
 """Sends one request outside any job: priced and in the ledger, never part of a result."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -13,7 +12,7 @@ from pydantic import BaseModel
 from generation.engine import ledger
 from generation.images.files import open_image
 from generation.llm.batch_protocol import BatchClient
-from generation.llm.errors import BrokenReply, ContextTooLong, LaneOver, LLMError, in_words
+from generation.llm.errors import ContextTooLong, LaneOver, LLMError, in_words
 from generation.llm.gateway import Gateway
 from generation.llm.http.limits import context_in, context_length
 from generation.llm.ledger_interface import Ledger
@@ -41,6 +40,11 @@ class Sent:
     no_batches: LLMError | None = None
 
     @property
+    def last(self) -> Attempt | None:
+        """The last attempt, if there was one."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
     def cost(self) -> Decimal:
         return sum((Decimal(call.cost) for call in self.calls), Decimal(0))
 
@@ -52,12 +56,17 @@ class Sent:
 async def _send(
     endpoint: Endpoint,
     request: Request,
-    shape: type[BaseModel] | None,
+    shape: type[BaseModel] | None = None,
     *,
     seconds: float,
     looks: bool = False,
     batched: bool = False,
 ) -> Sent:
+    """Send a request once; only a refused output format or limit is changed and sent again.
+
+    `seconds`: the longest wait. `looks`: whether to ask for the length of the context; `batched`:
+    whether to try provider batches.
+    """
     attempts: list[Attempt] = []
 
     async def write(attempt: Attempt) -> None:
@@ -93,46 +102,22 @@ async def _send(
                 await BatchClient(gateway, target).rehearse(attempts[-1].sent, seconds)
             except LLMError as failure:
                 no_batches = failure
+    if isinstance(error, LaneOver) and attempts and attempts[-1].error:
+        error = LLMError(in_words(attempts[-1].error, attempts[-1].detail))
     return Sent(request, tuple(attempts), reply, value, error, context=context, no_batches=no_batches)
 
 
-def send(endpoint: Endpoint, request: Request, shape: type[BaseModel] | None = None, **options: Any) -> Sent:
-    """Send a request once, as `send_once` does, without the ledger."""
-    sent = async_to_sync(_send)(endpoint, request, shape, **options)
-    last = sent.attempts[-1] if sent.attempts else None
-    if isinstance(sent.error, LaneOver) and last is not None and last.error:
-        return replace(sent, error=LLMError(in_words(last.error, last.detail)))
-    return sent
+send = async_to_sync(_send)
 
 
 def send_once(
-    endpoint: Endpoint,
-    request: Request,
-    shape: type[BaseModel] | None = None,
-    *,
-    subject: str,
-    seconds: float = 60.0,
-    check: Callable[[Reply], object] | None = None,
-    looks: bool = False,
-    batched: bool = False,
+    endpoint: Endpoint, request: Request, shape: type[BaseModel] | None, *, subject: str, **options: Any
 ) -> Sent:
-    """Send a request once; only a refused output format or limit is changed and sent again.
+    """Send a request as `send` does, with every attempt in the ledger, without a job.
 
-    Every attempt is a line of the ledger without a job, under `subject`. `seconds`: the longest
-    wait. `check` may refuse the reply by raising BrokenReply. `looks`: whether to ask for the
-    length of the context; `batched`: whether to try provider batches.
+    `subject`: of these lines. `options`: of `send`.
     """
-    sent = send(endpoint, request, shape, seconds=seconds, looks=looks, batched=batched)
-    error = sent.error
-    if error is None and check is not None and sent.reply is not None:
-        try:
-            check(sent.reply)
-        except BrokenReply as refusal:
-            error = refusal
-    return replace(sent, error=error, calls=tuple(record(endpoint, sent.attempts, subject)))
-
-
-@transaction.atomic
-def record(endpoint: Endpoint, attempts: Sequence[Attempt], subject: str) -> list[Call]:
-    """Write attempts that belong to no job to the ledger and to the usage of their endpoint."""
-    return ledger.write(None, [ledger.LedgerLine(attempt, endpoint, subject) for attempt in attempts])
+    sent = send(endpoint, request, shape, **options)
+    with transaction.atomic():
+        calls = ledger.write(None, [ledger.LedgerLine(attempt, endpoint, subject) for attempt in sent.attempts])
+    return replace(sent, calls=tuple(calls))

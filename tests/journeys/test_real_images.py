@@ -117,7 +117,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
     assert free["sim-careful"]["rate"] > free["sim-reckless"]["rate"], "the careful model sees better"
 
     folder = tmp_path / "export"
-    export.export_release(release, "jsonl", folder)
+    export.Export(release, "jsonl").write(folder)
     names = {path.name for path in (folder / "images").iterdir()}
     with (folder / "samples.jsonl").open(encoding="utf-8") as lines:
         referenced = {name for line in lines for name in json.loads(line)["content"]["image_files"]}
@@ -125,9 +125,9 @@ def test_every_row_of_vqa_rad_from_file_to_report(
 
     for format_name in ("inspect", "lm-eval", "healthbench"):
         with pytest.raises(FormatDoesNotFit, match="one question each"):
-            export.export_release(release, format_name, tmp_path / format_name)
+            export.Export(release, format_name).write(tmp_path / format_name)
     with pytest.raises(WrongStages, match=r"known: answer, V, K, V\+K, V\+K\+R"):
-        export.export_release(release, "supervision", tmp_path / "no", stages="R")
+        export.Export(release, "supervision", stages="R").write(tmp_path / "no")
     client.force_login(adela)
     page = client.get(reverse("generation:release", args=["rad", 1])).content.decode()
     assert page.count('<select name="stages">') == 1
@@ -143,7 +143,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
         assert "[Reasoning]" not in first
         assert client.get(address, {"format": "supervision", "stages": "R"}).status_code == 422
     training_folder = tmp_path / "training"
-    export.export_release(release, "supervision", training_folder, stages="V+K")
+    export.Export(release, "supervision", stages="V+K").write(training_folder)
     chats = [json.loads(line) for line in (training_folder / "train.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(chats) == versions.filter(content__split="train").count()
     assert not (training_folder / "validation.jsonl").read_text()

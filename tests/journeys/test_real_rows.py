@@ -93,7 +93,7 @@ def _check_canaries_stay_private(canaries: list[str], folder: Path) -> None:
             text = json.dumps(row, default=str, ensure_ascii=False)
             assert not [canary for canary in canary_set if canary in text], model
     assert Call.objects.count() > ROWS
-    export.export_release(releases_queries.release("real"), "jsonl", folder / "out")
+    export.Export(releases_queries.release("real"), "jsonl").write(folder / "out")
     for path in filter(Path.is_file, (folder / "out").rglob("*")):
         text = path.read_text(encoding="utf-8")
         assert not [canary for canary in canary_set if canary in text], path

@@ -32,15 +32,9 @@ class Command(StepCommand):
 
     def step(self, **options: Any) -> dict[str, Any]:
         release, by_reference = queries.release(options["name"]), options["by_reference"]
+        chosen = export.Export(release, options["format"], options["split"], by_reference, options["stages"])
         try:
-            result = export.export_release(
-                release,
-                options["format"],
-                options["out"],
-                split=options["split"],
-                by_reference=by_reference,
-                stages=options["stages"],
-            )
+            result = chosen.write(options["out"])
         except OSError as error:
             raise CommandError(f"Cannot write to {options['out']}: {error.strerror}.") from error
         withheld = [] if by_reference else queries.withheld_sources(release)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 
-from generation.common.formats import UnknownFormat
+from generation.errors import UnknownExportFormat
 from generation.releases.exporters.base import Exporter
 
 __all__ = ["Exporter", "available", "load"]
@@ -25,7 +25,7 @@ def available() -> list[str]:
 
 
 def load(name: str) -> Exporter:
-    """The exporter with this name. Raises UnknownFormat, which lists the known ones."""
+    """The exporter with this name. Raises UnknownExportFormat, which lists the known ones."""
     if name not in _formats():
-        raise UnknownFormat(f"{name!r} is not one of: {', '.join(_formats())}.")
+        raise UnknownExportFormat(f"{name!r}; known: {', '.join(_formats())}")
     return _formats()[name]

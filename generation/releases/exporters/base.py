@@ -25,10 +25,11 @@ from generation.common.formats import FormatError
 ADDED = ("language", "specialty", "arm", "split", "canary")  # texts; empty in older releases
 PLAIN = ("sample_id", "version", "benchmark", "task", "simulated", *ADDED)
 NESTED = ("source", "content", "facets", "citations", "made", "review")
+IDENTITY = ("sample_id", "task", "version", "language", "arm", "canary")
 COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics", "messages", "judging", "points", "training"))
 # Columns that older releases lack, whose bytes must not change, or that only some formats have.
 LATER = frozenset({"made", "messages", "judging", "points", "training", *ADDED})
-RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity", "polarity"})
+RUBRIC = ("key", "criterion", "traps", "severity", "polarity")
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -47,6 +48,7 @@ class Exporter:
 
     Attributes:
         name, label: the format for commands and for readers.
+        files: the names of its files.
         lines: the name of its file, if that is JSON Lines with one sample on each line. Such a
             format can also be exported by reference (`references`).
         asks: each sample has `messages`, what a model under test is sent.
@@ -61,6 +63,7 @@ class Exporter:
 
     name = ""
     label = ""
+    files: tuple[str, ...] = ()
     lines = ""
     asks = may_ask = judges = weighs = earns = trains = supervises = False
 
@@ -70,9 +73,20 @@ class Exporter:
         `about`: the release (`export.metadata`). Raises WrongSample, OSError; then no file of this
         export is left or replaced.
         """
+        paths = [folder / name for name in self.files]
+        with replace_files(*paths) as temporary:
+            self.write_files(check_columns(samples), temporary)
+        return [*paths, *self.companion_files(folder, about)]
+
+    def write_files(self, samples: Samples, paths: list[Path]) -> None:
+        """Write the samples into these paths, which are those of `files`."""
         raise NotImplementedError
 
-    def readme(self, card: str, about: Mapping[str, Any]) -> str:
+    def companion_files(self, folder: Path, about: About) -> list[Path]:
+        """Write the further files of the format, which have no samples, and return them."""
+        return []
+
+    def readme(self, card: str, about: About) -> str:
         """The text of a README.md, from that of the data card; '' for none."""
         return ""
 
@@ -80,20 +94,32 @@ class Exporter:
 class LinesExporter(Exporter):
     """A format with one line of JSON for each sample, in the file `lines`."""
 
+    def __init__(self) -> None:
+        self.files = (self.lines,)
+
     def line(self, sample: Mapping[str, Any]) -> str:
         """The JSON of a sample, without its line end."""
         raise NotImplementedError
 
-    def companion_files(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
-        """Write the other files of the format, and return them."""
-        return []
+    def write_files(self, samples: Samples, paths: list[Path]) -> None:
+        with open_text(paths[0]) as file:
+            file.writelines(self.line(sample) + "\n" for sample in samples)
 
-    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
-        """Write one line for each sample, and the files beside; see `Exporter.write`."""
-        path = folder / self.lines
-        with replace_files(path) as [temporary], open_text(temporary) as file:
-            file.writelines(self.line(sample) + "\n" for sample in check_columns(samples))
-        return [path, *self.companion_files(folder, about)]
+
+def flat(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample as a row of a table: its plain columns, and the nested ones as JSON."""
+    plain = {column: sample.get(column, "") for column in PLAIN}
+    return plain | {column: canonical(sample.get(column, {})) for column in NESTED}
+
+
+def identity(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """What other tools are told to recognise a sample by."""
+    return {column: sample.get(column, "") for column in IDENTITY}
+
+
+def weighed_rubrics(sample: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], float]]:
+    """Each rubric with its points; 1 if the benchmark has none."""
+    return zip(sample["rubrics"], sample.get("points") or [1] * len(sample["rubrics"]), strict=True)
 
 
 def gettext_noop(text: str) -> str:
@@ -110,7 +136,7 @@ def check_columns(samples: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
     for sample in samples:
         _check(sample, COLUMNS - (LATER - sample.keys()), f"Sample {sample.get('sample_id')!r}")
         for rubric in sample["rubrics"]:
-            known = RUBRIC_COLUMNS - ({"polarity"} - rubric.keys())
+            known = frozenset(RUBRIC) - ({"polarity"} - rubric.keys())
             _check(rubric, known, f"A rubric of sample {sample['sample_id']!r}")
         yield sample
 

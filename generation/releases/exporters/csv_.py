@@ -7,21 +7,8 @@ how the original is restored.
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import (
-    NESTED,
-    NOTHING,
-    PLAIN,
-    About,
-    Exporter,
-    Samples,
-    canonical,
-    check_columns,
-    open_text,
-    replace_files,
-)
+from generation.releases.exporters.base import NESTED, PLAIN, RUBRIC, Exporter, Samples, canonical, flat, open_text
 from review.common.csv_text import BOM, END, line
-
-RUBRIC = ("key", "criterion", "traps", "severity", "polarity")
 
 
 class CsvExporter(Exporter):
@@ -29,25 +16,17 @@ class CsvExporter(Exporter):
 
     name = "csv"
     label = "CSV"
+    files = ("samples.csv", "rubrics.csv")
 
-    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
-        """Write `samples.csv` and `rubrics.csv`; see `Exporter.write`."""
-        paths = [folder / "samples.csv", folder / "rubrics.csv"]
-        with (
-            replace_files(*paths) as [samples_path, rubrics_path],
-            open_text(samples_path, "") as samples_file,
-            open_text(rubrics_path, "") as rubrics_file,
-        ):
+    def write_files(self, samples: Samples, paths: list[Path]) -> None:
+        with open_text(paths[0], "") as samples_file, open_text(paths[1], "") as rubrics_file:
             samples_file.write(BOM + line([*PLAIN, *NESTED]) + END)
             rubrics_file.write(BOM + line(["sample_id", *RUBRIC]) + END)
-            for sample in check_columns(samples):
-                plain = [_text(sample.get(column, "")) for column in PLAIN]
-                samples_file.write(line([*plain, *(canonical(sample.get(column, {})) for column in NESTED)]) + END)
+            for sample in samples:
+                samples_file.write(line(map(_text, flat(sample).values())) + END)
                 for rubric in sample["rubrics"]:
-                    cells = [rubric.get(name, "") for name in RUBRIC if name != "traps"]
-                    cells.insert(RUBRIC.index("traps"), canonical(rubric["traps"]))
-                    rubrics_file.write(line([plain[0], *cells]) + END)
-        return paths
+                    cells = (_text(rubric.get(name, "")) for name in RUBRIC)
+                    rubrics_file.write(line([sample["sample_id"], *cells]) + END)
 
 
 def _text(value: Any) -> str:

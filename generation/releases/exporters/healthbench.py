@@ -9,7 +9,7 @@ the sample become tags of the example.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generation.releases.exporters.base import LinesExporter, canonical
+from generation.releases.exporters.base import LinesExporter, canonical, weighed_rubrics
 
 
 class HealthBenchExporter(LinesExporter):
@@ -24,12 +24,8 @@ class HealthBenchExporter(LinesExporter):
         """The sample as an example of simple-evals."""
         points = sample.get("points")
         rubrics = [
-            {
-                "criterion": rubric["criterion"],
-                "points": 1 if points is None else points[position],
-                "tags": _tags(rubric, points),
-            }
-            for position, rubric in enumerate(sample["rubrics"])
+            {"criterion": rubric["criterion"], "points": weight, "tags": _tags(rubric, points)}
+            for rubric, weight in weighed_rubrics(sample)
         ]
         tags = [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"]
         if points is not None:

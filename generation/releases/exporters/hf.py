@@ -4,23 +4,12 @@
 lists; values whose structure depends on the benchmark are JSON text.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generation.releases.exporters.base import (
-    NESTED,
-    NOTHING,
-    PLAIN,
-    About,
-    Exporter,
-    Samples,
-    canonical,
-    check_columns,
-    replace_files,
-)
+from generation.releases.exporters.base import RUBRIC, About, Exporter, Samples, canonical, flat
 from generation.releases.exporters.licences import identifiers
-from generation.releases.exporters.parquet import REPEATED
+from generation.releases.exporters.parquet import REPEATED, plain_columns, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,33 +22,16 @@ class HuggingFaceExporter(Exporter):
 
     name = "hf"
     label = "Hugging Face"
+    files = ("test.parquet",)
     may_ask = True
 
-    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
-        """Write `test.parquet`; see `Exporter.write`."""
-        import pyarrow as pa
-        from pyarrow.parquet import ParquetWriter
-
-        pa.set_memory_pool(pa.system_memory_pool())  # other pools reserve 15 MB, and this needs 3
-        path, schema = folder / "test.parquet", _schema()
-        with (
-            replace_files(path) as [temporary],
-            ParquetWriter(temporary, schema, compression="zstd", use_dictionary=REPEATED) as file,
-        ):
-            rows: list[dict[str, Any]] = []
-            for sample in check_columns(samples):
-                row = {column: sample.get(column, "") for column in PLAIN}
-                row |= {column: canonical(sample.get(column, {})) for column in NESTED}
+    def write_files(self, samples: Samples, paths: list[Path]) -> None:
+        with rows_of(paths[0], _schema(), group=_ROW_GROUP, use_dictionary=REPEATED) as add:
+            for sample in samples:
                 rubrics = [{"polarity": "", **rubric} for rubric in sample["rubrics"]]
-                rows.append(row | {"messages": sample["messages"], "rubrics": rubrics})
-                if len(rows) == _ROW_GROUP:
-                    file.write_batch(pa.RecordBatch.from_pylist(rows, schema))
-                    rows.clear()
-            if rows:
-                file.write_batch(pa.RecordBatch.from_pylist(rows, schema))
-        return [path]
+                add(flat(sample) | {"messages": sample["messages"], "rubrics": rubrics}, 0)
 
-    def readme(self, card: str, about: Mapping[str, Any]) -> str:
+    def readme(self, card: str, about: About) -> str:
         """The data card below the hub's metadata."""
         licences = [identifier.casefold() for identifier in identifiers(about["licences"])]
         named = "; ".join(about["licences"]) or "unknown"
@@ -101,11 +73,8 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 def _schema() -> "pa.Schema":
     import pyarrow as pa
 
-    types = {"version": pa.int64(), "simulated": pa.bool_()}
     text = pa.string()
     message = pa.struct([("role", text), ("content", text)])
-    rubric = pa.struct(
-        [("key", text), ("criterion", text), ("traps", pa.list_(text)), ("severity", text), ("polarity", text)]
-    )
-    columns = [pa.field(column, types.get(column, text)) for column in (*PLAIN, *NESTED)]
-    return pa.schema([*columns, pa.field("messages", pa.list_(message)), pa.field("rubrics", pa.list_(rubric))])
+    rubric = pa.struct([(name, pa.list_(text) if name == "traps" else text) for name in RUBRIC])
+    lists = [pa.field("messages", pa.list_(message)), pa.field("rubrics", pa.list_(rubric))]
+    return pa.schema([*plain_columns(nullable=True), *lists])

@@ -14,11 +14,6 @@ class JsonLinesExporter(LinesExporter):
     lines = "samples.jsonl"
 
     def line(self, sample: Mapping[str, Any]) -> str:
-        """The sample with all its columns."""
-        return line(sample)
-
-
-def line(sample: Mapping[str, Any]) -> str:
-    """The columns of a sample in a fixed order, each as canonical JSON; the rubrics come last."""
-    fields = [f'"{column}":{canonical(sample[column])}' for column in (*PLAIN, *NESTED, "rubrics") if column in sample]
-    return "{" + ",".join(fields) + "}"
+        """The columns in a fixed order, each as canonical JSON; the rubrics come last."""
+        names = [column for column in (*PLAIN, *NESTED, "rubrics") if column in sample]
+        return "{" + ",".join(f'"{column}":{canonical(sample[column])}' for column in names) + "}"

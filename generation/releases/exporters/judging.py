@@ -4,10 +4,9 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from generation.releases.exporters import programs
-from generation.releases.exporters.base import LinesExporter
+from generation.releases.exporters.base import About, LinesExporter
 
 FIELDS = "judging.json"
 
@@ -21,7 +20,7 @@ class JudgingExporter(LinesExporter):
     asks = judges = True
     programs: Mapping[str, str] = {}
 
-    def companion_files(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+    def companion_files(self, folder: Path, about: About) -> list[Path]:
         """Write how the judge is asked and its verdicts are counted, and the programs."""
         fields = folder / FIELDS
         fields.write_text(json.dumps(about["judging"], indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from generation.releases.exporters import programs
-from generation.releases.exporters.base import canonical
+from generation.releases.exporters.base import About, canonical, identity
 from generation.releases.exporters.judging import JudgingExporter
 
-_ABOUT = ("sample_id", "task", "version", "language", "arm", "canary")
 _METRIC = """\
   - metric: {name}
     aggregation: !function utils.{aggregation}
@@ -45,14 +44,14 @@ class LmEvalExporter(JudgingExporter):
             for position, rubric in enumerate(sample["rubrics"])
         ]
         row = {
-            **{column: sample.get(column, "") for column in _ABOUT},
+            **identity(sample),
             "messages": sample["messages"],
             "judging": sample["judging"],
             "rubrics": rubrics,
         }
         return canonical(row)
 
-    def companion_files(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+    def companion_files(self, folder: Path, about: About) -> list[Path]:
         """Write the task, whose metrics are the benchmark's rates, and the programs."""
         rates = [(rate["name"], "pooled", rate["hit"]) for rate in about["judging"]["rates"]]
         metrics = "".join(

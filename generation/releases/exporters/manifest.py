@@ -9,35 +9,27 @@ from typing import Any
 MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 
 
-def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
-    """{"files": [{"path", "bytes", "sha256"}]}, sorted by path.
-
-    Paths are relative to `folder`, with '/'. Raises ValueError for a file outside `folder`.
-    """
-    entries = ((path.relative_to(folder).as_posix(), path) for path in files)
-    return {
-        "files": [
-            {"path": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)} for name, path in sorted(entries)
-        ]
-    }
-
-
 class Checksums:
     """The checksums of an export's files; a file may be removed once it was added."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Iterable[Path] = ()) -> None:
         self._folder = folder
         self._entries: dict[str, dict[str, Any]] = {}
+        for path in files:
+            self.add(path)
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """The files added so far, by path."""
+        """{"path", "bytes", "sha256"} of the files added so far, by path."""
         return [self._entries[name] for name in sorted(self._entries)]
 
     def add(self, path: Path) -> Path:
-        """Add a file of the export, and return it."""
-        [entry] = manifest(self._folder, [path])["files"]
-        self._entries[entry["path"]] = entry
+        """Add a file of the export, and return it.
+
+        Its path is kept relative to the folder, with '/'. Raises ValueError for a file outside.
+        """
+        name = path.relative_to(self._folder).as_posix()
+        self._entries[name] = {"path": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
         return path
 
     def write(self, about: Mapping[str, Any] | None = None) -> list[Path]:
@@ -47,12 +39,10 @@ class Checksums:
         with `sha256sum -c SHA256SUMS` in the folder. `about`: further entries of the manifest,
         before the files.
         """
-        entries = self.entries
         manifest_path, sums_path = self._folder / MANIFEST, self._folder / SUMS
-        text = json.dumps({**(about or {}), "files": entries}, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps({**(about or {}), "files": self.entries}, indent=2, ensure_ascii=False) + "\n"
         manifest_path.write_text(text, encoding="utf-8", newline="\n")
-        sums = [(entry["sha256"], entry["path"]) for entry in entries]
-        sums.append((sha256_of(manifest_path), MANIFEST))
+        sums = [*((entry["sha256"], entry["path"]) for entry in self.entries), (sha256_of(manifest_path), MANIFEST)]
         lines = "".join(f"{digest}  {name}\n" for digest, name in sums)
         sums_path.write_text(lines, encoding="utf-8", newline="\n")
         return [manifest_path, sums_path]

@@ -7,9 +7,7 @@ reads. A grader is chosen there, so the scores are not those of MHB's judge.
 from collections.abc import Mapping
 from typing import Any
 
-from generation.releases.exporters.base import LinesExporter, canonical
-
-_ABOUT = ("sample_id", "task", "version", "language", "arm", "canary")
+from generation.releases.exporters.base import LinesExporter, canonical, identity, weighed_rubrics
 
 
 class OpenAIEvalsExporter(LinesExporter):
@@ -22,12 +20,10 @@ class OpenAIEvalsExporter(LinesExporter):
 
     def line(self, sample: Mapping[str, Any]) -> str:
         """The sample as an item."""
-        points = sample.get("points") or [1] * len(sample["rubrics"])
         criteria = [
             {"key": rubric["key"], "criterion": rubric["criterion"], "points": weight}
-            for rubric, weight in zip(sample["rubrics"], points, strict=True)
+            for rubric, weight in weighed_rubrics(sample)
         ]
-        item = {column: sample.get(column, "") for column in _ABOUT}
-        item |= {"messages": sample["messages"], "criteria": criteria}
+        item = {**identity(sample), "messages": sample["messages"], "criteria": criteria}
         ideal = [rubric["criterion"] for rubric in sample["rubrics"]]
         return canonical({"input": sample["messages"], "ideal": ideal, "item": item})

@@ -4,21 +4,12 @@ Nested values are JSON text, traps are a list. The same samples give the same by
 version of pyarrow, which writes its version into the file.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generation.releases.exporters.base import (
-    ADDED,
-    NESTED,
-    NOTHING,
-    PLAIN,
-    About,
-    Exporter,
-    Samples,
-    canonical,
-    check_columns,
-    replace_files,
-)
+from generation.releases.exporters.base import ADDED, NESTED, PLAIN, RUBRIC, Exporter, Samples, flat
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,58 +21,73 @@ REPEATED = ["benchmark", "task", *ADDED]
 _ROWS, _CHARACTERS = 1000, 2**20
 
 
+@contextmanager
+def rows_of(
+    path: Path, schema: "pa.Schema", *, group: int, **options: Any
+) -> Iterator[Callable[[dict[str, Any], int], None]]:
+    """Write a Parquet file by the function given, which takes a row and its number of characters.
+
+    `group`: rows in a row group at most; `options`: of the writer.
+    """
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    pa.set_memory_pool(pa.system_memory_pool())  # other pools reserve 15 MB, and this needs 3
+    rows: list[dict[str, Any]] = []
+    size = 0
+    with ParquetWriter(path, schema, compression="zstd", **options) as file:
+
+        def add(row: dict[str, Any], characters: int = 0) -> None:
+            nonlocal size
+            rows.append(row)
+            size += characters
+            if len(rows) == group or size >= _CHARACTERS:
+                flush()
+
+        def flush() -> None:
+            nonlocal size
+            file.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+            rows.clear()
+            size = 0
+
+        yield add
+        if rows:
+            flush()
+
+
 class ParquetExporter(Exporter):
     """Two Parquet files."""
 
     name = "parquet"
     label = "Parquet"
+    files = ("samples.parquet", "rubrics.parquet")
 
-    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
-        """Write `samples.parquet` and `rubrics.parquet`; see `Exporter.write`."""
-        import pyarrow as pa
-        from pyarrow.parquet import ParquetWriter
-
-        pa.set_memory_pool(pa.system_memory_pool())  # other pools reserve 15 MB, and this needs 3
-        paths = [folder / "samples.parquet", folder / "rubrics.parquet"]
+    def write_files(self, samples: Samples, paths: list[Path]) -> None:
         sample_schema, rubric_schema = _schemas()
         # Statistics would keep the first and last text of each column and row group in memory.
-        options: dict[str, Any] = {"compression": "zstd", "write_statistics": False}
+        options: dict[str, Any] = {"group": _ROWS, "write_statistics": False}
         with (
-            replace_files(*paths) as [samples_path, rubrics_path],
-            ParquetWriter(samples_path, sample_schema, use_dictionary=REPEATED, **options) as samples_file,
-            ParquetWriter(rubrics_path, rubric_schema, **options) as rubrics_file,
+            rows_of(paths[0], sample_schema, use_dictionary=REPEATED, **options) as add_sample,
+            rows_of(paths[1], rubric_schema, **options) as add_rubric,
         ):
-            sample_rows: list[dict[str, Any]] = []
-            rubric_rows: list[dict[str, Any]] = []
-            size = 0
-            for sample in check_columns(samples):
-                plain = {column: sample.get(column, "") for column in PLAIN}
-                nested = {column: canonical(sample.get(column, {})) for column in NESTED}
-                sample_rows.append(plain | nested)
-                size += sum(map(len, nested.values()))
-                rubric_rows += (
-                    {"sample_id": sample["sample_id"], "polarity": "", **rubric} for rubric in sample["rubrics"]
-                )
-                if len(sample_rows) == _ROWS or size >= _CHARACTERS:
-                    samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
-                    sample_rows.clear()
-                    size = 0
-                while len(rubric_rows) >= _ROWS:
-                    rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_ROWS], rubric_schema))
-                    del rubric_rows[:_ROWS]
-            if sample_rows:
-                samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
-            if rubric_rows:
-                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows, rubric_schema))
-        return paths
+            for sample in samples:
+                row = flat(sample)
+                add_sample(row, sum(len(row[column]) for column in NESTED))
+                for rubric in sample["rubrics"]:
+                    add_rubric({"sample_id": sample["sample_id"], "polarity": "", **rubric}, 0)
+
+
+def plain_columns(*, nullable: bool) -> "list[pa.Field[Any]]":
+    """The columns of a sample's row."""
+    import pyarrow as pa
+
+    types = {"version": pa.int64(), "simulated": pa.bool_()}
+    return [pa.field(column, types.get(column, pa.string()), nullable=nullable) for column in (*PLAIN, *NESTED)]
 
 
 def _schemas() -> "tuple[pa.Schema, pa.Schema]":
     import pyarrow as pa
 
-    types = {"version": pa.int64(), "simulated": pa.bool_()}
-    columns = [pa.field(column, types.get(column, pa.string()), nullable=False) for column in (*PLAIN, *NESTED)]
-    traps = pa.list_(pa.field("element", pa.string(), nullable=False))
-    rubric_columns = ("sample_id", "key", "criterion", "traps", "severity", "polarity")
-    rubrics = [pa.field(name, traps if name == "traps" else pa.string(), nullable=False) for name in rubric_columns]
-    return pa.schema(columns), pa.schema(rubrics)
+    types = {"traps": pa.list_(pa.field("element", pa.string(), nullable=False))}
+    rubrics = [pa.field(name, types.get(name, pa.string()), nullable=False) for name in ("sample_id", *RUBRIC)]
+    return pa.schema(plain_columns(nullable=False)), pa.schema(rubrics)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import LinesExporter, canonical
+from generation.releases.exporters.base import About, LinesExporter, canonical, identity, weighed_rubrics
 
 CONFIG = """\
 # promptfoo eval --providers MODEL --grader JUDGE
@@ -18,7 +18,6 @@ prompts:
   - "{{{{messages}}}}"
 tests: file://promptfoo.jsonl
 """
-_ABOUT = ("sample_id", "task", "version", "language", "arm", "canary")
 _TEMPLATE = re.compile(r"\{(?=[{%#])")  # promptfoo would fill these in
 
 
@@ -33,7 +32,6 @@ class PromptfooExporter(LinesExporter):
     def line(self, sample: Mapping[str, Any]) -> str:
         """The sample as a test case. Points become weights; negative ones negate the assertion."""
         arm = sample.get("arm") or "trap"
-        points = sample.get("points") or [1] * len(sample["rubrics"])
         assertions = [
             {
                 "type": "not-llm-rubric" if weight < 0 else "llm-rubric",
@@ -41,17 +39,17 @@ class PromptfooExporter(LinesExporter):
                 "metric": f"{arm}: criteria met",
                 "weight": abs(weight),
             }
-            for rubric, weight in zip(sample["rubrics"], points, strict=True)
+            for rubric, weight in weighed_rubrics(sample)
         ]
         case = {
             "description": sample["sample_id"],
             "vars": {"messages": _TEMPLATE.sub(r"\\u007b", canonical(sample["messages"]))},
             "assert": assertions,
-            "metadata": {column: sample.get(column, "") for column in _ABOUT},
+            "metadata": identity(sample),
         }
         return canonical(case)
 
-    def companion_files(self, folder: Path, about: Mapping[str, Any]) -> list[Path]:
+    def companion_files(self, folder: Path, about: About) -> list[Path]:
         """Write the configuration."""
         path = folder / "promptfooconfig.yaml"
         description = canonical(f"{about['name']} {about['version']}")

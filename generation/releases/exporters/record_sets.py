@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from generation.releases.exporters.base import ADDED, NESTED, PLAIN
-from generation.releases.exporters.csv_ import RUBRIC
+from generation.releases.exporters.base import ADDED, NESTED, PLAIN, RUBRIC
 
 _TYPES = {"version": "sc:Integer", "start": "sc:Integer", "end": "sc:Integer", "simulated": "sc:Boolean"}
 _WORDS = {

@@ -11,15 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters.base import (
-    NOTHING,
-    About,
-    Exporter,
-    Samples,
-    canonical,
-    check_columns,
-    replace_files,
-)
+from generation.releases.exporters.base import Exporter, Samples, canonical, open_text
 
 SPLITS = ("train", "validation")
 
@@ -29,21 +21,15 @@ class SupervisionExporter(Exporter):
 
     name = "supervision"
     label = "Supervision (chat JSON Lines for fine-tuning)"
+    files = tuple(f"{split}.jsonl" for split in SPLITS)
     supervises = True
 
-    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
-        """Write both files; see `Exporter.write`."""
-        paths = [folder / f"{split}.jsonl" for split in SPLITS]
-        with (
-            replace_files(*paths) as [train_path, validation_path],
-            train_path.open("w", encoding="utf-8", newline="\n") as train,
-            validation_path.open("w", encoding="utf-8", newline="\n") as validation,
-        ):
+    def write_files(self, samples: Samples, paths: list[Path]) -> None:
+        with open_text(paths[0]) as train, open_text(paths[1]) as validation:
             files = dict(zip(SPLITS, (train, validation), strict=True))
-            for sample in check_columns(samples):
+            for sample in samples:
                 if (file := files.get(sample["training"]["split"])) is not None:
                     file.write(canonical(_row(sample)) + "\n")
-        return paths
 
 
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:

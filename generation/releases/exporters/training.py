@@ -16,17 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.common.temporary import temporary_folder
-from generation.releases.exporters.base import (
-    NOTHING,
-    About,
-    Exporter,
-    Samples,
-    WrongSample,
-    canonical,
-    check_columns,
-    gettext_noop,
-    replace_files,
-)
+from generation.releases.exporters.base import Exporter, Samples, WrongSample, canonical, gettext_noop, open_text
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 PARTS = (TRAIN, VALIDATION, TEST)
@@ -92,18 +82,15 @@ class TrainingExporter(Exporter):
 
     name = "training"
     label = gettext_noop("Training conversations")
+    files = tuple(f"{part}.jsonl" for part in PARTS)
     trains = True
 
-    def write(self, samples: Samples, folder: Path, about: About = NOTHING) -> list[Path]:
-        """Write the three files; see `Exporter.write`.
-
-        The groups are known only at the end, so the lines are kept in a temporary file.
-        """
-        paths = [folder / f"{part}.jsonl" for part in PARTS]
+    def write_files(self, samples: Samples, paths: list[Path]) -> None:
+        # The groups are known only at the end, so the lines are kept in another file.
         with temporary_folder() as work, closing(Origins(work)) as origins:
             pending = work / "lines"
-            with pending.open("w", encoding="utf-8", newline="\n") as file:
-                for sample in check_columns(samples):
+            with open_text(pending) as file:
+                for sample in samples:
                     training = sample.get("training")
                     if training is None:
                         raise WrongSample(f"Sample {sample.get('sample_id')!r} has no conversation to train on.")
@@ -114,12 +101,11 @@ class TrainingExporter(Exporter):
                     }
                     group = origins.add(_origin_names(sample, training), training["split"])
                     file.write(f"{group}\t{canonical({'messages': training['messages'], **sample_fields})}\n")
-            with replace_files(*paths) as temporary, ExitStack() as stack:
-                files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporary]
+            with ExitStack() as stack:
+                files = [stack.enter_context(open_text(path)) for path in paths]
                 for line in stack.enter_context(pending.open(encoding="utf-8", newline="\n")):
                     number, _tab, text = line.partition("\t")
                     files[PARTS.index(origins.part(int(number)))].write(text)
-        return paths
 
 
 def _origin_names(sample: Mapping[str, Any], training: Mapping[str, Any]) -> Iterator[str]:

@@ -1,11 +1,10 @@
 """Selects a release's samples: which approved ones go in, are left out and why, are held out."""
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any, overload
+from typing import Any
 
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.utils.translation import gettext_lazy as _
@@ -13,8 +12,8 @@ from django.utils.translation import gettext_noop
 
 from generation import errors
 from generation.jobs.settings import setting, settings_class
-from generation.models import Erratum, ReleasedSample, Sample, SampleVersion
-from generation.recipes.configuration import Configuration, configuration
+from generation.models import Erratum, Sample, SampleVersion
+from generation.recipes.configuration import configuration
 from generation.releases.freezing import configured
 from review.access.visibility import counted_reviews
 from review.rules import limits
@@ -22,6 +21,7 @@ from review.rules.limits import MAX_ID
 from review.rules.state_machine import Ground
 
 Status = SampleVersion.Status
+READ = 5_000  # versions in memory at a time
 _RECORD = ("sample__record__source__name", "sample__record__external_id")
 TRAP, CONTROL = "trap", "control"
 FIELDS = {  # name in `where` -> column
@@ -121,8 +121,6 @@ class Composition:
                 raise errors.WrongComposition(f"{name!r}; known: {', '.join([*FIELDS, *CHOICES])}")
             if name in CHOICES and value not in CHOICES[name]:
                 raise errors.WrongComposition(f"{name}={value}; known: {', '.join(CHOICES[name])}")
-        if not 0 <= self.held_out < 1:
-            raise errors.WrongComposition(f"held out: {self.held_out}; it must be at least 0 and below 1")
 
     @property
     def reviewed(self) -> str:
@@ -134,14 +132,8 @@ class Composition:
         return self.where.get("simulated", "")
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "batches": list(self.batches),
-            "where": dict(self.where),
-            "with_controls": self.with_controls,
-            "with_unreviewed": self.with_unreviewed,
-            "held_out": self.held_out,
-            "seed": self.seed,
-        } | ({"configuration": self.configuration} if self.configuration else {})
+        stored = {**asdict(self), "batches": list(self.batches)}
+        return stored if self.configuration else {name: stored[name] for name in stored if name != "configuration"}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Composition":
@@ -155,41 +147,6 @@ class Composition:
         """
         digest = sha256(f"{self.seed}\n{source}\n{external_id}".encode()).digest()
         return int.from_bytes(digest[:8]) < self.held_out * 2**64
-
-
-@dataclass(frozen=True, slots=True)
-class SampleSelection:
-    """A version that goes into a release, and its split."""
-
-    version_id: int
-    split: str
-
-
-class ChoiceList(Sequence[SampleSelection]):
-    """Choices in order, in nine bytes each, because there may be a million of them.
-
-    `ids`: their versions.
-    """
-
-    def __init__(self, choices: Iterable[SampleSelection]) -> None:
-        self.ids = array("q")
-        self._held_out = bytearray()
-        for choice in choices:
-            self.ids.append(choice.version_id)
-            self._held_out.append(choice.split == ReleasedSample.Split.HELD_OUT)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @overload
-    def __getitem__(self, at: int) -> SampleSelection: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[SampleSelection]: ...
-    def __getitem__(self, at: int | slice) -> SampleSelection | list[SampleSelection]:
-        if isinstance(at, slice):
-            return [self[position] for position in range(*at.indices(len(self)))]
-        split = ReleasedSample.Split.HELD_OUT if self._held_out[at] else ReleasedSample.Split.PUBLIC
-        return SampleSelection(self.ids[at], split)
 
 
 def versions_with_reason(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
@@ -259,13 +216,15 @@ def tally(benchmark: str, composition: Composition) -> Tally:
     """Count the samples in the database. Raises NothingApproved, MixedSimulated."""
     columns = {"source": FIELDS["source"], "task": FIELDS["task"], "language": FIELDS["language"]}
     columns |= {"arm": "arm", "simulated": "is_simulated", "ground": "case__ground"}
-    rows: Iterable[tuple[Any, ...]]
-    chosen_configuration, record_draw = _draw(benchmark, composition)
-    if chosen_configuration is None or record_draw is None:
-        grouped = versions_with_reason(benchmark, composition).order_by().values_list("reason", *columns.values())
-        rows = grouped.annotate(n=Count("pk"))
-    else:
-        rows = _rows_with_draw(benchmark, composition, chosen_configuration, record_draw, tuple(columns.values()))
+    group_of, record_draw = _draw(benchmark, composition)
+    versions: Any = versions_with_reason(benchmark, composition).order_by()
+    rows: Iterable[tuple[Any, ...]] = versions.values_list("reason", *columns.values()).annotate(n=Count("pk"))
+    if record_draw is not None:  # the database cannot tell whether a sample is drawn
+        of_versions = versions.values_list("reason", group_of, *_RECORD, *columns.values())
+        rows = (
+            (reason or ("" if record_draw.includes(*record) else configured.NOT_DRAWN), *values, 1)
+            for reason, record, values in ((row[0], row[1:4], row[4:]) for row in of_versions.iterator(chunk_size=READ))
+        )
     excluded: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {name: Counter() for name in columns}
     samples = 0
@@ -290,45 +249,21 @@ def tally(benchmark: str, composition: Composition) -> Tally:
     )
 
 
-def _draw(benchmark: str, composition: Composition) -> tuple[Configuration | None, configured.RecordDraw | None]:
-    """The configuration, and the records that it draws; None for either if there is none."""
-    chosen_configuration = configuration(benchmark, composition.configuration)
-    if chosen_configuration is None or not chosen_configuration.balanced:
-        return chosen_configuration, None
+def _draw(benchmark: str, composition: Composition) -> tuple[Any, configured.RecordDraw | None]:
+    """The group of a version as an expression, and the records drawn by a configuration."""
+    chosen = configuration(benchmark, composition.configuration)
+    if chosen is None or not chosen.balanced:
+        return Value(""), None
+    group = configured.group_of(chosen)
     rows = versions_with_reason(benchmark, composition).filter(Q(reason="")).order_by()
-    rows_of = rows.values_list(configured.group_of(chosen_configuration), *_RECORD).iterator(chunk_size=5000)
-    return chosen_configuration, configured.draw(chosen_configuration, composition.seed, rows_of)
+    rows_of = rows.values_list(group, *_RECORD).iterator(chunk_size=READ)
+    return group, configured.draw(chosen, composition.seed, rows_of)
 
 
-def _rows_with_draw(
-    benchmark: str,
-    composition: Composition,
-    chosen_configuration: Configuration,
-    record_draw: configured.RecordDraw,
-    columns: Sequence[str],
-) -> Iterator[tuple[Any, ...]]:
-    """(reason, values of the columns, 1) for each sample.
-
-    Needed because the database cannot tell whether a sample is drawn.
-    """
-    fields = ("reason", configured.group_of(chosen_configuration), *_RECORD, *columns)
-    rows = versions_with_reason(benchmark, composition).order_by().values_list(*fields)
-    for reason, group, source, external_id, *values in rows.iterator(chunk_size=5000):
-        final_reason = reason or ("" if record_draw.includes(group, source, external_id) else configured.NOT_DRAWN)
-        yield (final_reason, *values, 1)
-
-
-def choices(benchmark: str, composition: Composition) -> Iterator[SampleSelection]:
-    """The samples that go in, in order."""
+def choices(benchmark: str, composition: Composition) -> Iterator[tuple[int, bool]]:
+    """The versions that go in, in order, each with whether it is held out."""
     rows = versions_with_reason(benchmark, composition).filter(Q(reason="")).order_by("sample_id")
-    chosen_configuration, record_draw = _draw(benchmark, composition)
-    group_of = (
-        configured.group_of(chosen_configuration)
-        if chosen_configuration is not None and record_draw is not None
-        else Value("")
-    )
-    for pk, group, source, external_id in rows.values_list("pk", group_of, *_RECORD).iterator(chunk_size=5000):
-        if record_draw is not None and not record_draw.includes(group, source, external_id):
-            continue
-        held_out = composition.held_out and composition.holds_out(source, external_id)
-        yield SampleSelection(pk, ReleasedSample.Split.HELD_OUT if held_out else ReleasedSample.Split.PUBLIC)
+    group_of, record_draw = _draw(benchmark, composition)
+    for pk, group, source, external_id in rows.values_list("pk", group_of, *_RECORD).iterator(chunk_size=READ):
+        if record_draw is None or record_draw.includes(group, source, external_id):
+            yield pk, composition.holds_out(source, external_id)

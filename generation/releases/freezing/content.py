@@ -5,12 +5,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from generation.images.files import exported_paths
-from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, SourceRecord
+from generation.models import BatchRole, ReleasedSample, Rubric, Sample, SampleVersion, Source, SourceRecord
 from generation.recipes import registry
 from generation.recipes.recipe import Term
 from generation.releases.exporters.base import canonical
-from generation.releases.freezing.composition import SampleSelection
 from generation.sources import queries as sources_queries
 from review.access.visibility import counted_reviews
 from review.rules.shown_values import shown
@@ -24,13 +26,16 @@ _COLUMNS = (
     *("case__spec__form_version", "content", "citations", "provenance"),
 )
 Facets = tuple[tuple[str, str], ...]  # (name, value) pairs under which one rubric is counted
+Chosen = NDArray[Any]  # the versions of a release in order, and whether each is held out; nine bytes each
+CHOSEN = np.dtype([("version", "i8"), ("held_out", "?")])
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenSample:
     """One sample as it is released, with its export object; `facets`: those of each rubric."""
 
-    choice: SampleSelection
+    version_id: int
+    split: str
     case_id: int
     source_id: int
     batch_id: int
@@ -55,46 +60,77 @@ class FacetCache:
         fields = content if self._fields is None else self._fields
         return canonical({name: content.get(name) for name in fields}) if fields else ""
 
-    def facets_of(self, task: str, rubric: Mapping[str, Any], content: Mapping[str, Any], content_key: str) -> Facets:
+    def facets_of(
+        self, task: str, traps: Sequence[str], severity: str, content: Mapping[str, Any], content_key: str
+    ) -> Facets:
         """The facets of a rubric: the benchmark's own, and the severity if physicians set one."""
-        key = (task, content_key, rubric["severity"], *rubric["traps"])
+        key = (task, content_key, severity, *traps)
         if (cached := self._known.get(key)) is None:
-            facets = registry.facets(self._benchmark, task, rubric["traps"], self._terms, content)
-            facets = {**facets, **({"severity": [rubric["severity"]]} if rubric["severity"] else {})}
+            facets = registry.facets(self._benchmark, task, list(traps), self._terms, content)
+            facets = {**facets, **({"severity": [severity]} if severity else {})}
             cached = self._known[key] = tuple((name, str(value)) for name, values in facets.items() for value in values)
         return cached
 
 
-def frozen_samples(
-    benchmark: str, chosen: Sequence[SampleSelection], terms: tuple[Term, ...], canary: str
-) -> Iterator[FrozenSample]:
+class FacetCounts:
+    """Counts samples and rubrics by task, and by the facets of their rubrics."""
+
+    def __init__(self) -> None:
+        self._samples: Counter[tuple[str, str]] = Counter()  # by name and value of a facet
+        self._tasks: Counter[str] = Counter()  # rubrics
+        self._rubrics: Counter[Facets] = Counter()  # by their facets, most of which recur
+
+    def add(self, task: str, facets: Sequence[Facets]) -> None:
+        """Add a sample with the facets of each of its rubrics."""
+        self._samples["task", task] += 1
+        self._tasks[task] += len(facets)
+        self._samples.update({pair for pairs in facets for pair in pairs})
+        self._rubrics.update(facets)
+
+    def counts(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Facet -> value -> {"samples", "rubrics"}."""
+        rubrics = Counter({("task", task): n for task, n in self._tasks.items()})
+        for facets, n in self._rubrics.items():
+            for pair in facets:
+                rubrics[pair] += n
+        counts: dict[str, dict[str, dict[str, int]]] = {}
+        for name, value in sorted(self._samples):
+            cell = {"samples": self._samples[name, value], "rubrics": rubrics[name, value]}
+            counts.setdefault(name, {})[value] = cell
+        return counts
+
+
+def chunks(chosen: Chosen) -> Iterator[list[tuple[int, bool]]]:
+    """The chosen versions in chunks, each with whether it is held out."""
+    return (chosen[start : start + CHUNK].tolist() for start in range(0, len(chosen), CHUNK))
+
+
+def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], canary: str) -> Iterator[FrozenSample]:
     """The chosen samples, in order."""
     sources = {source.pk: source for source in Source.objects.all()}
     facet_cache = FacetCache(benchmark, terms)
-    for start in range(0, len(chosen), CHUNK):
-        chunk = chosen[start : start + CHUNK]
-        pks = [choice.version_id for choice in chunk]
+    for chunk in chunks(chosen):
+        pks = [pk for pk, _held_out in chunk]
         rubrics = _rubrics(pks)
         rows = {row["pk"]: row for row in SampleVersion.objects.filter(pk__in=pks).values(*_COLUMNS)}
         reviewers = _reviewers_of([row["case_id"] for row in rows.values()])
         paths = exported_paths(image for row in rows.values() for image in row["content"].get("images", ()))
-        for choice in chunk:
-            row = rows[choice.version_id]
+        for pk, is_held_out in chunk:
+            row, split = rows[pk], ReleasedSample.Split.HELD_OUT if is_held_out else ReleasedSample.Split.PUBLIC
             case, source = row["case_id"], row["sample__record__source_id"]
             case_reviews = reviewers.get(case, [])
             case_reviewers = dict(case_reviews)
-            sample, facets = _export_object(
-                benchmark, row, sources[source], rubrics[choice.version_id], case_reviewers, facet_cache
-            )
+            sample, facets = _export_object(benchmark, row, sources[source], rubrics[pk], case_reviewers, facet_cache)
             if digests := row["content"].get("images"):
                 # Exports have the images as files beside the samples.
                 sample["content"] = {
                     **row["content"],
                     "image_files": [paths[image] for image in digests if image in paths],
                 }
-            sample |= {"split": choice.split, "canary": canary}
+            sample |= {"split": split, "canary": canary}
             yield FrozenSample(
-                choice=choice,
+                version_id=pk,
+                split=split,
                 case_id=case,
                 source_id=source,
                 batch_id=row["sample__batch_id"],
@@ -137,7 +173,9 @@ def _export_object(
 ) -> tuple[dict[str, Any], list[Facets]]:
     task, content, ground = row["sample__task"], row["content"], row["case__ground"]
     content_key = facet_cache.content_key(content)
-    per_rubric = [facet_cache.facets_of(task, rubric, content, content_key) for rubric in rubrics]
+    per_rubric = [
+        facet_cache.facets_of(task, rubric["traps"], rubric["severity"], content, content_key) for rubric in rubrics
+    ]
     facets: dict[str, list[str]] = {}
     for name, value in sorted({pair for pairs in set(per_rubric) for pair in pairs}):
         facets.setdefault(name, []).append(value)
@@ -186,20 +224,17 @@ class ReleaseTotals:
         self.forms: dict[int | None, int] = {}
         self.reviewers: dict[int, bool] = {}  # physician -> whether simulated
         self._provenance: dict[str, Counter[str]] = defaultdict(Counter)
-        self._samples: Counter[tuple[str, str]] = Counter()  # by name and value of a facet
-        self._rubrics: Counter[tuple[str, str]] = Counter()
+        self.facets = FacetCounts()
         self._strata: Counter[tuple[str, ...]] = Counter()
-        self._facet_groups: Counter[Facets] = Counter()  # rubrics by their facets: most recur
 
     def add(self, entry: FrozenSample) -> None:
         sample = entry.sample
-        rubrics = len(sample["rubrics"])
         if sample["review"]["ground"] != Ground.UNREVIEWED:
             self.forms.setdefault(entry.form, self.samples)
         self.samples += 1
-        self.rubrics += rubrics
+        self.rubrics += len(sample["rubrics"])
         self.reviews += entry.reviews
-        self.held_out += entry.choice.split != "public"
+        self.held_out += entry.split != ReleasedSample.Split.PUBLIC
         self.regenerated += sample["version"] > 1
         self.simulated |= sample["simulated"]
         self.simulated_reviews += "simulated_physicians" in sample["review"]
@@ -210,12 +245,7 @@ class ReleaseTotals:
         self.reviewers.update(entry.reviewers)
         for name, value in sample["made"].items():
             self._provenance[name][value] += 1
-        self._samples["task", sample["task"]] += 1
-        self._rubrics["task", sample["task"]] += rubrics
-        for name, values in sample["facets"].items():
-            for value in values:
-                self._samples[name, value] += 1
-        self._facet_groups.update(entry.facets)
+        self.facets.add(sample["task"], entry.facets)
         if draw := registry.recipe(sample["benchmark"]).review_draw:
             self._strata[
                 tuple(str({"task": sample["task"], **sample["content"]}.get(key, "")) for key in draw.strata)
@@ -230,32 +260,21 @@ class ReleaseTotals:
     def provenance(self) -> dict[str, dict[str, int]]:
         return {name: dict(sorted(values.items())) for name, values in sorted(self._provenance.items())}
 
-    def counts(self) -> dict[str, dict[str, dict[str, int]]]:
-        rubrics = self._rubrics.copy()
-        for facets, n in self._facet_groups.items():
-            for pair in facets:
-                rubrics[pair] += n
-        counts_by_facet: dict[str, dict[str, dict[str, int]]] = {}
-        for name, value in sorted(self._samples):
-            cell = {"samples": self._samples[name, value], "rubrics": rubrics[name, value]}
-            counts_by_facet.setdefault(name, {})[value] = cell
-        return counts_by_facet
 
-
-def sources(ids: Sequence[int], sample_counts: Mapping[int, int]) -> list[dict[str, Any]]:
+def sources(chosen: Chosen, sample_counts: Mapping[int, int]) -> list[dict[str, Any]]:
     """The sources of the samples, and those joined with them when the samples were made.
 
     `sample_counts`: source -> its number of samples. Joined sources have the number of samples they
     took part in.
     """
     joined: dict[int, int] = defaultdict(int)
-    for start in range(0, len(ids), CHUNK):
-        chunk = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).order_by()
-        records = SourceRecord.objects.only("pk").filter(samples__versions__in=chunk, refers__isnull=False).distinct()
-        if not (referring := list(records)):
-            continue
-        partners = sources_queries.partners(referring)
-        versions_made = chunk.filter(sample__record__in=partners).values_list("sample__record", "created_at")
+    for chunk in chunks(chosen):
+        versions = SampleVersion.objects.filter(pk__in=[pk for pk, _held_out in chunk]).order_by()
+        records = (
+            SourceRecord.objects.only("pk").filter(samples__versions__in=versions, refers__isnull=False).distinct()
+        )
+        partners = sources_queries.partners(list(records))
+        versions_made = versions.filter(sample__record__in=partners).values_list("sample__record", "created_at")
         for record_id, at in versions_made:
             partner_sources = {one.source_id for one in partners[record_id] if one.source.created_at <= at}
             for source_id in partner_sources:

@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
 from hashlib import sha256
 from itertools import islice
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 from django.db import transaction
 
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
-from generation.releases.exporters import jsonl
+from generation.releases.exporters.jsonl import JsonLinesExporter
 from generation.releases.freezing.content import FrozenSample
 
 STORED_TOGETHER = 1000  # samples
+LINES = JsonLinesExporter()
 
 
 class Spool:
@@ -30,10 +30,10 @@ class Spool:
         self._file.close()
 
     def add(self, entry: FrozenSample) -> None:
-        self._digests[entry.choice.split].update(f"{jsonl.line(entry.sample)}\n".encode())
+        self._digests[entry.split].update(f"{LINES.line(entry.sample)}\n".encode())
         sample = {name: value for name, value in entry.sample.items() if name not in ("rubrics", "split")}
         rubrics = list(zip(entry.sample["rubrics"], entry.facets, strict=True))
-        row = (entry.choice.version_id, str(entry.choice.split), entry.sample["sample_id"], entry.sample["task"])
+        row = (entry.version_id, entry.split, entry.sample["sample_id"], entry.sample["task"])
         self._file.write(json.dumps((*row, sample, rubrics)).encode() + b"\n")
 
     def digest(self, split: str = ReleasedSample.Split.PUBLIC) -> str:
@@ -47,12 +47,9 @@ class Spool:
     @transaction.atomic
     def store(self, release: Release) -> None:
         self._file.seek(0)
-        entries = enumerate(self._stored())
+        entries = enumerate(map(json.loads, self._file))
         while chunk := list(islice(entries, STORED_TOGETHER)):
             _store(release, chunk)
-
-    def _stored(self) -> Iterator[tuple[Any, ...]]:
-        yield from map(json.loads, self._file)
 
 
 def _store(release: Release, chunk: list[tuple[int, tuple[Any, ...]]]) -> None:

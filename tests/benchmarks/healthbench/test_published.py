@@ -79,7 +79,7 @@ def test_exports_keep_the_points(manage: Manage, tmp_path: Path, monkeypatch: py
     manage.json("generate", "--yes", "--wait", "--benchmark", "healthbench", "--source", "hb")
     manage.json("freeze_release", "hb", "--benchmark", "healthbench", "--with-unreviewed")
     for name in ("healthbench", "lm-eval"):
-        export.export_release(Release.objects.get(), name, tmp_path / name)
+        export.Export(Release.objects.get(), name).write(tmp_path / name)
     examples = simple_evals.read(tmp_path / "healthbench" / "healthbench.jsonl")
     assert [[item.points for item in example.rubrics] for example in examples] == [[*POINTS], [2.5, -1]]
     metrics = simple_evals.grade(examples[0], MET)
@@ -112,9 +112,9 @@ def test_the_export_refuses_and_names_a_sample_without_points_to_earn(manage: Ma
     manage.json("freeze_release", "hb", "--benchmark", "healthbench", "--with-unreviewed")
     key = Sample.objects.latest("pk").key
     with pytest.raises(errors.NoPositivePoints, match=rf"\b{key}$"):
-        export.export_release(Release.objects.get(), "healthbench", tmp_path / "out")
+        export.Export(Release.objects.get(), "healthbench").write(tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    export.export_release(Release.objects.get(), "jsonl", tmp_path / "out")
+    export.Export(Release.objects.get(), "jsonl").write(tmp_path / "out")
 
 
 @pytest.mark.plain

@@ -69,7 +69,7 @@ def test_inspect_gives_exactly_our_rates(tmp_path: Path, silent_models: str, phy
     """Its log, in the format that it writes by default, comes back as a study."""
     release = make_release_with_controls(tmp_path, silent_models, physicians[:3])
     ours = evaluate_release(release, silent_models, "sim-reckless")
-    export.export_release(release, "inspect", tmp_path / "out")
+    export.Export(release, "inspect").write(tmp_path / "out")
     environment = {**os.environ, "HOME": str(tmp_path), "INSPECT_DISPLAY": "plain"}
     process = subprocess.run(
         [TOOLS, "-c", EVALUATE, silent_models],

@@ -65,7 +65,7 @@ def test_lm_eval_gives_exactly_our_rates(tmp_path: Path, silent_models: str, phy
     """lm-eval itself asks the models, over HTTP; its log comes back as a study."""
     release = make_release_with_controls(tmp_path, silent_models, physicians[:3])
     ours = evaluate_release(release, silent_models, "sim-reckless")
-    export.export_release(release, "lm-eval", tmp_path / "out")
+    export.Export(release, "lm-eval").write(tmp_path / "out")
     scores, log = scores_by_lm_eval(tmp_path, silent_models)
     [row] = [row for row in reports_queries.report(ours).overall if row.dataset == "combined"]
     rates = {name: row.rates[name] for name in ("hallucination_rate", "samples_failed", "over_suspicion")}
@@ -95,7 +95,7 @@ def test_lm_eval_gives_healthbench_its_own_score(tmp_path: Path, manage: Manage)
             endpoint(models, name)
         options = ("--release", "hb", "--endpoint", "sim-reckless", "--judge", "sim-judge", "--yes", "--wait")
         run = Run.objects.get(pk=manage.json("evaluate", *options)["run"])
-        export.export_release(Release.objects.get(), "lm-eval", tmp_path / "out")
+        export.Export(Release.objects.get(), "lm-eval").write(tmp_path / "out")
         scores, log = scores_by_lm_eval(tmp_path, models)
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     answers = {entry["doc"]["sample_id"]: entry["resps"][0][0] for entry in entries}

@@ -589,7 +589,7 @@ def test_a_release_says_which_samples_were_not_reviewed_and_how_they_were_made(
     assert "two further physicians" not in card
     assert "one physician" not in card
     for format_name in ("jsonl", "csv", "parquet"):
-        export.export_release(release, format_name, tmp_path / format_name)
+        export.Export(release, format_name).write(tmp_path / format_name)
         manifest = json.loads((tmp_path / format_name / "manifest.json").read_text())
         assert manifest["made"]["review"] == {"not sampled": 2, "sampled": 1}
         assert manifest["grounds"] == {"consensus": 1, "unreviewed": 2}
@@ -712,13 +712,13 @@ def test_an_older_release_keeps_its_bytes(partly_reviewed: Batch, tmp_path: Path
             task="t",
             exported=exported,
         )
-    export.export_release(release, "jsonl", tmp_path)
+    export.Export(release, "jsonl").write(tmp_path)
     text = (tmp_path / "samples.jsonl").read_bytes()
     assert b'"made"' not in text
     assert hashlib.sha256(text).hexdigest()
     assert set(json.loads((tmp_path / "manifest.json").read_text())) == {"files"}
     for format_name in ("csv", "parquet"):
-        export.export_release(release, format_name, tmp_path / format_name)
+        export.Export(release, format_name).write(tmp_path / format_name)
 
 
 def test_pages_never_call_an_unreviewed_sample_reviewed(partly_reviewed: Batch, admin: Client) -> None:

@@ -35,7 +35,7 @@ def export_of_release(folder: Path, models: str) -> tuple[Release, Path]:
     source = import_file(conversations_file(folder / "own.jsonl", 5))
     approve_samples(source, models, accounts_of(*PHYSICIANS), 3)
     release = releases_services.freeze_release("own", benchmark="mhb")
-    export.export_release(release, "jsonl", folder / "out")
+    export.Export(release, "jsonl").write(folder / "out")
     return release, folder / "out"
 
 
@@ -103,7 +103,7 @@ def test_the_checker_accepts_an_unchanged_export(exported: Path, release: Releas
 
 @pytest.mark.parametrize("format_name", ["csv", "parquet"])
 def test_the_checker_accepts_other_formats(release: Release, tmp_path: Path, format_name: str) -> None:
-    export.export_release(release, format_name, tmp_path / format_name)
+    export.Export(release, format_name).write(tmp_path / format_name)
     assert run_checker(tmp_path / format_name)[0] == 0
 
 
@@ -127,7 +127,7 @@ def test_the_same_release_gives_the_same_bytes(release: Release, exported: Path,
     case = release.samples.all()[0].version.case
     with recording_events():
         record(case, Event.Kind.REMARKED, ana)  # after freezing, for the next release
-    export.export_release(release, "jsonl", tmp_path / "again")
+    export.Export(release, "jsonl").write(tmp_path / "again")
     for name in ("audit.jsonl", "verify_trail.py", "SHA256SUMS"):
         assert (tmp_path / "again" / name).read_bytes() == (exported / name).read_bytes()
 
@@ -142,7 +142,7 @@ def test_the_trail_of_a_second_version_includes_the_first(tmp_path: Path, models
     batches_services.work_on_batch(batch.pk)
     approve_everything(physicians)
     outcomes_services.apply_outcomes()
-    export.export_release(releases_services.freeze_release("own", benchmark="mhb"), "jsonl", tmp_path / "out")
+    export.Export(releases_services.freeze_release("own", benchmark="mhb"), "jsonl").write(tmp_path / "out")
     events = [line for line in read_trail(tmp_path / "out") if "hash" in line]
     assert {event["version"] for event in events} == {1, 2}
     assert [event["data"]["after"] for event in events if event["kind"] == "closed"] == ["rejected", "approved"]
@@ -257,5 +257,5 @@ def test_the_size_of_chunks_does_not_change_the_export(
     release: Release, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_size: int
 ) -> None:
     monkeypatch.setattr(queries, "READ", chunk_size)
-    export.export_release(release, "jsonl", tmp_path / "again")
+    export.Export(release, "jsonl").write(tmp_path / "again")
     assert (tmp_path / "again" / "SHA256SUMS").read_bytes() == (exported / "SHA256SUMS").read_bytes()

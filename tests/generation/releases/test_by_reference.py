@@ -87,7 +87,7 @@ def test_an_export_by_reference_is_restored_byte_for_byte(
     release: Release, tmp_path: Path, manage: Manage, format_name: str
 ) -> None:
     original, out = tmp_path / "whole", tmp_path / "out"
-    export.export_release(release, format_name, original)
+    export.Export(release, format_name).write(original)
     result = manage.json("export_release", "own", "--format", format_name, "--out", out, "--by-reference")
     assert "notice" not in result
     assert manage.json("verify_release", out)["faults"] == []
@@ -107,8 +107,8 @@ def test_an_export_by_reference_has_no_eight_words_of_the_source(
     release: Release, tmp_path: Path, format_name: str
 ) -> None:
     original, out = tmp_path / "whole", tmp_path / "out"
-    export.export_release(release, format_name, original)
-    export.export_release(release, format_name, out, by_reference=True)
+    export.Export(release, format_name).write(original)
+    export.Export(release, format_name, by_reference=True).write(out)
     source = {
         words
         for record in SourceRecord.objects.all()
@@ -139,7 +139,7 @@ def test_an_export_by_reference_has_no_eight_words_of_the_source(
 @pytest.mark.django_db
 def test_a_wrong_or_altered_original_is_refused_by_record(release: Release, tmp_path: Path) -> None:
     out, original = tmp_path / "out", tmp_path / "own.jsonl"
-    export.export_release(release, "jsonl", out, by_reference=True)
+    export.Export(release, "jsonl", by_reference=True).write(out)
     code, output = restore(out, original)
     assert (code, output) == (1, "own-reports: record 1-1 is not in the original file, or was altered\n")
     altered = tmp_path / "altered.jsonl"

@@ -39,7 +39,7 @@ def test_texts_are_on_the_card_and_the_next_version_keeps_them(first: Release, t
     card = data_card.data_card(second)
     assert "### Funding\n\nPaid by nobody." in card
     assert "### Raters' pay\n\nTen an hour." in card
-    export.export_release(second, "jsonl", tmp_path / "out")
+    export.Export(second, "jsonl").write(tmp_path / "out")
     metadata = json.loads((tmp_path / "out" / "croissant.json").read_text())
     assert metadata["citeAs"].startswith("We, 2026. ")
     assert metadata["rai:dataBiases"] == ["Adults only."]
@@ -94,6 +94,6 @@ def test_hf_takes_releases_that_are_no_single_questions(tmp_path: Path) -> None:
         in (data_card.data_card(release))
     )
     assert "hf" in dict(export.fitting_formats(release))
-    export.export_release(release, "hf", tmp_path / "out")
+    export.Export(release, "hf").write(tmp_path / "out")
     fields = yaml.safe_load((tmp_path / "out" / "README.md").read_text().split("---\n")[1])
     assert fields["configs"][0]["data_files"] == [{"split": "test", "path": "test.parquet"}]

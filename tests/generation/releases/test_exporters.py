@@ -12,11 +12,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from generation.common.formats import UnknownFormat
+from generation.errors import UnknownExportFormat
 from generation.releases import exporters
 from generation.releases.exporters.base import NESTED, WrongSample, canonical
 from generation.releases.exporters.licences import identifiers as licences_of
-from generation.releases.exporters.manifest import Checksums, manifest
+from generation.releases.exporters.manifest import Checksums
 from tests.memory import peak_memory
 from tests.profile import by_profile
 
@@ -103,7 +103,7 @@ def test_formats_are_found_by_name():
 @pytest.mark.parametrize("name", ["nope", "base", "manifest", "csv_", "os"])
 def test_an_unknown_format_is_refused_with_the_known_ones(name):
     with pytest.raises(
-        UnknownFormat, match="csv, healthbench, hf, inspect, jsonl, lm-eval, openai-evals, parquet, promptfoo"
+        UnknownExportFormat, match="csv, healthbench, hf, inspect, jsonl, lm-eval, openai-evals, parquet, promptfoo"
     ):
         exporters.load(name)
 
@@ -168,7 +168,7 @@ def test_the_same_samples_give_the_same_bytes(tmp_path, name):
     for folder, input_ in ((first, samples), (second, (reverse_keys(row) for row in samples))):
         folder.mkdir()
         exporters.load(name).write(input_, folder)
-    assert manifest(first, first.iterdir()) == manifest(second, second.iterdir())
+    assert Checksums(first, first.iterdir()).entries == Checksums(second, second.iterdir()).entries
     assert len(READERS[name](first)) == 2500
 
 
@@ -315,10 +315,10 @@ def test_a_failed_export_keeps_the_previous_one(tmp_path, name):
         raise RuntimeError("the database went away")
 
     exporters.load(name).write([sample(1)], tmp_path)
-    before = manifest(tmp_path, tmp_path.iterdir())
+    before = Checksums(tmp_path, tmp_path.iterdir()).entries
     with pytest.raises(RuntimeError):
         exporters.load(name).write(failing(), tmp_path)
-    assert manifest(tmp_path, tmp_path.iterdir()) == before
+    assert Checksums(tmp_path, tmp_path.iterdir()).entries == before
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -361,26 +361,22 @@ def test_the_manifest_lists_every_file_with_size_and_checksum(tmp_path):
     for path in files:
         path.write_bytes(b"abc")
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
-    assert manifest(tmp_path, reversed(files)) == {
-        "files": [
-            {"path": "b.txt", "bytes": 3, "sha256": abc},
-            {"path": "data/a.txt", "bytes": 3, "sha256": abc},
-        ]
-    }
+    assert Checksums(tmp_path, reversed(files)).entries == [
+        {"path": "b.txt", "bytes": 3, "sha256": abc},
+        {"path": "data/a.txt", "bytes": 3, "sha256": abc},
+    ]
     with pytest.raises(ValueError, match="subpath"):
-        manifest(tmp_path / "data", files)
+        Checksums(tmp_path / "data", files)
 
 
 def test_sha256sum_checks_an_export(tmp_path):
     tool = shutil.which("sha256sum")
     assert tool, "coreutils' sha256sum is part of every system this runs on"
     files = exporters.load("csv").write([sample()], tmp_path)
-    sums = Checksums(tmp_path)
-    for path in files:
-        sums.add(path)
+    sums = Checksums(tmp_path, files)
     written = sums.write()
     assert written == [tmp_path / "manifest.json", tmp_path / "SHA256SUMS"]
-    assert json.loads(written[0].read_text()) == manifest(tmp_path, files)
+    assert json.loads(written[0].read_text()) == {"files": sums.entries}
 
     def check():
         command = [tool, "--check", "--strict", "SHA256SUMS"]

@@ -257,7 +257,7 @@ def test_the_held_out_split_is_exported_separately(
     held_out = set(release.samples.filter(split="held-out").values_list("key", flat=True))
     assert held_out == expected
     assert release.held_out_count == preview.held_out == len(expected)
-    export.export_release(release, "jsonl", tmp_path / "out")
+    export.Export(release, "jsonl").write(tmp_path / "out")
     rows = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").read_text().splitlines()]
     assert {row["sample_id"] for row in rows} == {sample.key for sample in approved_samples} - expected
     assert {(row["split"], row["canary"]) for row in rows} == {("public", release.canary)}
@@ -265,7 +265,7 @@ def test_the_held_out_split_is_exported_separately(
     for split in ReleasedSample.Split:
         keys = release.samples.filter(split=split).order_by("position").values_list("key", flat=True)
         assert [row["sample_id"] for row in export.exported_samples(release, split)] == list(keys)
-        export.export_release(release, "jsonl", tmp_path / split, split=split)
+        export.Export(release, "jsonl", split=split).write(tmp_path / split)
         rows = [json.loads(line) for line in (tmp_path / split / "samples.jsonl").read_text().splitlines()]
         assert [row["sample_id"] for row in rows] == list(keys)
     twin = services.freeze_release("twin", benchmark="mhb", composition=composition)

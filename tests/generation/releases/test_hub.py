@@ -123,7 +123,7 @@ def test_a_release_is_pushed_in_one_command(
     assert status == 0
     result = json.loads(str(printed))
     assert (result["repository"], result["commit"]) == ("team/own", "c0ffee")
-    export.export_release(release, "hf", tmp_path / "out")
+    export.Export(release, "hf").write(tmp_path / "out")
     for path in (tmp_path / "out").rglob("*"):
         if path.is_file():
             assert scripted_hub.files[path.relative_to(tmp_path / "out").as_posix()] == path.read_bytes()

@@ -60,7 +60,7 @@ def run_tool(code: str, folder: Path, **variables: str) -> str:
 
 def test_healthbench_has_conversations_and_rubrics(release: Release, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    export.export_release(release, "healthbench", out)
+    export.Export(release, "healthbench").write(out)
     rows = [json.loads(line) for line in (out / "healthbench.jsonl").read_text().splitlines()]
     expected = list(export.exported_samples(release))
     assert [row["prompt_id"] for row in rows] == [sample["sample_id"] for sample in expected]
@@ -79,7 +79,7 @@ def test_healthbench_has_conversations_and_rubrics(release: Release, tmp_path: P
 
 
 def test_healthbench_scores_as_simple_evals_reads_it(release: Release, tmp_path: Path) -> None:
-    export.export_release(release, "healthbench", tmp_path / "out")
+    export.Export(release, "healthbench").write(tmp_path / "out")
     for example in simple_evals.read(tmp_path / "out" / "healthbench.jsonl"):
         met = [False] + [True] * (len(example.rubrics) - 1)
         metrics = simple_evals.grade(example, met)
@@ -99,7 +99,7 @@ def test_published_rows_of_healthbench_pass_the_same_checks() -> None:
 
 
 def test_hf_has_one_table_and_the_hubs_metadata(release: Release, tmp_path: Path) -> None:
-    export.export_release(release, "hf", tmp_path / "out")
+    export.Export(release, "hf").write(tmp_path / "out")
     rows = pq.read_table(tmp_path / "out" / "test.parquet").to_pylist()
     assert [row["sample_id"] for row in rows] == [sample["sample_id"] for sample in export.exported_samples(release)]
     assert rows[0]["messages"][-1]["role"] == "user"
@@ -118,7 +118,7 @@ def test_hf_has_one_table_and_the_hubs_metadata(release: Release, tmp_path: Path
 
 @needs_tools
 def test_hf_loads_with_datasets(release: Release, tmp_path: Path) -> None:
-    export.export_release(release, "hf", tmp_path / "out")
+    export.Export(release, "hf").write(tmp_path / "out")
     code = (
         "import datasets, json\n"
         "found = datasets.load_dataset('./out', split='test')\n"
@@ -135,7 +135,7 @@ def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, form
     if format_name not in dict(export.fitting_formats(release)):
         assert format_name in ("supervision", "training"), "only for benchmarks that can be trained on"
         return
-    export.export_release(release, format_name, tmp_path / "out")
+    export.Export(release, format_name).write(tmp_path / "out")
     code = (
         "import mlcroissant, json\n"
         "found = mlcroissant.Dataset('out/croissant.json')\n"
@@ -185,7 +185,7 @@ class Judge:
 def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
     """The model always gives the same answer, and must receive each conversation in turns."""
     out = tmp_path / "out"
-    export.export_release(release, "lm-eval", out)
+    export.Export(release, "lm-eval").write(out)
     lines = [json.loads(line) for line in (out / "lm_eval.jsonl").read_text().splitlines()]
     rubrics = [rubric for line in lines for rubric in line["rubrics"]]
     for number, rubric in enumerate(rubrics):
@@ -222,7 +222,7 @@ def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
 
 @needs_tools
 def test_inspect_runs_the_task(release: Release, tmp_path: Path) -> None:
-    export.export_release(release, "inspect", tmp_path / "out")
+    export.Export(release, "inspect").write(tmp_path / "out")
     code = (
         # Inspect counts tokens with a table that it would otherwise download.
         "import json, sys, tiktoken; sys.path.insert(0, 'out')\n"
@@ -250,13 +250,13 @@ def test_the_page_offers_only_fitting_formats(
     assert "export/inspect/" in page
     assert "export/training/" not in page
     with pytest.raises(errors.UntrainedFormat):
-        export.check_fits(release, "training")
+        export.Export(release, "training").check_fit()
     monkeypatch.setattr("generation.recipes.registry.question_messages", lambda *_about: None)
     page = client.get(reverse("generation:release", args=["own", 1])).content.decode()
     assert "export/inspect/" not in page
     assert "export/parquet/" in page
     with pytest.raises(errors.FormatDoesNotFit):
-        export.check_fits(release, "healthbench")
+        export.Export(release, "healthbench").check_fit()
     refused = client.get(reverse("generation:release-export", args=["own", 1, "healthbench"]))
     assert refused.status_code == 422
 

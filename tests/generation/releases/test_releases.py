@@ -225,7 +225,7 @@ def release(folder: Path, models: str) -> Release:
 @pytest.mark.parametrize("format_name", FITTING)
 def test_the_same_release_gives_the_same_bytes(release: Release, tmp_path: Path, format_name: str) -> None:
     folders = [tmp_path / "one", tmp_path / "two" / "deep"]
-    manifests = [export.export_release(release, format_name, folder) for folder in folders]
+    manifests = [export.Export(release, format_name).write(folder) for folder in folders]
     files = [
         {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         for folder in folders
@@ -245,13 +245,13 @@ def test_the_same_release_gives_the_same_bytes(release: Release, tmp_path: Path,
 
 
 def test_the_checksum_of_a_release_is_that_of_its_json_lines(release: Release, tmp_path: Path) -> None:
-    export.export_release(release, "jsonl", tmp_path / "out")
+    export.Export(release, "jsonl").write(tmp_path / "out")
     assert hashlib.sha256((tmp_path / "out" / "samples.jsonl").read_bytes()).hexdigest() == release.sha256
 
 
 @pytest.mark.both
 def test_order_and_keys_do_not_depend_on_the_database(release: Release, tmp_path: Path) -> None:
-    export.export_release(release, "jsonl", tmp_path / "out")
+    export.Export(release, "jsonl").write(tmp_path / "out")
     lines = (tmp_path / "out" / "samples.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     numbers = [int(row["sample_id"].rpartition("-")[2]) for row in rows]
@@ -331,7 +331,7 @@ def test_private_data_is_nowhere_else(release: Release, models: str, tmp_path: P
             assert CANARY not in json.dumps(row, default=str, ensure_ascii=False), model
     assert rows_checked > Call.objects.count() > 5 + 5
     for format_name in FITTING:
-        export.export_release(release, format_name, tmp_path / format_name)
+        export.Export(release, format_name).write(tmp_path / format_name)
         for path in filter(Path.is_file, (tmp_path / format_name).rglob("*")):
             assert CANARY.encode() not in path.read_bytes()
 
@@ -351,7 +351,7 @@ def test_a_release_names_its_simulated_reviewers(
     assert "(1 of 2 reviewers)" in card
     assert "each approved by physicians, some of them simulated." in card
     assert {sample["review"]["simulated_physicians"] for sample in export.exported_samples(release)} == {1}
-    export.export_release(release, "jsonl", tmp_path / "out")
+    export.Export(release, "jsonl").write(tmp_path / "out")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["reviewers"] == release.reviewers
 

@@ -49,7 +49,7 @@ def read_ratings(folder: Path) -> list[dict[str, str]]:
 
 
 def test_ratings_have_one_row_per_review_and_question(release: Release, tmp_path: Path) -> None:
-    export.export_release(release, "jsonl", tmp_path / "out")
+    export.Export(release, "jsonl").write(tmp_path / "out")
     rows = read_ratings(tmp_path / "out")
     verdicts = [row for row in rows if row["question"] == "verdict"]
     assert len(verdicts) == Review.objects.count()
@@ -71,7 +71,7 @@ def test_another_name_gives_other_pseudonyms(release: Release, tmp_path: Path) -
     other = services.freeze_release("other", benchmark="mhb")
     raters = []
     for exported in (release, other):
-        export.export_release(exported, "jsonl", tmp_path / exported.name)
+        export.Export(exported, "jsonl").write(tmp_path / exported.name)
         raters.append({row["rater"] for row in read_ratings(tmp_path / exported.name)})
     assert not raters[0] & raters[1]
 
@@ -110,7 +110,7 @@ def test_equal_answers_are_not_certain_to_agree(release: Release, tmp_path: Path
     [line] = result.lines()
     assert line["kappa"] == 1.0
     assert 0.4 < line["kappa_interval"][0] < 0.9
-    export.export_release(release, "jsonl", tmp_path)
+    export.Export(release, "jsonl").write(tmp_path)
     path = tmp_path / "agreement.json"
     before = [
         {
@@ -148,7 +148,7 @@ def test_only_blind_answers_count_for_agreement(
 @pytest.mark.parametrize("format_name", [name for name in available() if name not in ("supervision", "training")])
 def test_every_export_verifies(release: Release, tmp_path: Path, manage: Manage, format_name: str) -> None:
     out = tmp_path / format_name
-    export.export_release(release, format_name, out)
+    export.Export(release, format_name).write(out)
     assert manage.json("verify_release", out) == {"faults": [], "failed": 0}
 
 
@@ -161,7 +161,7 @@ def run_verifier(folder: Path) -> tuple[int, list[str]]:
 
 def test_altered_files_are_named(release: Release, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    export.export_release(release, "jsonl", out)
+    export.Export(release, "jsonl").write(out)
     assert run_verifier(out) == (0, ["Nothing is altered or missing."])
 
     def output_after_change(name: str, old: str, new: str) -> list[str]:
@@ -187,7 +187,7 @@ def test_altered_files_are_named(release: Release, tmp_path: Path) -> None:
 
 def test_changed_checksums_do_not_hide_changed_samples(release: Release, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    export.export_release(release, "jsonl", out)
+    export.Export(release, "jsonl").write(out)
     samples, sums = out / "samples.jsonl", out / "SHA256SUMS"
     before = verify_release._sha256(samples)
     samples.write_text(samples.read_text().replace("dialogue", "Dialogue", 1))
@@ -209,7 +209,7 @@ def test_the_held_out_split_has_its_own_ratings(release: Release, tmp_path: Path
     with_held_out = services.freeze_release("apart", benchmark="mhb", composition=Composition(held_out=0.5, seed=seed))
     rated_samples = []
     for split in ("public", "held-out"):
-        export.export_release(with_held_out, "jsonl", tmp_path / split, split=split)
+        export.Export(with_held_out, "jsonl", split=split).write(tmp_path / split)
         rated_samples.append({row["sample_id"] for row in read_ratings(tmp_path / split)})
         assert manage.json("verify_release", tmp_path / split)["faults"] == []
     assert not rated_samples[0] & rated_samples[1]
@@ -237,7 +237,7 @@ def test_the_data_card_describes_reviewers_and_agreement(release: Release, tmp_p
         "## Intended use and limits",
     ):
         assert text in card, text
-    export.export_release(release, "parquet", tmp_path / "out")
+    export.Export(release, "parquet").write(tmp_path / "out")
     croissant = json.loads((tmp_path / "out" / "croissant.json").read_text())
     checksums = {file["name"]: file["sha256"] for file in croissant["distribution"]}
     assert checksums["samples.parquet"] == verify_release._sha256(tmp_path / "out" / "samples.parquet")
@@ -258,7 +258,7 @@ def test_highlights_and_polarity_are_exported_under_pseudonyms(
     claim_and_submit(bo, approval_of, approval_of)
     outcomes_services.apply_outcomes()
     release = services.freeze_release("own", benchmark="mhb")
-    export.export_release(release, "jsonl", tmp_path / "out")
+    export.Export(release, "jsonl").write(tmp_path / "out")
     [first, row] = read_csv(tmp_path / "out" / "highlights.csv")
     assert (first["look"], row["look"]) == ("first", "second")
     assert (row["label"], row["passage"], row["role"]) == ("hint", passage, "primary")
@@ -271,14 +271,14 @@ def test_highlights_and_polarity_are_exported_under_pseudonyms(
     [sample] = export.exported_samples(release)
     assert polarities == {rubric["key"]: rubric["polarity"] for rubric in sample["rubrics"]}
     assert set(polarities.values()) <= {"must", "must not"}
-    export.export_release(release, "jsonl", tmp_path / "referring", by_reference=True)
+    export.Export(release, "jsonl", by_reference=True).write(tmp_path / "referring")
     assert [row["quote"] for row in read_csv(tmp_path / "referring" / "highlights.csv")] == ["", ""]
 
 
 def test_ratings_can_be_downloaded_alone_from_page_and_api(
     release: Release, tmp_path: Path, rui: User, adela: User, client: Client
 ) -> None:
-    export.export_release(release, "jsonl", tmp_path / "out")
+    export.Export(release, "jsonl").write(tmp_path / "out")
     expected = (tmp_path / "out" / "ratings.csv").read_bytes()
     page = reverse("generation:release-ratings", args=["own", 1])
     for user, allowed in ((rui, 403), (adela, 200)):
@@ -293,7 +293,7 @@ def test_ratings_can_be_downloaded_alone_from_page_and_api(
 
 def test_this_site_knows_the_releases_that_it_wrote(release: Release, tmp_path: Path, manage: Manage) -> None:
     """A number of the data card can be altered, and the checksums with it."""
-    export.export_release(release, "jsonl", tmp_path)
+    export.Export(release, "jsonl").write(tmp_path)
     assert manage.json("verify_release", tmp_path)["faults"] == []
     card, sums = tmp_path / "DATACARD.md", tmp_path / "SHA256SUMS"
     before = verify_release._sha256(card)

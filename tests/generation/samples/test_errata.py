@@ -56,7 +56,7 @@ def test_reading_a_sample_is_reading_its_case(approved_samples: list[Sample], ad
 def test_a_withdrawn_sample_is_not_in_the_next_release(
     release: Release, approved_samples: list[Sample], adela: User, tmp_path: Path
 ) -> None:
-    export.export_release(release, "jsonl", tmp_path / "before")
+    export.Export(release, "jsonl").write(tmp_path / "before")
     errata.withdraw(approved_samples[0].pk, actor=adela, reason="The drug | exists\nafter all.")
     approved_samples[0].refresh_from_db()
     assert (approved_samples[0].status, approved_samples[0].versions.get().status) == ("withdrawn", "withdrawn")
@@ -69,7 +69,7 @@ def test_a_withdrawn_sample_is_not_in_the_next_release(
     assert f"| {approved_samples[0].key} |" in card
     assert "| withdrawn | The drug \\| exists after all. |" in card
     assert "## Errata" not in data_card.data_card(later)
-    export.export_release(release, "jsonl", tmp_path / "after")
+    export.Export(release, "jsonl").write(tmp_path / "after")
     assert hashlib.sha256((tmp_path / "after/samples.jsonl").read_bytes()).hexdigest() == release.sha256, (
         "frozen samples do not change"
     )

@@ -12,17 +12,21 @@ verify_trail.py on the audit trail.
 
 import csv
 import hashlib
-import importlib.util
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 if not __package__:  # in an export
     sys.dont_write_bytecode = True  # add no files to it
     sys.path.insert(0, str(Path(__file__).resolve().parent))
+    import verify_trail  # type: ignore[import-not-found,unused-ignore]
+else:
+    from generation.releases import verify_trail
 from review.quality.agreement import agreement
 
 COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "polarity", "question", "value"]
@@ -105,24 +109,9 @@ def _is_same_line(stated: dict[str, Any], counted: dict[str, Any]) -> bool:
     return stated.keys() == counted.keys() and all(_is_same(stated[name], counted[name]) for name in counted)
 
 
-def by_sample(rows: Iterable[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
-    """Group consecutive rows by sample."""
-    group: list[dict[str, str]] = []
-    for row in rows:
-        if group and row["sample_id"] != group[0]["sample_id"]:
-            yield group
-            group = []
-        group.append(row)
-    if group:
-        yield group
-
-
 def _sha256(path: Path) -> str:
-    content = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            content.update(block)
-    return content.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def faults_of(folder: Path) -> list[str]:
@@ -163,8 +152,8 @@ def _agreement_faults(folder: Path) -> list[str]:
         return []
     figures = Agreement()
     with ratings.open(encoding="utf-8-sig", newline="") as file:
-        for group in by_sample(csv.DictReader(file)):
-            figures.add(group)
+        for _sample, rows in groupby(csv.DictReader(file), itemgetter("sample_id")):
+            figures.add(rows)
     stated = {(line["pair"], line["question"]): line for line in json.loads(agreement_file.read_text(encoding="utf-8"))}
     lines = {(line["pair"], line["question"]): line for line in figures.lines()}
     return [
@@ -175,15 +164,9 @@ def _agreement_faults(folder: Path) -> list[str]:
 
 
 def _trail_faults(folder: Path) -> list[str]:
-    program = folder / "verify_trail.py"
-    if not program.is_file() or not (folder / "audit.jsonl").is_file():
+    if not (folder / "audit.jsonl").is_file():
         return []
-    spec = importlib.util.spec_from_file_location("verify_trail", program)
-    if spec is None or spec.loader is None:
-        return []
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    checker = module.Checker(folder)
+    checker = verify_trail.Checker(folder)
     try:
         checker.trail()
         checker.data()
