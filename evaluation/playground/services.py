@@ -110,7 +110,7 @@ def choices() -> list[tuple[str, str]]:
         steps = [step.name for step in recipes.recipe(benchmark).steps if isinstance(step, Step)]
         found += [(f"{STEP}:{benchmark}:{name}", f"{gettext(recipes.label(benchmark))}: {name}") for name in steps]
     for release in Release.objects.order_by("-pk")[:20]:
-        name = f"{release.name}@{release.version}"
+        name = release.reference
         found += [
             (f"{MODEL}:{name}:{dataset.name}", f"{release}: {gettext(dataset.label)}")
             for dataset in queries.data_sets_in(release)

@@ -91,7 +91,7 @@ def repeat_settings(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
         None,
     )
     stored: dict[str, Any] = {
-        "release": f"{run.release.name}@{run.release.version}",
+        "release": run.release.reference,
         "endpoints": list(tested),
         "datasets": []
         if len(queries.data_sets_of(run)) == len(queries.data_sets_in(run.release))

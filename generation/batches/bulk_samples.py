@@ -7,7 +7,7 @@ sample.
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from django.conf import settings
@@ -117,16 +117,6 @@ def _make_waiting(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: 
 def has_waiting_drafts(batch: Batch) -> bool:
     """Whether successful drafts have yet to be made into samples."""
     return _draws_for_review(batch) and batch.status != Job.Status.CANCELLED and _waiting_drafts(batch).exists()
-
-
-def batches_with_waiting_drafts() -> Iterable[Batch]:
-    """Batches with successful drafts without a sample yet, because a worker may have died."""
-    for name in registry.names():
-        if registry.recipe(name).review_draw is not None:
-            open_batches = Batch.objects.filter(benchmark=name).exclude(
-                status__in=(Job.Status.CANCELLED, Job.Status.FINISHED)
-            )
-            yield from (batch for batch in open_batches if has_waiting_drafts(batch))
 
 
 def _draws_for_review(batch: Batch) -> bool:

@@ -8,7 +8,6 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.formats import number_format
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -22,7 +21,7 @@ from generation.models import Batch, Source
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry
 from generation.recipes.forms import benchmark_choices
-from generation.recipes.recipe import ModelRole, Preset, Recipe, Term, TrapPlan
+from generation.recipes.recipe import ModelRole, Recipe, Term, TrapPlan
 from generation.samples import queries
 from review.common.lists import Filters, any_of
 from review.common.rows import RowsField
@@ -125,7 +124,10 @@ class BatchForm(SpendingForm):
             label=_("Only records with"),
             help_text=_("Several values of a field: a record needs one of them. 'unknown': records without a value."),
         )
-        presets = [(preset.name, _preset_choice(preset)) for preset in recipe.presets]
+        shown = "<span><strong>{}</strong><br><span class='quiet'>{}</span></span>"
+        presets = [
+            (preset.name, format_html(shown, gettext(preset.label), gettext(preset.rule))) for preset in recipe.presets
+        ]
         plans = [(plan.name, plan.name) for plan in recipe.plans]
         named = [*recipe.prompt_sets, *prompts_queries.choices(benchmark)]
         sets = [("", _("default prompts")), *((name, name) for name in named)]
@@ -300,11 +302,6 @@ def _empty_label(benchmark: str, role: ModelRole) -> str:
     if role.default:
         return gettext("same as role %(role)s") % {"role": registry.role_name(benchmark, role.default)}
     return gettext("none (this role is optional)") if role.optional else "---------"
-
-
-def _preset_choice(preset: Preset) -> SafeString:
-    label, rule = gettext(preset.label), gettext(preset.rule)
-    return format_html("<span><strong>{}</strong><br><span class='quiet'>{}</span></span>", label, rule)
 
 
 def _typed(value: Any) -> str:

@@ -14,6 +14,7 @@ from generation.batches import bulk_samples, launch, queries, rounds, services
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.task_queue import requeue_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile, Trial
+from generation.jobs.life_cycle import OVER
 from generation.jobs.live_status import Progress, endpoints_listed
 from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint, SampleVersion, Source
 from generation.models.work import Work
@@ -79,7 +80,8 @@ class BatchKind(JobKind[Batch]):
         return super().is_open(pk) or bulk_samples.has_waiting_drafts(self.model.objects.get(pk=pk))
 
     def clean_up(self) -> None:
-        for batch in bulk_samples.batches_with_waiting_drafts():
+        """Also make samples of the drafts that a worker left without one."""
+        for batch in Batch.objects.exclude(status__in=OVER):
             bulk_samples.make_waiting_samples(batch)
         requeue_expired(BarrierRound)
 

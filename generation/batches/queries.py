@@ -404,31 +404,25 @@ def plan_progress(batch: Batch) -> list[tuple[str, list[TrapTarget]]]:
     taxonomy = terms(batch.benchmark)
     parents = {term.code: term.parent for term in taxonomy}
     reached: dict[str, Counter[str]] = {}
-    for kind, traps in _current_versions(batch).values_list("sample__record__content__kind", "traps").iterator():
+    current = SampleVersion.objects.filter(
+        sample__batch=batch, status__in=[SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
+    )
+    for kind, traps in current.values_list("sample__record__content__kind", "traps").iterator():
         counts = reached.setdefault(kind, Counter())
         counts.update(set(traps) | {parents.get(code, "") for code in traps})
     by_task = []
     for task, targets in batch.plan["targets"].items():
-        trap_targets = []
+        carried, trap_targets = reached.get(task, Counter()), []
         for cluster in (term for term in taxonomy if not term.parent):
+            labels = {cluster.code: gettext("whole cluster")}
+            labels |= {t.code: f"{t.code} {gettext(t.label)}" for t in taxonomy if t.parent == cluster.code}
+            planned = targets | {cluster.code: batch.plan["clusters"][task].get(cluster.code, 0)}
             heading = f"{cluster.code} {gettext(cluster.label)}"
-            of_cluster = batch.plan["clusters"][task].get(cluster.code, 0)
-            carried = reached.get(task, Counter())
-            trap_targets.append(
-                TrapTarget(cluster.code, gettext("whole cluster"), heading, of_cluster, carried[cluster.code])
-            )
             trap_targets += [
-                TrapTarget(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), carried[t.code])
-                for t in taxonomy
-                if t.parent == cluster.code
+                TrapTarget(code, label, heading, planned.get(code, 0), carried[code]) for code, label in labels.items()
             ]
         by_task.append((task, trap_targets))
     return by_task
-
-
-def _current_versions(batch: Batch) -> QuerySet[SampleVersion]:
-    current = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
-    return SampleVersion.objects.filter(sample__batch=batch, status__in=current)
 
 
 def models_asked(batch: Batch) -> list[ModelAsked]:
@@ -469,5 +463,4 @@ def trials(batch: Batch) -> list[Trial]:
 
 def first_record(batch: Batch) -> int | None:
     """The record with which a batch begins."""
-    row: int | None = Draft.objects.filter(batch=batch).order_by("pk").values_list("record", flat=True).first()
-    return row
+    return Draft.objects.filter(batch=batch).order_by("pk").values_list("record", flat=True).first()

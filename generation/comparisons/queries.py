@@ -5,7 +5,7 @@ several endpoints play a role (`Recipe.multiple_role`).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -144,22 +144,28 @@ def _outcomes(batch: Batch) -> dict[PairKey, str]:
         .values_list("record", "endpoint", "status", "gate")
         .iterator()
     }
-    unreviewed = SampleVersion.objects.filter(sample=OuterRef("sample"), case__ground=Ground.UNREVIEWED)
-    first_versions = SampleVersion.objects.filter(sample__batch=batch, number=1).annotate(
-        is_unreviewed=Exists(unreviewed)
-    )
-    # Earlier samples overwrite later ones, and a draft's own samples overwrite merged ones.
-    merged = first_versions.filter(draft__arrivals__isnull=False).order_by("-sample")
-    for rows in (
-        merged.values_list("draft__arrivals__record", "draft__arrivals__endpoint", "sample__status", "is_unreviewed"),
-        first_versions.order_by("-sample").values_list(
-            "sample__record", "draft__endpoint", "sample__status", "is_unreviewed"
-        ),
-    ):
-        for record, endpoint, status, is_unreviewed in rows.iterator():
-            if (record, endpoint) in outcomes:  # a control has no endpoint
-                outcomes[record, endpoint] = _outcome(status, is_unreviewed)
+    unreviewed = Exists(SampleVersion.objects.filter(sample=OuterRef("sample"), case__ground=Ground.UNREVIEWED))
+    for _batch, record, endpoint, status, is_unreviewed in _first_samples([batch], "sample__status", unreviewed):
+        if (record, endpoint) in outcomes:  # a control has no endpoint
+            outcomes[record, endpoint] = _outcome(status, is_unreviewed)
     return outcomes
+
+
+def _first_samples(
+    batches: Sequence[Batch], *columns: Any, records: Collection[int] | None = None
+) -> Iterator[tuple[Any, ...]]:
+    """Batch, record, endpoint and columns of the samples of first drafts.
+
+    Of several for one pair, the last counts: earlier samples come after later ones, and a draft's
+    own samples after merged ones.
+    """
+    first = SampleVersion.objects.filter(sample__batch__in=batches, number=1).order_by("-sample")
+    for record, endpoint in (
+        ("draft__arrivals__record", "draft__arrivals__endpoint"),
+        ("sample__record", "draft__endpoint"),
+    ):
+        which = {f"{record}__isnull": False} if records is None else {f"{record}__in": records}
+        yield from first.filter(**which).values_list("sample__batch", record, endpoint, *columns).iterator()
 
 
 def _outcome(status: str, unreviewed: bool) -> str:
@@ -229,19 +235,10 @@ def pairs(comparison: Comparison, first_drafts: Sequence[Draft]) -> list[RecordP
     records = {draft.record_id for draft in first_drafts}
     both_arms = _first_drafts(batch__in=batches, record__in=records).defer("data")
     drafts = {(row.batch_id, row.record_id, row.endpoint_id): row for row in both_arms}
-    first = SampleVersion.objects.filter(sample__batch__in=batches, number=1).order_by("-sample")
-    own_versions = first.filter(sample__record__in=records)
-    merged = first.filter(draft__arrivals__record__in=records)
-    sample_fields, arrival_fields = (
-        ("sample__batch", "sample"),
-        ("draft__arrivals__record", "draft__arrivals__endpoint"),
-    )
-    samples: dict[tuple[int, int, int | None], int] = {}  # as in `_outcomes`, later entries win
-    for batch, sample, record, endpoint in (
-        *merged.values_list(*sample_fields, *arrival_fields),
-        *own_versions.values_list(*sample_fields, "sample__record", "draft__endpoint"),
-    ):
-        samples[batch, record, endpoint] = sample
+    samples: dict[tuple[int, int, int | None], int] = {
+        (batch, record, endpoint): sample
+        for batch, record, endpoint, sample in _first_samples(batches, "sample", records=records)
+    }
     versions = SampleVersion.objects.filter(sample__in=set(samples.values())).select_related("sample", "case")
     newest = {version.sample_id: version for version in versions.defer("content", "case__spec").order_by("number")}
 

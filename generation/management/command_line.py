@@ -55,7 +55,8 @@ def add_settings(parser: ArgumentParser, settings: type, *, omit: Container[str]
 
 def given_settings(options: Mapping[str, Any], settings: type) -> dict[str, Any]:
     """The settings that the options of `add_settings` give; the others have their defaults."""
-    return {each.name: options[each.name] for each in declared(settings) if options.get(each.name) is not None}
+    given = [each for each in declared(settings) if options.get(each.name) is not None]
+    return {each.name: named_value(each, options[each.name]) if each.named else options[each.name] for each in given}
 
 
 def _texts(text: str) -> list[str]:
@@ -116,11 +117,9 @@ def launch_body(
     `given`: values that no option has by itself; None means not given. Raises CommandError.
     """
     settings = declared(serializer.settings_class)
-    body = {each.api_name: options.get(each.name) for each in settings}
-    body |= {
-        each.api_name: named_value(each, options[each.name]) for each in settings if each.named and body[each.api_name]
-    }
-    body = {name: value for name, value in (body | dict(given or {})).items() if value is not None}
+    options_given = given_settings(options, serializer.settings_class)
+    body = {each.api_name: options_given.get(each.name) for each in settings} | dict(given or {})
+    body = {name: value for name, value in body.items() if value is not None}
     missing = [each.option for each in settings if each.required and each.api_name not in body]
     if missing and options["like"] is None:
         raise CommandError(f"Give {' and '.join(missing)}, or --like {serializer.kind.name.upper()}.")

@@ -55,6 +55,11 @@ class Release(models.Model):
         return f"{self.name} v{self.version}"
 
     @property
+    def reference(self) -> str:
+        """How commands and the API name it."""
+        return f"{self.name}@{self.version}"
+
+    @property
     def unreviewed(self) -> int:
         """How many of its samples no physician has reviewed."""
         return int(self.grounds.get(Ground.UNREVIEWED, 0))

@@ -14,7 +14,7 @@ from generation.models import PromptSet
 from generation.recipes import registry
 from generation.recipes.prompts import Prompt, in_force, parse_prompt, read_prompt
 from review.rules.blocks import Turn
-from review.rules.diffing import Span, TurnPair, align_turns
+from review.rules.diffing import Span, align_turns
 from review.rules.text import whole_number
 
 DEFAULT = "default"  # the benchmark's own set, in addresses and on pages; elsewhere it is ""
@@ -178,13 +178,9 @@ def differences(first: ShownSet, second: ShownSet) -> list[FileDifference]:
         before, after = _turns(first, file), _turns(second, file)
         if before != after:
             pairs = [pair for pair in align_turns(before, after) if pair.change != "same"]
-            found.append(FileDifference(file, [(_role(pair), _shortened(pair.spans)) for pair in pairs]))
+            turns = [(pair.before or pair.after, _shortened(pair.spans)) for pair in pairs]
+            found.append(FileDifference(file, [(turn.speaker if turn else "", spans) for turn, spans in turns]))
     return found
-
-
-def _role(pair: TurnPair) -> str:
-    turn = pair.before or pair.after
-    return turn.speaker if turn else ""
 
 
 def _shortened(spans: Sequence[Span]) -> list[Span]:

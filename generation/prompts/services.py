@@ -1,7 +1,7 @@
 """Stores versions of a team's own prompt sets."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from django.db import IntegrityError
@@ -12,7 +12,7 @@ from generation import errors
 from generation.models import PromptSet
 from generation.prompts import queries
 from generation.recipes import registry
-from generation.recipes.prompts import Prompt, parse_prompt
+from generation.recipes.prompts import parse_prompt
 from review.audit.trail import record_person, recording_events
 from review.models import PersonEvent, User
 from review.rules import limits
@@ -105,8 +105,11 @@ def load_folder(benchmark: str, folder: Path, name: str, *, note: str = "") -> P
 def problems(benchmark: str, texts: Mapping[str, str]) -> dict[str, list[str]]:
     """What is wrong with each file, in words; {} if all can be used. Raises UnknownBenchmark."""
     released = queries.released_texts(benchmark)
-    found = {file: _problems(benchmark, file, _normalised(text), released) for file, text in sorted(texts.items())}
-    return {file: faults for file, faults in found.items() if faults}
+    found: dict[str, list[str]] = {}
+    for file, text in sorted(texts.items()):
+        for fault in _problems(benchmark, file, _normalised(text), released):
+            found.setdefault(file, []).append(f"{file[:60]}.md: {fault}")
+    return found
 
 
 def _normalised(text: str) -> str:
@@ -118,37 +121,36 @@ def _too_long() -> str:
     return _("longer than %(n)s characters.") % {"n": limits.PROMPT}
 
 
-def _problems(benchmark: str, file: str, text: str, released: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _problems(benchmark: str, file: str, text: str, released: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """What is wrong with a file, in words. Nothing but ``$placeholders`` is ever filled in."""
     same_file = [texts[file] for texts in released.values() if file in texts]
     if not same_file:
         known = ", ".join(f"{each}.md" for each in released[""]) or "-"
-        return [file[:60] + ".md: " + _("no prompt file of this benchmark; known: %(known)s.") % {"known": known}]
+        yield _("no prompt file of this benchmark; known: %(known)s.") % {"known": known}
+        return
     if len(text) > limits.PROMPT:
-        return [f"{file}.md: {_too_long()}"]
+        yield _too_long()
+        return
     if not is_storable(text):
-        return [file + ".md: " + _("contains a character that cannot be stored.")]
+        yield _("contains a character that cannot be stored.")
+        return
     try:
         prompt = parse_prompt(f"{benchmark}/{file}", text)
         placeholders = prompt.placeholders
     except ValueError as mistake:
-        return [f"{str(mistake) if str(mistake).startswith(file) else f'{file}.md: {mistake}'}."]
+        yield str(mistake).removeprefix(f"{file}.md: ") + "."
+        return
     if len(prompt.version) > MAX_VERSION:
-        return [file + ".md: " + _("its version is longer than %(n)s characters.") % {"n": MAX_VERSION}]
-    allowed, needed = _placeholders(benchmark, file, same_file)
-    faults = []
+        yield _("its version is longer than %(n)s characters.") % {"n": MAX_VERSION}
+        return
+    in_sets = [parse_prompt(f"{benchmark}/{file}", each).placeholders for each in same_file]
+    allowed, needed = frozenset[str]().union(*in_sets), in_sets[0].intersection(*in_sets)
     if unknown := sorted(placeholders - allowed):
-        known = ", ".join(f"${name}" for name in sorted(allowed)) or "-"
-        words = _("unknown placeholder %(names)s; known: %(known)s. Write $$ for a dollar sign.")
-        faults.append(f"{file}.md: {words % {'names': ', '.join(f'${name[:40]}' for name in unknown), 'known': known}}")
+        names = {"names": _named(name[:40] for name in unknown), "known": _named(sorted(allowed)) or "-"}
+        yield _("unknown placeholder %(names)s; known: %(known)s. Write $$ for a dollar sign.") % names
     if missing := sorted(needed - placeholders):
-        words = _("without the placeholder %(names)s, the model would not see it.")
-        faults.append(f"{file}.md: {words % {'names': ', '.join(f'${name}' for name in missing)}}")
-    return faults
+        yield _("without the placeholder %(names)s, the model would not see it.") % {"names": _named(missing)}
 
 
-def _placeholders(benchmark: str, file: str, texts: list[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The placeholders of a file in any of the released sets, and those that are in all of them."""
-    prompts: list[Prompt] = [parse_prompt(f"{benchmark}/{file}", text) for text in texts]
-    names = [prompt.placeholders for prompt in prompts]
-    return frozenset().union(*names), names[0].intersection(*names)
+def _named(placeholders: Iterable[str]) -> str:
+    return ", ".join(f"${name}" for name in placeholders)

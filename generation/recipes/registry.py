@@ -6,7 +6,7 @@ Nothing has to be registered.
 import json
 import pkgutil
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -224,19 +224,25 @@ def facet_fields(benchmark: str) -> tuple[str, ...] | None:
     return getattr(module(benchmark, "taxonomy"), "FACET_FIELDS", None)
 
 
+def _protocol(benchmark: str) -> Any:
+    return module(benchmark, "protocol").PROTOCOL
+
+
+def _sent(messages: Iterable[Any]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
 def question_messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> list[dict[str, str]] | None:
     """What a model under test is sent for a sample, from the benchmark's `protocol.PROTOCOL`.
 
     None if the benchmark asks several questions about a sample, or reads the answers by code: no
     other tool could do that.
     """
-    protocol = module(benchmark, "protocol").PROTOCOL
+    protocol = _protocol(benchmark)
     if not getattr(protocol, "judge", None):
         return None
     questions = protocol.ask(SimpleNamespace(key=key, task=task, content=content), 0)
-    if len(questions) != 1:
-        return None
-    return [{"role": message.role, "content": message.content} for message in questions[0].messages]
+    return _sent(questions[0].messages) if len(questions) == 1 else None
 
 
 def training_example(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -244,13 +250,12 @@ def training_example(benchmark: str, key: str, task: str, content: Mapping[str, 
 
     From the benchmark's `protocol.PROTOCOL`; None if it offers no training example.
     """
-    protocol = module(benchmark, "protocol").PROTOCOL
+    protocol, sample = _protocol(benchmark), SimpleNamespace(key=key, task=task, content=content)
     if not getattr(protocol, "example", None):
         return None
-    sample = SimpleNamespace(key=key, task=task, content=content)
     kept_together = getattr(protocol, "kept_together", None)
     return {
-        "messages": [{"role": message.role, "content": message.content} for message in protocol.example(sample)],
+        "messages": _sent(protocol.example(sample)),
         "origins": list(kept_together(sample)) if kept_together else [],
         "split": str(content.get("split") or ""),
     }
@@ -264,13 +269,11 @@ def judge_messages(benchmark: str, key: str, task: str, content: Mapping[str, An
 
     None if the benchmark's judge is asked in another way.
     """
-    protocol = module(benchmark, "protocol").PROTOCOL
+    protocol, sample = _protocol(benchmark), SimpleNamespace(key=key, task=task, content=content)
     if not getattr(protocol, "judge", None):
         return None
-    sample = SimpleNamespace(key=key, task=task, content=content)
     rubric = SimpleNamespace(key="R1", criterion=CRITERION, traps=())
-    request = protocol.judge(sample, rubric, "", RESPONSE)
-    messages = [{"role": message.role, "content": message.content} for message in request.messages]
+    messages = _sent(protocol.judge(sample, rubric, "", RESPONSE).messages)
     text = "".join(message["content"] for message in messages)
     return messages if text.count(RESPONSE) == text.count(CRITERION) == 1 else None
 
@@ -285,7 +288,7 @@ def judging(benchmark: str) -> dict[str, Any] | None:
     criterion and the value that restrict a rate. `hit`: the verdict it counts. None if the
     benchmark's judge replies in another way.
     """
-    protocol = module(benchmark, "protocol").PROTOCOL
+    protocol = _protocol(benchmark)
     if not getattr(protocol, "judge", None):
         return None
     schema: Mapping[str, Any] = with_schema(Request(()), protocol.shape).schema or {}
@@ -331,7 +334,7 @@ def _judging_by(field: str, flags: list[str], schema: Mapping[str, Any], protoco
 
 def points_facet(benchmark: str) -> str:
     """The facet whose values weight a benchmark's criteria, some below 0; empty: equal weights."""
-    rates = getattr(module(benchmark, "protocol").PROTOCOL, "rates", ())
+    rates = getattr(_protocol(benchmark), "rates", ())
     return next((rate.score.points for rate in rates if rate.score and rate.score.points), "")
 
 

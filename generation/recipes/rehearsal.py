@@ -62,10 +62,8 @@ def first_question(step: Step, draft: Draft, names: Mapping[str, str]) -> Rehear
     try:
         if step.applies(draft):
             async_to_sync(step.run)(draft, _Models(names))
-    except (RehearsedQuestion, NoQuestion) as end:
-        if isinstance(end, RehearsedQuestion):
-            return end
-        raise
+    except RehearsedQuestion as question:
+        return question
     except Dropped as reason:
         raise NoQuestion(f"It gives this draft up: {reason}") from None
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as missing:

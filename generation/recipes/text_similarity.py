@@ -54,7 +54,7 @@ def fingerprint(text: str) -> TextFingerprint:
     words = tokens(text)
     digest = hashlib.sha256("\x1f".join(words).encode("utf-8", "surrogatepass")).hexdigest()
     shingles = {"\x1f".join(words[at : at + SHINGLE]) for at in range(max(1, len(words) - SHINGLE + 1))}
-    shingle_hashes = np.array([_hash32(shingle) for shingle in shingles], dtype=np.uint64)
+    shingle_hashes = np.array([_hash(shingle, 4) for shingle in shingles], dtype=np.uint64)
     factors, offsets = _hash_functions()
     # ((a x + b) mod 2^64) >> 32: multiply-shift hashing, Dietzfelbinger et al. 1997.
     signature = ((factors[:, None] * shingle_hashes[None, :] + offsets[:, None]) >> np.uint64(32)).min(axis=1)
@@ -70,8 +70,8 @@ def fingerprint(text: str) -> TextFingerprint:
     return TextFingerprint(digest, signature_bytes, bands)
 
 
-def _hash32(shingle: str) -> int:
-    return int.from_bytes(hashlib.blake2b(shingle.encode("utf-8", "surrogatepass"), digest_size=4).digest())
+def _hash(text: str, size: int) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest())
 
 
 @cache
@@ -79,10 +79,7 @@ def _hash_functions() -> "tuple[np.ndarray[Any, np.dtype[np.uint64]], np.ndarray
     """The hash functions. They must never change, or stored signatures could not be compared."""
     import numpy as np
 
-    numbers = [
-        int.from_bytes(hashlib.blake2b(f"minhash {n}".encode(), digest_size=8).digest())
-        for n in range(2 * BANDS * ROWS)
-    ]
+    numbers = [_hash(f"minhash {n}", 8) for n in range(2 * BANDS * ROWS)]
     family = np.array(numbers, dtype=np.uint64)
     return family[::2] | np.uint64(1), family[1::2]
 
@@ -128,7 +125,8 @@ def longest_leak(description: str, text: str, *, source: str = "", min_share: fl
     share = _weight(run) / _weight(words)
     if _weight(run) < MIN_LEAK or share < min_share:
         return None
-    return Leak(_join(run), share)
+    is_wide = unicodedata.east_asian_width(run[0][0]) in "WF"
+    return Leak(("" if is_wide else " ").join(run), share)
 
 
 def _longest_run(words: Sequence[str], text: Sequence[str], source: Sequence[str]) -> list[str]:
@@ -161,8 +159,3 @@ def _runs(words: Sequence[str], length: int, candidates: set[tuple[str, ...]]) -
 def _weight(words: Iterable[str]) -> float:
     """The length in words; a character of a script without spaces counts as half a word."""
     return sum(0.5 if len(word) == 1 and unicodedata.east_asian_width(word) in "WF" else 1.0 for word in words)
-
-
-def _join(words: Sequence[str]) -> str:
-    is_wide = words and unicodedata.east_asian_width(words[0][0]) in "WF"
-    return ("" if is_wide else " ").join(words)

@@ -161,11 +161,7 @@ class FreezeStatusSerializer(ModelRowSerializer):
         "finished_at"
     )
 
-    release = serializers.CharField(allow_null=True, default=None, help_text="NAME@VERSION")
-
-    def to_representation(self, instance: Freeze) -> dict[str, Any]:
-        made = instance.release
-        return {**super().to_representation(instance), "release": f"{made.name}@{made.version}" if made else None}
+    release = serializers.CharField(source="release.reference", allow_null=True, default=None, help_text="NAME@VERSION")
 
 
 class ReleasedRubricSerializer(ModelRowSerializer):

@@ -65,11 +65,7 @@ class ReleaseDifference:
     @property
     def summary(self) -> dict[str, Any]:
         """The names of the releases, and the counts."""
-        return {
-            "before": f"{self.before.name}@{self.before.version}",
-            "after": f"{self.after.name}@{self.after.version}",
-            "counts": dict(self.counts),
-        }
+        return {"before": self.before.reference, "after": self.after.reference, "counts": dict(self.counts)}
 
     @property
     def by_change(self) -> list[tuple[Change, int]]:

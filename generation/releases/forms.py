@@ -22,11 +22,6 @@ from review.common.lists import ALL, Filters, any_of
 from review.labels import benchmark_label, language_label, task_label
 
 
-def _sources() -> list[tuple[str, Any]]:
-    names = Source.objects.order_by("name").values_list("name", flat=True)
-    return [(name, name) for name in names]
-
-
 def _batches() -> list[tuple[int, str]]:
     """The batches with samples, newest first."""
     rows = Batch.objects.filter(Exists(Sample.objects.filter(batch=OuterRef("pk")))).order_by("-pk")
@@ -85,9 +80,10 @@ class ReleasedFilters(Filters):
             if name != "task"
         ]
         for name, choices in (("task", tasks if len(tasks) > 1 else []), ("facet", facets)):
-            self.fields[name].choices = [ALL, *choices]  # type: ignore[attr-defined]
-        for name in [name for name in ("task", "facet") if len(self.fields[name].choices) == 1]:  # type: ignore[attr-defined]
-            del self.fields[name]
+            if choices:
+                self.fields[name].choices = [ALL, *choices]  # type: ignore[attr-defined]
+            else:
+                del self.fields[name]
         if not self._with_held_out:
             del self.fields["split"]
         super().full_clean()
@@ -114,7 +110,7 @@ class FreezeForm(SettingsForm):
         widget=Picks,
         help_text=_("Choose none for all."),
     )
-    source = any_of(_("Source"), _sources)
+    source = any_of(_("Source"), lambda: [(row.name, row.name) for row in Source.objects.order_by("name")])
     task = any_of(_("Task"), lambda: [(task, task_label(task)) for task in sample_tasks()])
     language = any_of(_("Language"), _languages)
     simulated = forms.ChoiceField(

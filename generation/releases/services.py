@@ -36,6 +36,7 @@ from review.models import ChainHead, Occasion, User
 from review.rules.state_machine import Ground
 
 FREEZE_TRIES = 3  # a freeze that kills its worker would kill the next one, too
+EVERYTHING = Composition()
 RENEW_EVERY = 500  # samples between two renewals of the lease
 
 
@@ -63,12 +64,11 @@ class FreezePreview:
         return f"{self.approved}+{self.not_sampled}" + (f"-{self.held_out}" if self.held_out else "")
 
 
-def preview(name: str, *, benchmark: str, composition: Composition | None = None) -> FreezePreview:
+def preview(name: str, *, benchmark: str, composition: Composition = EVERYTHING) -> FreezePreview:
     """The preview of `freeze_release`, with what physicians have just decided.
 
     Raises like it, except NothingNew, which would need writing everything out.
     """
-    composition = composition or Composition()
     latest = _latest(name, benchmark)
     apply_outcomes()
     counted = tally(benchmark, composition)
@@ -92,7 +92,7 @@ def start_freeze(
     name: str,
     *,
     benchmark: str,
-    composition: Composition | None = None,
+    composition: Composition = EVERYTHING,
     card: Mapping[str, str] | None = None,
     actor: User | None = None,
 ) -> Freeze:
@@ -106,7 +106,6 @@ def start_freeze(
     FreezeInProgress (a release of this name is being frozen), WrongCard, ValidationError (`name` is
     not a valid name).
     """
-    composition = composition or Composition()
     merged_card = merge_card(_card_of(_latest(name, benchmark)), card or {})
     apply_outcomes()
     counted = tally(benchmark, composition)
@@ -146,7 +145,7 @@ def freeze_release(
     name: str,
     *,
     benchmark: str,
-    composition: Composition | None = None,
+    composition: Composition = EVERYTHING,
     card: Mapping[str, str] | None = None,
     actor: User | None = None,
 ) -> Release:
@@ -216,7 +215,7 @@ def _freeze(row: Freeze) -> None:
             totals.add(entry)
             if entry.sample["review"]["physicians"]:  # unreviewed samples have no answers
                 reviewed_samples[entry.split].append(
-                    (entry.sample["sample_id"], entry.sample["version"], entry.case_id)
+                    (entry.sample["sample_id"], entry.sample["version"], entry.row["case_id"])
                 )
             if totals.samples % RENEW_EVERY == 0 and not _renew_lease(row, read=totals.samples):
                 return  # the lease expired, and another worker has taken over

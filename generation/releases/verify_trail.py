@@ -36,6 +36,15 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    content = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            content.update(block)
+    return content.hexdigest()
+
+
 class Checker:
     """Checks one export; `faults` are sentences."""
 
@@ -50,24 +59,17 @@ class Checker:
     def fault(self, sentence: str) -> None:
         self.faults.append(sentence)
 
-    def checksums(self) -> None:
-        """Check that every file named in SHA256SUMS is here and unaltered."""
-        listed = self.folder / "SHA256SUMS"
-        if not listed.exists():
-            self.fault("SHA256SUMS is missing")
-            return
-        for line in listed.read_text(encoding="utf-8").splitlines():
+    def checksums(self) -> set[str]:
+        """Check that every file named in SHA256SUMS is here and unaltered; return their names."""
+        names = set()
+        for line in (self.folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
             expected, _, name = line.partition("  ")
-            path = self.folder / name
-            if not path.is_file():
+            names.add(name)
+            if not (self.folder / name).is_file():
                 self.fault(f"{name}: missing")
-                continue
-            content = hashlib.sha256()
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    content.update(block)
-            if content.hexdigest() != expected:
-                self.fault(f"{name}: not the file that SHA256SUMS names")
+            elif sha256_of(self.folder / name) != expected:
+                self.fault(f"{name}: altered")
+        return names
 
     def trail(self) -> None:
         """Check audit.jsonl line by line."""

@@ -1,7 +1,7 @@
 """freeze_release NAME --benchmark mhb"""
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,6 @@ FROZEN = (
     "excluded simulated sha256 held_out_sha256"
 )
 LARGEST_CARD = 200_000  # bytes
-
-
-def parse_condition(text: str) -> tuple[str, str]:
-    """Parse FIELD=VALUE. Raises ArgumentTypeError."""
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        raise ArgumentTypeError(f"{text!r} is not FIELD=VALUE")
-    return name, value
 
 
 def read_card(path: Path) -> dict[str, str]:
@@ -58,15 +50,7 @@ class Command(StepCommand):
         parser.add_argument(
             "--batch", type=int, action="append", default=[], metavar="N", help="only this batch (may be repeated)"
         )
-        parser.add_argument(
-            "--where",
-            type=parse_condition,
-            action="append",
-            default=[],
-            metavar="FIELD=VALUE",
-            help="source, task, language or specialty = a value; reviewed or simulated = yes, no or any",
-        )
-        add_settings(parser, Composition, omit=("batches", "where"))
+        add_settings(parser, Composition, omit=("batches",))
         parser.add_argument(
             "--card",
             type=Path,
@@ -76,11 +60,10 @@ class Command(StepCommand):
         parser.add_argument("--preview", action="store_true", help="print what would go in, and freeze nothing")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        where = dict(options["where"])
-        if len(where) < len(options["where"]):  # only the last one would count
+        conditions = [name for name, _value in options["where"] or ()]
+        if len(set(conditions)) < len(conditions):  # only the last one would count
             raise CommandError("--where: a field takes one value. Name batches with --batch to combine several.")
-        given = given_settings(options, Composition)
-        composition = Composition(**given | {"batches": tuple(options["batch"]), "where": where})
+        composition = Composition(**given_settings(options, Composition) | {"batches": tuple(options["batch"])})
         card = read_card(options["card"]) if options["card"] else {}
         choice: dict[str, Any] = {"benchmark": options["benchmark"], "composition": composition}
         preview = asdict(releases_services.preview(options["name"], **choice))

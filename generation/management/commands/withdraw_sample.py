@@ -23,5 +23,5 @@ class Command(StepCommand):
         return {
             "sample": erratum.sample.key,
             "reason": erratum.reason,
-            "releases": [f"{release.name}@{release.version}" for release in releases],
+            "releases": [release.reference for release in releases],
         }

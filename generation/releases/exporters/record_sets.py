@@ -23,29 +23,22 @@ def record_sets(
 
     `columns`: of a sample. `tables`: name -> columns of the further CSV files.
     """
-    return [
-        {"@type": "cr:RecordSet", "@id": name, "name": name, "description": _WORDS[name], "field": list(fields)}
-        for path, name, fields in _possible_tables(columns, tables)
-        if path in files
-    ]
-
-
-def _possible_tables(
-    columns: Collection[str], tables: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, str, Iterator[dict[str, Any]]]]:
-    """Path, name and fields of each table that an export can have."""
-    table = (*PLAIN, *NESTED)
-    rubric = ("sample_id", *RUBRIC)
+    table, rubric = (*PLAIN, *NESTED), ("sample_id", *RUBRIC)
     # The keys of all other objects depend on the benchmark, for which the format has no type.
     jsonl_columns = [*(name for name in PLAIN if name in columns or name not in ADDED), *_OBJECTS, "rubrics"]
-    yield "samples.csv", "samples", _fields("samples.csv", "samples", table)
-    yield "rubrics.csv", "rubrics", _fields("rubrics.csv", "rubrics", rubric)
-    yield "samples.parquet", "samples", _fields("samples.parquet", "samples", table)
-    yield "rubrics.parquet", "rubrics", _fields("rubrics.parquet", "rubrics", rubric, repeated=("traps",))
-    yield "samples.jsonl", "samples", _fields("samples.jsonl", "samples", jsonl_columns, {**_LISTS, **_OBJECTS})
-    yield "test.parquet", "samples", _fields("test.parquet", "samples", (*table, "messages", "rubrics"))
-    for name, table_columns in tables.items():
-        yield f"{name}.csv", name, _fields(f"{name}.csv", name, table_columns)
+    possible = [  # path, name, fields
+        *((f"samples.{kind}", "samples", _fields(f"samples.{kind}", "samples", table)) for kind in ("csv", "parquet")),
+        ("rubrics.csv", "rubrics", _fields("rubrics.csv", "rubrics", rubric)),
+        ("rubrics.parquet", "rubrics", _fields("rubrics.parquet", "rubrics", rubric, repeated=("traps",))),
+        ("samples.jsonl", "samples", _fields("samples.jsonl", "samples", jsonl_columns, {**_LISTS, **_OBJECTS})),
+        ("test.parquet", "samples", _fields("test.parquet", "samples", (*table, "messages", "rubrics"))),
+        *((f"{name}.csv", name, _fields(f"{name}.csv", name, its_columns)) for name, its_columns in tables.items()),
+    ]
+    return [
+        {"@type": "cr:RecordSet", "@id": name, "name": name, "description": _WORDS[name], "field": list(fields)}
+        for path, name, fields in possible
+        if path in files
+    ]
 
 
 def _fields(

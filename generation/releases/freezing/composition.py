@@ -121,6 +121,8 @@ class Composition:
                 raise errors.WrongComposition(f"{name!r}; known: {', '.join([*FIELDS, *CHOICES])}")
             if name in CHOICES and value not in CHOICES[name]:
                 raise errors.WrongComposition(f"{name}={value}; known: {', '.join(CHOICES[name])}")
+        if not 0 <= self.held_out < 1:
+            raise errors.WrongComposition(f"held out: {self.held_out}; it must be at least 0 and below 1")
 
     @property
     def reviewed(self) -> str:

@@ -3,6 +3,7 @@
 Limits of length, conditions on making, and the draw of records.
 """
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,13 +17,11 @@ from django.db.models import F, IntegerField, Q, TextField, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Concat, Length
 from django.db.models.lookups import Exact, GreaterThanOrEqual
-from numpy.typing import NDArray
 
 from generation.recipes.configuration import Configuration
 
 TOO_LONG, NOT_DRAWN, MADE_OTHERWISE = "too-long", "not-drawn", "made-otherwise"
 _PART = "\x1f"  # between the name of a group and the value of its even part
-BUFFERED = 100_000  # digests collected before they become an array
 
 
 def _characters(texts: Iterable[str]) -> Any:
@@ -77,17 +76,10 @@ def draw(configuration: Configuration, seed: int, rows: Iterable[tuple[str, str,
 
     Keeps eight bytes for each sample.
     """
-    arrays: dict[str, list[NDArray[np.uint64]]] = defaultdict(list)
-    buffers: dict[str, list[int]] = defaultdict(list)
+    digests_by_group: dict[str, array[int]] = defaultdict(lambda: array("Q"))
     for group, source, external_id in rows:
         if configuration.even_field or _name(group) in configuration.balanced:
-            buffers[group].append(digest(seed, source, external_id))
-            if len(buffers[group]) == BUFFERED:
-                arrays[group].append(np.array(buffers[group], dtype=np.uint64))
-                buffers[group] = []
-    digests_by_group = {
-        group: np.concatenate([*arrays[group], np.array(rest, dtype=np.uint64)]) for group, rest in buffers.items()
-    }
+            digests_by_group[group].append(digest(seed, source, external_id))
     sizes = _sizes(configuration, {group: len(digests) for group, digests in digests_by_group.items()})
     limited = {group: digests for group, digests in digests_by_group.items() if len(digests) > sizes[group]}
     return RecordDraw(seed, {group: _limit(digests, sizes[group]) for group, digests in limited.items()})
@@ -124,8 +116,8 @@ def _content(field: str) -> Any:
     return Coalesce(KeyTextTransform(field, "content"), Value(""), output_field=TextField())
 
 
-def _limit(digests: NDArray[np.uint64], max_samples: int) -> int:
+def _limit(digests: "array[int]", max_samples: int) -> int:
     """The largest digest with at most `max_samples` samples up to it; a record's stay together."""
-    values, counts = np.unique(digests, return_counts=True)
+    values, counts = np.unique(np.frombuffer(digests, np.uint64), return_counts=True)
     fitting_count = int(np.searchsorted(np.cumsum(counts), max_samples, side="right"))
     return int(values[fitting_count - 1]) if fitting_count else -1

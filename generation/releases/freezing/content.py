@@ -32,17 +32,15 @@ CHOSEN = np.dtype([("version", "i8"), ("held_out", "?")])
 
 @dataclass(frozen=True, slots=True)
 class FrozenSample:
-    """One sample as it is released, with its export object; `facets`: those of each rubric."""
+    """One sample as it is released, with its export object.
 
-    version_id: int
+    `row`: the version's `_COLUMNS`. `reviews`: physician and whether simulated, of each. `facets`:
+    those of each rubric.
+    """
+
+    row: Mapping[str, Any]
     split: str
-    case_id: int
-    source_id: int
-    batch_id: int
-    prompt: str
-    form: int | None  # the version of the review form
-    reviewers: Mapping[int, bool]  # physician -> whether simulated
-    reviews: int
+    reviews: Sequence[tuple[int, bool]]
     sample: Mapping[str, Any]
     facets: Sequence[Facets]
 
@@ -117,10 +115,9 @@ def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], cana
         paths = exported_paths(image for row in rows.values() for image in row["content"].get("images", ()))
         for pk, is_held_out in chunk:
             row, split = rows[pk], ReleasedSample.Split.HELD_OUT if is_held_out else ReleasedSample.Split.PUBLIC
-            case, source = row["case_id"], row["sample__record__source_id"]
-            case_reviews = reviewers.get(case, [])
-            case_reviewers = dict(case_reviews)
-            sample, facets = _export_object(benchmark, row, sources[source], rubrics[pk], case_reviewers, facet_cache)
+            reviews = reviewers[row["case_id"]]
+            source = sources[row["sample__record__source_id"]]
+            sample, facets = _export_object(benchmark, row, source, rubrics[pk], dict(reviews), facet_cache)
             if digests := row["content"].get("images"):
                 # Exports have the images as files beside the samples.
                 sample["content"] = {
@@ -128,19 +125,7 @@ def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], cana
                     "image_files": [paths[image] for image in digests if image in paths],
                 }
             sample |= {"split": split, "canary": canary}
-            yield FrozenSample(
-                version_id=pk,
-                split=split,
-                case_id=case,
-                source_id=source,
-                batch_id=row["sample__batch_id"],
-                prompt=row["prompt"],
-                form=row["case__spec__form_version"],
-                reviewers=case_reviewers,
-                reviews=len(case_reviews),
-                sample=sample,
-                facets=facets,
-            )
+            yield FrozenSample(row, split, reviews, sample, facets)
 
 
 def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
@@ -228,21 +213,21 @@ class ReleaseTotals:
         self._strata: Counter[tuple[str, ...]] = Counter()
 
     def add(self, entry: FrozenSample) -> None:
-        sample = entry.sample
+        sample, row = entry.sample, entry.row
         if sample["review"]["ground"] != Ground.UNREVIEWED:
-            self.forms.setdefault(entry.form, self.samples)
+            self.forms.setdefault(row["case__spec__form_version"], self.samples)
         self.samples += 1
         self.rubrics += len(sample["rubrics"])
-        self.reviews += entry.reviews
+        self.reviews += len(entry.reviews)
         self.held_out += entry.split != ReleasedSample.Split.PUBLIC
         self.regenerated += sample["version"] > 1
         self.simulated |= sample["simulated"]
         self.simulated_reviews += "simulated_physicians" in sample["review"]
         self.grounds[sample["review"]["ground"]] += 1
-        self.sources[entry.source_id] += 1
-        self.prompts[entry.prompt] += 1
-        self.batches.add(entry.batch_id)
-        self.reviewers.update(entry.reviewers)
+        self.sources[row["sample__record__source_id"]] += 1
+        self.prompts[row["prompt"]] += 1
+        self.batches.add(row["sample__batch_id"])
+        self.reviewers.update(entry.reviews)
         for name, value in sample["made"].items():
             self._provenance[name][value] += 1
         self.facets.add(sample["task"], entry.facets)

@@ -33,7 +33,7 @@ class Spool:
         self._digests[entry.split].update(f"{LINES.line(entry.sample)}\n".encode())
         sample = {name: value for name, value in entry.sample.items() if name not in ("rubrics", "split")}
         rubrics = list(zip(entry.sample["rubrics"], entry.facets, strict=True))
-        row = (entry.version_id, entry.split, entry.sample["sample_id"], entry.sample["task"])
+        row = (entry.row["pk"], entry.split, entry.sample["sample_id"], entry.sample["task"])
         self._file.write(json.dumps((*row, sample, rubrics)).encode() + b"\n")
 
     def digest(self, split: str = ReleasedSample.Split.PUBLIC) -> str:

@@ -52,7 +52,7 @@ def test_configurations_leave_out_long_statements_and_balance_tasks_and_labels()
     assert first == repeated
     assert len(first) == balanced_tally.samples == 20
     labels = Counter(
-        SampleVersion.objects.filter(pk__in=[choice.version_id for choice in first]).values_list(
+        SampleVersion.objects.filter(pk__in=[pk for pk, _held_out in first]).values_list(
             "sample__task", "content__label"
         )
     )

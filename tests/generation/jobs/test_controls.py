@@ -306,6 +306,7 @@ def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) ->
     choices: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": makers(models)}
     for wrong, error in (
         ({"roles": {}}, errors.RolesUnbound),
+        ({"limit": 0}, errors.NothingToDo),
         ({"prompts": "v1", "compare": "v1"}, errors.SamePrompts),
         ({"prompts": "v9"}, errors.UnknownPrompts),
     ):

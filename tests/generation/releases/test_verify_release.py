@@ -189,9 +189,9 @@ def test_changed_checksums_do_not_hide_changed_samples(release: Release, tmp_pat
     out = tmp_path / "out"
     export.Export(release, "jsonl").write(out)
     samples, sums = out / "samples.jsonl", out / "SHA256SUMS"
-    before = verify_release._sha256(samples)
+    before = verify_release.sha256_of(samples)
     samples.write_text(samples.read_text().replace("dialogue", "Dialogue", 1))
-    sums.write_text(sums.read_text().replace(before, verify_release._sha256(samples)))
+    sums.write_text(sums.read_text().replace(before, verify_release.sha256_of(samples)))
     code, output = run_verifier(out)
     assert (code, output[0]) == (1, "samples.jsonl: not the samples that were frozen")
 
@@ -240,7 +240,7 @@ def test_the_data_card_describes_reviewers_and_agreement(release: Release, tmp_p
     export.Export(release, "parquet").write(tmp_path / "out")
     croissant = json.loads((tmp_path / "out" / "croissant.json").read_text())
     checksums = {file["name"]: file["sha256"] for file in croissant["distribution"]}
-    assert checksums["samples.parquet"] == verify_release._sha256(tmp_path / "out" / "samples.parquet")
+    assert checksums["samples.parquet"] == verify_release.sha256_of(tmp_path / "out" / "samples.parquet")
     assert croissant["license"]
     assert croissant["citeAs"]
 
@@ -296,9 +296,9 @@ def test_this_site_knows_the_releases_that_it_wrote(release: Release, tmp_path: 
     export.Export(release, "jsonl").write(tmp_path)
     assert manage.json("verify_release", tmp_path)["faults"] == []
     card, sums = tmp_path / "DATACARD.md", tmp_path / "SHA256SUMS"
-    before = verify_release._sha256(card)
+    before = verify_release.sha256_of(card)
     card.write_text(card.read_text() + "\n99 physicians.\n")
-    sums.write_text(sums.read_text().replace(before, verify_release._sha256(card)))
+    sums.write_text(sums.read_text().replace(before, verify_release.sha256_of(card)))
     assert verify_release.faults_of(tmp_path) == []
     [fault] = json.loads(manage("verify_release", tmp_path, "--json")[1])["faults"]
     assert "never with these checksums" in fault

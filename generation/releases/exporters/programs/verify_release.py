@@ -11,7 +11,6 @@ verify_trail.py on the audit trail.
 """
 
 import csv
-import hashlib
 import json
 import sys
 from collections import Counter, defaultdict
@@ -29,6 +28,7 @@ else:
     from generation.releases import verify_trail
 from review.quality.agreement import agreement
 
+sha256_of = verify_trail.sha256_of
 COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "polarity", "question", "value"]
 PAIRS = {"reviewers": ("primary", "secondary"), "adjudicators": ("adjudicator-1", "adjudicator-2")}
 BLIND = "blind"
@@ -109,26 +109,14 @@ def _is_same_line(stated: dict[str, Any], counted: dict[str, Any]) -> bool:
     return stated.keys() == counted.keys() and all(_is_same(stated[name], counted[name]) for name in counted)
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def faults_of(folder: Path) -> list[str]:
     """The faults of a release, as sentences.
 
     Raises OSError, ValueError, KeyError if there is no release to read.
     """
-    faults = []
-    listed = {}
-    for line in (folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
-        expected, _, name = line.partition("  ")
-        listed[name] = expected
-        path = folder / name
-        if not path.is_file():
-            faults.append(f"{name}: missing")
-        elif _sha256(path) != expected:
-            faults.append(f"{name}: altered")
+    checker = verify_trail.Checker(folder)
+    listed = checker.checksums()
+    faults: list[str] = checker.faults
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     restored_file = manifest.get("by_reference", {})
     for path in sorted(folder.rglob("*")):
@@ -137,10 +125,10 @@ def faults_of(folder: Path) -> list[str]:
             continue
         if name != restored_file.get("path"):
             faults.append(f"{name}: not part of the release")
-        elif _sha256(path) != restored_file["sha256"]:
+        elif sha256_of(path) != restored_file["sha256"]:
             faults.append(f"{name}: altered")
     frozen, samples = manifest.get("sha256"), folder / "samples.jsonl"
-    if frozen and samples.is_file() and _sha256(samples) != frozen:
+    if frozen and samples.is_file() and sha256_of(samples) != frozen:
         faults.append("samples.jsonl: not the samples that were frozen")
     faults += _agreement_faults(folder)
     return faults + _trail_faults(folder)
