@@ -25,7 +25,6 @@ from generation.recipes.recipe import ModelRole, Recipe, Term, TrapPlan
 from generation.samples import queries
 from review.common.lists import Filters, any_of
 from review.common.rows import RowsField
-from review.rules import json_nesting
 
 
 class BenchmarkAndSourceForm(forms.Form):
@@ -244,7 +243,7 @@ class BatchForm(SpendingForm):
         """The overrides. Raises ValidationError for a value that the setting cannot have."""
         recipe = registry.recipe(self._benchmark)
         changes = {
-            name: text if text in recipe.choices.get(name, ()) else _read_value(text)
+            name: text if text in recipe.choices.get(name, ()) else registry.read_setting(text)
             for name, text in self.cleaned_data["changes"]
         }
         try:
@@ -307,10 +306,3 @@ def _empty_label(benchmark: str, role: ModelRole) -> str:
 def _typed(value: Any) -> str:
     """The value of a setting as it is typed: a word as it is, others as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _read_value(text: str) -> Any:
-    try:
-        return json_nesting.loads(text)
-    except ValueError:
-        return text

@@ -18,6 +18,7 @@ from generation.jobs.life_cycle import OVER
 from generation.jobs.live_status import Progress, endpoints_listed
 from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint, SampleVersion, Source
 from generation.models.work import Work
+from generation.recipes import registry
 
 
 class BatchKind(JobKind[Batch]):
@@ -81,7 +82,7 @@ class BatchKind(JobKind[Batch]):
 
     def clean_up(self) -> None:
         """Also make samples of the drafts that a worker left without one."""
-        for batch in Batch.objects.exclude(status__in=OVER):
+        for batch in Batch.objects.filter(benchmark__in=registry.names()).exclude(status__in=OVER):
             bulk_samples.make_waiting_samples(batch)
         requeue_expired(BarrierRound)
 

@@ -339,7 +339,7 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
         if not batch.preset or queries.preset_of(batch)
         else ""
     )
-    endpoint_names = {role: names.split(", ") for role, names in queries.endpoints_by_role(batch).items()}
+    endpoint_names = {role: [each.name for each in endpoints] for role, endpoints in queries.players(batch).items()}
     draw, plan = batch.draw, batch.plan.get("name") or registry.NO_PLAN
     previous: dict[str, Any] = {
         "benchmark": batch.benchmark,

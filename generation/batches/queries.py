@@ -91,20 +91,22 @@ def shared_models(benchmark: str, players: Mapping[str, Sequence[Endpoint]]) -> 
     return shared
 
 
-def shared_roles(batch: Batch) -> list[tuple[str, str, str]]:
-    """The same for a batch."""
-    players: dict[str, list[Endpoint]] = {}
+def players(batch: Batch) -> dict[str, list[Endpoint]]:
+    """Role -> the endpoints that play it."""
+    by_role: dict[str, list[Endpoint]] = {}
     for row in BatchRole.objects.filter(batch=batch).select_related("endpoint").order_by("pk"):
-        players.setdefault(row.role, []).append(row.endpoint)
-    return shared_models(batch.benchmark, players)
+        by_role.setdefault(row.role, []).append(row.endpoint)
+    return by_role
+
+
+def shared_roles(batch: Batch) -> list[tuple[str, str, str]]:
+    """`shared_models` of a batch."""
+    return shared_models(batch.benchmark, players(batch))
 
 
 def endpoints_by_role(batch: Batch) -> dict[str, str]:
     """The name of each role's endpoint; all names with commas for a role that several play."""
-    names_by_role: dict[str, list[str]] = {}
-    for role, name in batch.roles.order_by("pk").values_list("role", "endpoint__name"):
-        names_by_role.setdefault(role, []).append(name)
-    return {role: ", ".join(names) for role, names in names_by_role.items()}
+    return {role: ", ".join(each.name for each in endpoints) for role, endpoints in players(batch).items()}
 
 
 def is_simulated(batch: int) -> bool:

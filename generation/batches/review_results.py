@@ -59,12 +59,11 @@ def _draw_results(batch: Batch) -> tuple[Block, ...]:
     for key, cell in counts.items():
         totals.setdefault((key[0], *("" for _part in key[1:])), Counter()).update(cell)
     rows = tuple(_row(draw.strata, key, cell) for key, cell in sorted({**counts, **totals}.items()))
-    columns = (*(gettext("Task") if key == "task" else gettext("Label") for key in draw.strata), *_count_columns())
+    columns = (
+        *(gettext("Task") if key == "task" else gettext("Label") for key in draw.strata),
+        *(gettext("Drawn"), gettext("Decided"), gettext("Approved"), gettext("Share approved (95% CI)")),
+    )
     return (Table(gettext("Sampled for review"), columns, rows),)
-
-
-def _count_columns() -> tuple[str, ...]:
-    return gettext("Drawn"), gettext("Decided"), gettext("Approved"), gettext("Share approved (95% CI)")
 
 
 def _stratum_label(field: str, value: str) -> str:

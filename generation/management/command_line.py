@@ -1,6 +1,5 @@
 """Options of settings and of launches for commands, and waiting for a job's work."""
 
-import json
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Container, Mapping, Sequence
@@ -21,6 +20,7 @@ from generation.jobs.live_status import live_workers
 from generation.jobs.serializers import LikeSerializer, api_field
 from generation.jobs.settings import Budget, Declared, declared
 from generation.models.jobs import Job
+from generation.recipes import registry
 from generation.trials import checking
 from review.common.serializers import field_errors
 from review.management.step_command import StepCommand
@@ -74,14 +74,7 @@ def named_value(each: Declared, pairs: Sequence[tuple[str, str]]) -> dict[str, A
     """The value of a named setting; where it may be of any type, as JSON or a word."""
     if each.many:
         return {name: [value for other, value in pairs if other == name] for name, _value in pairs}
-    return {name: _json_or_word(value) if each.kind is Any else value for name, value in pairs}
-
-
-def _json_or_word(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return {name: registry.read_setting(value) if each.kind is Any else value for name, value in pairs}
 
 
 def number(each: Declared, text: str) -> Any:

@@ -24,6 +24,7 @@ from generation.llm.types import Request
 from generation.recipes.recipe import ModelRole, NewSample, Preset, Recipe, Term, TrapPlan
 from generation.recipes.text_similarity import IDENTICAL, NEARLY_IDENTICAL
 from generation.recipes.trap_plan import read_plan
+from review.rules import json_nesting
 from review.rules.case_spec import CaseSpec
 
 _LABELS = {IDENTICAL: _("Identical to another sample"), NEARLY_IDENTICAL: _("Nearly identical to another sample")}
@@ -148,6 +149,14 @@ def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] 
             )
         values[key] = value
     return values
+
+
+def read_setting(text: str) -> Any:
+    """The value of a setting as a person types it: JSON, or a word."""
+    try:
+        return json_nesting.loads(text)
+    except ValueError:
+        return text
 
 
 def _is_same_kind(value: Any, known: Any) -> bool:

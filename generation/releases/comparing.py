@@ -111,16 +111,6 @@ def compare(before: Release, after: Release, *, with_held_out: bool) -> ReleaseD
     return ReleaseDifference(before, after, totals, changed)
 
 
-def other_releases(release: Release) -> list[Release]:
-    """The releases that one can be compared with, newest first."""
-    return list(queries.releases().filter(benchmark=release.benchmark).exclude(pk=release.pk))
-
-
-def release_before(release: Release) -> Release | None:
-    """The version before a release."""
-    return queries.releases().filter(name=release.name, version__lt=release.version).order_by("-version").first()
-
-
 def _samples(release: Release, with_held_out: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Key, task and object of a release's samples, in its order."""
     for chunk in queries.in_order(release, "" if with_held_out else ReleasedSample.Split.PUBLIC, *_COLUMNS):

@@ -219,7 +219,8 @@ def _freeze(row: Freeze) -> None:
                 )
             if totals.samples % RENEW_EVERY == 0 and not _renew_lease(row, read=totals.samples):
                 return  # the lease expired, and another worker has taken over
-        if latest is not None and _is_unchanged(latest, spool) and _card_of(latest) == row.card:
+        digests = (spool.digest(), spool.digest_if_any(ReleasedSample.Split.HELD_OUT))
+        if latest is not None and (latest.sha256, latest.held_out_sha256, _card_of(latest)) == (*digests, row.card):
             raise errors.NothingNew(str(latest))
         cases = [case for samples in reviewed_samples.values() for _key, _version, case in samples]
         fields: dict[str, Any] = {
@@ -236,7 +237,7 @@ def _freeze(row: Freeze) -> None:
                 "simulated_samples": totals.simulated_reviews,
             },
             "simulated": totals.simulated,
-            "sha256": spool.digest(),
+            "sha256": digests[0],
             "composition": composition.as_json(),
             "excluded": dict(counted.excluded),
             "about": {
@@ -249,7 +250,7 @@ def _freeze(row: Freeze) -> None:
             },
             "canary": canary,
             "held_out_count": totals.held_out,
-            "held_out_sha256": spool.digest_if_any(ReleasedSample.Split.HELD_OUT),
+            "held_out_sha256": digests[1],
         }
         if _renew_lease(row, read=totals.samples):
             _store(row, latest, chosen, spool, fields)
@@ -257,11 +258,6 @@ def _freeze(row: Freeze) -> None:
 
 def _card_of(release: Release | None) -> dict[str, str]:
     return dict(release.about.get("card", {})) if release is not None else {}
-
-
-def _is_unchanged(latest: Release, spool: Spool) -> bool:
-    held_out = ReleasedSample.Split.HELD_OUT
-    return (latest.sha256, latest.held_out_sha256) == (spool.digest(), spool.digest_if_any(held_out))
 
 
 @transaction.atomic

@@ -189,8 +189,10 @@ def release_changes(request: HttpRequest, name: str, version: int) -> HttpRespon
     """How a release differs from another (`?since=NAME@VERSION`; default: the version before)."""
     release = queries.release(name, version)
     since = request.GET.get("since", "")
-    before = queries.release(since) if since else comparing.release_before(release)
-    context: dict[str, object] = {"release": release, "others": comparing.other_releases(release), "before": before}
+    others = queries.releases(benchmark=release.benchmark).exclude(pk=release.pk)
+    earlier = others.filter(name=release.name, version__lt=release.version).order_by("-version")
+    before = queries.release(since) if since else earlier.first()
+    context: dict[str, object] = {"release": release, "others": others, "before": before}
     if before is not None:
         difference = comparing.compare(before, release, with_held_out=may_read(request.user, Can.PRODUCE))
         change = request.GET.get("change", "")

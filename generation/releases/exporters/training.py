@@ -9,11 +9,10 @@ publishers call validation or test stays there, with everything of the same orig
 import json
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from generation.common.temporary import temporary_folder
 from generation.releases.exporters.base import Exporter, Samples, WrongSample, canonical, gettext_noop, open_text
@@ -99,16 +98,11 @@ class TrainingExporter(Exporter):
                         "task": sample["task"],
                         "canary": sample.get("canary", ""),
                     }
-                    group = origins.add(_origin_names(sample, training), training["split"])
+                    record = json.dumps([sample["source"]["dataset"], sample["source"]["id"]])
+                    group = origins.add([record, *training["origins"]], training["split"])
                     file.write(f"{group}\t{canonical({'messages': training['messages'], **sample_fields})}\n")
             with ExitStack() as stack:
                 files = [stack.enter_context(open_text(path)) for path in paths]
                 for line in stack.enter_context(pending.open(encoding="utf-8", newline="\n")):
                     number, _tab, text = line.partition("\t")
                     files[PARTS.index(origins.part(int(number)))].write(text)
-
-
-def _origin_names(sample: Mapping[str, Any], training: Mapping[str, Any]) -> Iterator[str]:
-    source = sample["source"]
-    yield json.dumps([source["dataset"], source["id"]])
-    yield from training["origins"]

@@ -63,6 +63,7 @@ def test_saving_makes_versions_that_nobody_can_change_and_an_event(adela: User) 
         ("judge", "version:\n=== user\nHello", "first line must be 'version: N'"),
         ("judge", "version: 1\nHello", "no part"),
         ("judge", "version: 1\n=== robot\nHello", "unknown part 'robot'"),
+        ("judge", "version: 1\n=== assistant\nHello", "last part is a reply"),
         ("judge", "version: 1\n=== user\n$response ${patient.__class__}", "'\\$' without a name"),
         ("judge", "version: 1\n=== user\nIt costs 5 $", "'\\$' without a name"),
         ("judge", "version: 1\n=== user\n$secret", r"unknown placeholder \$secret; known: .*\$response"),

@@ -362,12 +362,18 @@ def test_settings_can_be_changed_on_the_page_over_the_api_and_in_the_shell(
         return admin.post(f"/api/v1/{path}", json.dumps({**body, **options}), content_type="application/json")
 
     assert post("batches/", settings={"sugar": 1}).status_code == 422
-    lines = post("batches/estimate/", settings={"tries": 4}).json()["lines"]
+    wrong_preset = post("batches/", preset="hasty")
+    assert (wrong_preset.status_code, "hasty" in wrong_preset.json()["detail"]) == (422, True)
+    lines = post("batches/estimate/", preset="patient", settings={"tries": 4}).json()["lines"]
     assert [line["requests"] for line in lines if line["prompt"] == "brew/write@1"] == [4]
-    launched = post("batches/", settings={"tries": 4}).json()
-    assert (launched["settings"]["tries"], launched["changed"]) == (4, ["tries"])
+    launched = post("batches/", preset="patient", settings={"tries": 4}).json()
+    assert (launched["preset"], launched["changed"]) == ("patient", ["tries"])
+    assert launched["settings"] == {"tries": 4, "top_p": None, "cut": 0.75}
+    assert set(launched["roles"]) == {"writer", "taster", "critic"}
     launch = ("generate", "--benchmark", "brew", "--source", "notes", "--role", "writer=sim-generator", "--yes")
-    assert manage.json(*launch, "--set", "tries=4")["changed"] == {"tries": 4}
+    assert "'hasty'; known: usual, patient" in manage.refusal(*launch, "--preset", "hasty")
+    started = manage.json(*launch, "--preset", "patient", "--set", "tries=4")
+    assert (started["preset"], started["changed"]) == ("patient", {"tries": 4})
     assert list(Batch.objects.values_list("settings__tries", flat=True)) == [4, 4, 4]
 
 
@@ -423,35 +429,6 @@ def test_pages_show_the_presets_and_the_chosen_one(models: str, admin: Client) -
     assert '<dt class="mono">cut</dt> <dd class="mono">0.75</dd>' in shown
     refused = admin.post(new, {**form, "preset": "hasty"})
     assert refused.status_code == 422
-
-
-def test_the_api_accepts_and_returns_a_preset(models: str, admin: Client) -> None:
-    endpoint(models)
-    source_of("tea")
-    body = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "preset": "patient"}
-
-    def post(path: str, sent: dict[str, Any]) -> Page:
-        return admin.post(f"/api/v1/{path}", json.dumps(sent), content_type="application/json")
-
-    estimate = post("batches/estimate/", body)
-    assert [line["requests"] for line in estimate.json()["lines"] if line["prompt"] == "brew/write@1"] == [3]
-    wrong = post("batches/", {**body, "preset": "hasty", "confirmed": True})
-    assert (wrong.status_code, "hasty" in wrong.json()["detail"]) == (422, True)
-    launched = post("batches/", {**body, "confirmed": True})
-    assert launched.status_code == 202
-    assert launched.json()["preset"] == "patient"
-    assert launched.json()["settings"] == {"tries": 3, "top_p": None, "cut": 0.75}
-    assert set(launched.json()["roles"]) == {"writer", "taster", "critic"}
-
-
-def test_the_command_accepts_a_preset(models: str, manage: Manage) -> None:
-    endpoint(models)
-    source_of("tea")
-    command = ("generate", "--benchmark", "brew", "--source", "notes", "--role", "writer=sim-generator", "--yes")
-    assert "'hasty'; known: usual, patient" in manage.refusal(*command, "--preset", "hasty")
-    output = manage.json(*command, "--preset", "patient", "--wait")
-    assert output["preset"] == "patient"
-    assert output["calls"] == 4
 
 
 # ----------------------------------------------------------------------------- lineage and analysis

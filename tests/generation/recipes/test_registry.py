@@ -22,12 +22,6 @@ def facets(task, traps, terms, content):
 }
 
 
-def test_medhallu_can_be_reviewed_by_two_physicians() -> None:
-    assert registry.resolve_settings("medhallu", "", {"reviewers": "two", "review_share": 0.5})["reviewers"] == "two"
-    with pytest.raises(errors.WrongSetting, match="reviewers"):
-        registry.resolve_settings("medhallu", "", {"reviewers": "three"})
-
-
 @pytest.fixture
 def toys(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A package of benchmarks with one folder, which is registered nowhere."""
@@ -70,22 +64,6 @@ def test_an_unknown_benchmark_is_refused_with_the_known_names(name: str) -> None
     with pytest.raises(errors.UnknownBenchmark, match="mhb") as refused:
         registry.recipe(name)
     assert refused.value.status == 404
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("=== user\nHello", "first line"),
-        ("version: 1\nHello", "no part"),
-        ("version: 1\n=== robot\nHello", "unknown part"),
-        ("version: 1\n=== assistant\nHello", "last part is a reply"),
-    ],
-)
-def test_an_invalid_prompt_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "broken.md"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        read_prompt(path)
 
 
 def test_a_prompt_file_is_read_and_filled_in(tmp_path: Path) -> None:

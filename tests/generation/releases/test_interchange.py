@@ -21,14 +21,14 @@ from generation import errors
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Release
-from generation.releases import export, exporters, services
-from generation.releases.freezing.composition import Composition
+from generation.releases import export, exporters
 from generation.sources import importers
 from generation.sources.importers.base import Row
 from review.models import User
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import make_release
 from tests.generation.releases import simple_evals
+from tests.generation.releases.test_verify_release import freeze_with_held_out
 from tests.populations import population
 from tests.profile import public
 
@@ -262,12 +262,7 @@ def test_the_page_offers_only_fitting_formats(
 
 
 def test_only_admins_export_the_held_out_split(release: Release, rui: User, adela: User, client: Client) -> None:
-    seed = next(
-        n
-        for n in range(100)
-        if 0 < services.preview("x", benchmark="mhb", composition=Composition(held_out=0.5, seed=n)).held_out < 3
-    )
-    with_held_out = services.freeze_release("apart", benchmark="mhb", composition=Composition(held_out=0.5, seed=seed))
+    with_held_out = freeze_with_held_out(3)
     page = reverse("generation:release-export", args=["apart", 1, "jsonl"])
     api = reverse("api:release-export", args=["apart", 1])
     for user, status in ((rui, 403), (adela, 200)):
