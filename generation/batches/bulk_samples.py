@@ -53,21 +53,17 @@ def make_finished_samples(batch: Batch) -> int:
     done, deadline = 0, time.monotonic() + settings.MHB_LANE_SECONDS
     while life_cycle.is_running(batch.pk) and not SHUTTING_DOWN.is_set() and time.monotonic() < deadline:
         rows = take(queued, CHUNK)
-        ready, other_rows = [], []
         values = queries.draft_values(rows, joined=False)
         with computing_for(batch):
-            for row, value in zip(rows, values, strict=True):
-                sample = recipe.finished(value)
-                if sample is None:
-                    other_rows.append(row)
-                else:
-                    ready.append((row, sample))
-        for row in other_rows:
-            requeue(row)
+            made = [(row, recipe.finished(value)) for row, value in zip(rows, values, strict=True)]
+        ready = [(row, sample) for row, sample in made if sample is not None]
+        for row, sample in made:
+            if sample is None:
+                requeue(row)
         if ready:
             _make_published(batch, ready, drawn)
             done += len(ready)
-        if other_rows or not rows:
+        if len(ready) < len(rows) or not rows:
             break
     analyze_tables(Draft, Sample, SampleVersion, Rubric, Case, Event)
     return done

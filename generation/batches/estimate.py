@@ -61,39 +61,31 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
             )
             with prompts_queries.using(benchmark, prompts_queries.stored_set(benchmark, name)):
                 asked = [question for step in recipe.steps if step.applies(value) for question in step.asks(value)]
-            for question in asked:  # the same question may occur several times
-                question_counts[question] += count
-                places.setdefault(question[1], set()).add((name, kind))
-    question_counts = Counter({question: n for question, n in question_counts.items() if question[0] in bound})
+            for role, prompt in asked:  # the same question may occur several times
+                if role in bound:
+                    question_counts[role, prompt] += count
+                    places.setdefault(prompt, set()).add((name, kind))
     drafts_before, calls_before = _read_history(settings, values, bound, checks_run)
-
-    def usual_calls(prompt: str) -> UsualCalls | None:
-        """The calls of a prompt for one draft that may use it; None without such drafts."""
-        rows = sum(drafts_before[place] for place in places[prompt])
-        return UsualCalls(calls_before[prompt] / rows, rows) if rows else None
-
-    players = settings.players_in(bound)
-    requests_by_endpoint = [
-        (role, endpoint, prompt, n * (1 if role == recipe.multiple_role else max(1, len(players))))
-        for (role, prompt), n in question_counts.items()
-        for endpoint in (players if role == recipe.multiple_role and players else (bound[role],))
-    ]
-    lines = [
-        estimate_line(
-            role,
-            endpoint,
-            prompt,
-            requests,
-            repeats=sum(n for (_role, name), n in question_counts.items() if name == prompt)
-            / sum(counts[kind] for _name, kind in places[prompt]),
-            usual=usual_calls(prompt),
-        )
-        for role, endpoint, prompt, requests in requests_by_endpoint
-    ]
+    players, lines = settings.players_in(bound), []
+    for (role, prompt), n in question_counts.items():
+        repeats = sum(m for (_role, name), m in question_counts.items() if name == prompt)
+        before = sum(drafts_before[place] for place in places[prompt])
+        playing = players if role == recipe.multiple_role and players else (bound[role],)
+        lines += [
+            estimate_line(
+                role,
+                endpoint,
+                prompt,
+                n * (1 if role == recipe.multiple_role else max(1, len(players))),
+                repeats=repeats / sum(counts[kind] for _name, kind in places[prompt]),
+                usual=UsualCalls(calls_before[prompt] / before, before) if before else None,
+            )
+            for endpoint in playing
+        ]
     drafts = sum(counts.values()) * len(prompts) * max(1, len(players))
     shared = queries.shared_models(benchmark, settings.endpoints_in(bound))
-    working = [*bound.values(), *(player for player in players if player not in bound.values())]
-    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(working), one_model=shared)
+    working = paces([*bound.values(), *players])
+    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=working, one_model=shared)
 
 
 MAX_BATCHES = 50  # how many of the benchmark's newest batches to look at

@@ -6,13 +6,13 @@ Nothing has to be registered.
 import json
 import pkgutil
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from math import isfinite
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.utils.translation import gettext
@@ -27,6 +27,7 @@ from generation.recipes.trap_plan import read_plan
 from review.rules import json_nesting
 from review.rules.case_spec import CaseSpec
 
+N = TypeVar("N", Preset, TrapPlan)
 _LABELS = {IDENTICAL: _("Identical to another sample"), NEARLY_IDENTICAL: _("Nearly identical to another sample")}
 
 
@@ -78,18 +79,23 @@ NO_PLAN = "none"
 CUSTOM_PLAN = _("own")  # the stored name of a plan, or of settings, that came with the launch
 
 
+def _named(offered: Sequence[N], name: str, wrong: type[Exception], *others: str) -> N | None:
+    """The entry with this name, the first for ""; None for "" if there are none.
+
+    Raises `wrong`, which names the known ones and `others`.
+    """
+    match = next((each for each in offered if each.name == name or not name), None)
+    if match is None and name:
+        raise wrong(f"{name!r}; known: {', '.join([*(each.name for each in offered), *others]) or '-'}")
+    return match
+
+
 def plan(benchmark: str, name: str = "") -> TrapPlan | None:
     """The recipe's trap plan with this name: "" for the default, if any, "none" for no plan.
 
     Raises WrongPlan.
     """
-    plans = recipe(benchmark).plans
-    if name == NO_PLAN or not (plans or name):
-        return None
-    match = next((plan for plan in plans if plan.name == name or not name), None)
-    if match is None:
-        raise WrongPlan(f"{name!r}; known: {', '.join([*(plan.name for plan in plans), NO_PLAN])}")
-    return match
+    return None if name == NO_PLAN else _named(recipe(benchmark).plans, name, WrongPlan, NO_PLAN)
 
 
 def resolve_plan(benchmark: str, plan_spec: object) -> TrapPlan | None:
@@ -105,11 +111,7 @@ def preset(benchmark: str, name: str = "") -> Preset | None:
 
     Raises UnknownPreset.
     """
-    presets = recipe(benchmark).presets
-    match = next((preset for preset in presets if preset.name == name or not name), None)
-    if match is None and name:
-        raise UnknownPreset(f"{name!r}; known: {', '.join(preset.name for preset in presets) or '-'}")
-    return match
+    return _named(recipe(benchmark).presets, name, UnknownPreset)
 
 
 def resolve_prompt_set(benchmark: str, prompts: str = "", preset_name: str = "") -> str:

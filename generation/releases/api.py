@@ -299,8 +299,8 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         """The samples of a release, in its order; held-out samples are for admins only."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
         held_out = may_read(request.user, Can.PRODUCE)
-        chosen = {name: value for name, value in validated_query(SamplesQuery, request).items() if value}
-        rows = queries.released_samples(queries.release(name, version), with_held_out=held_out, **chosen)
+        query = validated_query(SamplesQuery, request)
+        rows = queries.released_samples(queries.release(name, version), with_held_out=held_out, **query)
         return paginated_response(self, rows.prefetch_related(rubrics))
 
     @extend_schema(

@@ -138,10 +138,7 @@ def released_samples(
     rows = ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
     if not with_held_out:
         rows = rows.filter(split=ReleasedSample.Split.PUBLIC)
-    if task:
-        rows = rows.filter(task=task)
-    if split:
-        rows = rows.filter(split=split)
+    rows = rows.filter(**{name: value for name, value in (("task", task), ("split", split)) if value})
     rubrics = ReleasedRubric.objects.filter(sample=OuterRef("pk"))
     if facet:
         name, _equals, value = facet.partition("=")
