@@ -12,7 +12,7 @@ from evaluation import errors
 from evaluation.interchange import importing, rows
 from evaluation.models import ResultsImport, ResultsRefusal
 from generation.common.storage import discard, fetch, share
-from generation.engine.task_queue import check_tries, finish, lease, renew, requeue_expired, take
+from generation.engine.task_queue import check_tries, finish, keep, renew, requeue_expired, take
 from generation.llm.errors import GivenUp
 from generation.models import Release
 from generation.models.work import Work
@@ -65,13 +65,11 @@ def run_import(pk: int) -> ResultsImport:
 
 
 def _read(row: ResultsImport) -> None:
-    leased = ResultsImport.objects.filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
-
     def store_progress(progress: importing.ImportResult) -> None:
         # Verdicts that an earlier worker added before it was killed are known now.
         added, known = progress.added + row.added, max(0, progress.known - row.added)
         counts = {"rows": progress.rows, "added": added, "known": known, "refused": progress.refused}
-        if not leased.update(lease_until=timezone.now() + lease(), **counts):
+        if not keep(row, **counts):
             raise _LeaseLost
 
     path, ended = row.file, False

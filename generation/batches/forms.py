@@ -167,7 +167,9 @@ class BatchForm(SpendingForm):
     def _changes_field(self, recipe: Recipe) -> RowsField:
         """Rows of a setting and its value, which is a word or JSON."""
         names = list(recipe.presets[0].values)
-        known = {(word, name): None for name in names for word in self._words(recipe, name)}
+        known = {
+            (_typed(value), name): None for name in names for value in registry.known_values(self._benchmark, name)
+        }
         return RowsField(
             {
                 "name": forms.ChoiceField(
@@ -180,12 +182,6 @@ class BatchForm(SpendingForm):
             label=_("Overrides"),
             help_text=_("Override values of the preset. A list is written as [0.3, 0.7]."),
         )
-
-    @staticmethod
-    def _words(recipe: Recipe, name: str) -> list[str]:
-        """The values of a setting in presets and choices, as they are typed."""
-        values = [preset.values[name] for preset in recipe.presets if name in preset.values]
-        return [_typed(value) for value in (*values, *recipe.choices.get(name, ()))]
 
     def _targets_field(self, terms: Iterable[Term]) -> RowsField:
         """Rows of a trap and its number of samples, by task if the benchmark has several."""

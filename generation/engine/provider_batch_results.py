@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from generation.engine import ledger
 from generation.engine.group_commit import with_database_retries
-from generation.engine.task_queue import lease
+from generation.engine.task_queue import keep
 from generation.llm.batch_protocol import BatchClient, LineResult, ProviderState
 from generation.llm.errors import BrokenReply, LLMError
 from generation.llm.types import Attempt, Reply, Request
@@ -36,8 +36,7 @@ class BatchGone(Exception):
 
 def note_progress(batch: ProviderBatch, /, **fields: Any) -> None:
     """Update a provider batch that is still ours and renew its lease. Raises BatchGone."""
-    held = ProviderBatch.objects.filter(pk=batch.pk, token=batch.token, status=Status.RUNNING)
-    if not held.update(lease_until=timezone.now() + lease(), **fields):
+    if not keep(batch, **fields):
         raise BatchGone
     for name, value in fields.items():
         setattr(batch, name, value)

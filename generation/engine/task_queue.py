@@ -142,6 +142,12 @@ def renew(model: type[Work], tokens: Collection[uuid.UUID | None]) -> None:
     )
 
 
+def keep(row: Work, **fields: Any) -> bool:
+    """Renew the lease of a row and store these fields; returns False if the lease was lost."""
+    held = type(row)._default_manager.filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
+    return bool(held.update(lease_until=timezone.now() + lease(), **fields))
+
+
 def requeue_expired(model: type[Work]) -> int:
     """Requeue rows whose lease has expired; returns how many."""
     expired = model._default_manager.filter(status=Work.Status.RUNNING, lease_until__lt=timezone.now())

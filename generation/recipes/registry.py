@@ -140,8 +140,7 @@ def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] 
     if unknown := sorted(set(changes or {}) - set(values)):
         raise WrongSetting(f"{', '.join(unknown)}; known: {', '.join(values) or '-'}")
     for key, value in (changes or {}).items():
-        in_presets = [other.values[key] for other in recipe(benchmark).presets if key in other.values]
-        known = [*in_presets, *recipe(benchmark).choices.get(key, ())]
+        known = known_values(benchmark, key)
         low, high = RANGES.get(key, (None, None))
         if low is not None and high is not None and _is_same_kind(value, low) and not low <= value <= high:
             raise WrongSetting(f"{key}: {json.dumps(value)}; from {low} to {high}")
@@ -151,6 +150,12 @@ def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] 
             )
         values[key] = value
     return values
+
+
+def known_values(benchmark: str, name: str) -> list[Any]:
+    """The values of a setting in the recipe's presets and choices."""
+    in_presets = [preset.values[name] for preset in recipe(benchmark).presets if name in preset.values]
+    return [*in_presets, *recipe(benchmark).choices.get(name, ())]
 
 
 def read_setting(text: str) -> Any:

@@ -74,12 +74,14 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
     current = (SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED)
     rows = Rubric.objects.filter(version__sample__batch=batch, version__status__in=current).order_by("version")
     read = rows.values_list("version", "version__sample__task", "traps", *columns).iterator(chunk_size=STREAMED)
-    for (_version, task), rubrics in groupby(read, itemgetter(0, 1)):
-        facets = []
-        for _version, _task, traps, *values in rubrics:
-            content = values[0] if fields is None else dict(zip(fields, values, strict=True))
-            facets.append(cache.facets_of(task, traps, "", content, cache.content_key(content)))
-        counts.add(task, facets)
+    for (_version, task), group in groupby(read, itemgetter(0, 1)):
+        rubrics = list(group)
+        values = rubrics[0][3:]
+        if fields is None:
+            content = values[0]
+        else:
+            content = {name: value for name, value in zip(fields, values, strict=True) if value is not None}
+        counts.add(task, cache.of_sample(task, content, [(traps, "") for _version, _task, traps, *_values in rubrics]))
     return counts.counts()
 
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from generation import errors
 from generation.common.chunks import analyze_tables
-from generation.engine.task_queue import check_tries, finish, lease, requeue_expired, take
+from generation.engine.task_queue import check_tries, finish, keep, requeue_expired, take
 from generation.llm.errors import GivenUp
 from generation.models import Facet, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.models.work import Work
@@ -207,7 +207,7 @@ def _freeze(row: Freeze) -> None:
     terms = samples_queries.terms(row.benchmark)
     totals = content.ReleaseTotals()
     reviewed_samples: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
-    if not _renew_lease(row, read=0, total=len(chosen)):
+    if not keep(row, read=0, total=len(chosen)):
         return
     with Spool() as spool:
         for entry in content.frozen_samples(row.benchmark, chosen, terms, canary):
@@ -217,7 +217,7 @@ def _freeze(row: Freeze) -> None:
                 reviewed_samples[entry.split].append(
                     (entry.sample["sample_id"], entry.sample["version"], entry.row["case_id"])
                 )
-            if totals.samples % RENEW_EVERY == 0 and not _renew_lease(row, read=totals.samples):
+            if totals.samples % RENEW_EVERY == 0 and not keep(row, read=totals.samples):
                 return  # the lease expired, and another worker has taken over
         digests = (spool.digest(), spool.digest_if_any(ReleasedSample.Split.HELD_OUT))
         if latest is not None and (latest.sha256, latest.held_out_sha256, _card_of(latest)) == (*digests, row.card):
@@ -252,7 +252,7 @@ def _freeze(row: Freeze) -> None:
             "held_out_count": totals.held_out,
             "held_out_sha256": digests[1],
         }
-        if _renew_lease(row, read=totals.samples):
+        if keep(row, read=totals.samples):
             _store(row, latest, chosen, spool, fields)
 
 
@@ -286,9 +286,3 @@ def _store(row: Freeze, latest: Release | None, chosen: content.Chosen, spool: S
     finish(row, Work.Status.DONE, release=release, finished_at=timezone.now())
     path = reverse("generation:release", args=[release.name, release.version])
     notifications.tell(Occasion.FROZEN, [row.created_by], release=str(release), path=path)
-
-
-def _renew_lease(row: Freeze, **progress: int) -> bool:
-    """Record progress and renew the lease; return False if it was lost."""
-    owned = Freeze.objects.filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
-    return bool(owned.update(lease_until=timezone.now() + lease(), **progress))

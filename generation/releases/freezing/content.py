@@ -1,7 +1,7 @@
 """Reads a release's content in chunks: each sample's exported object and the rows to store."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,21 +53,24 @@ class FacetCache:
         self._fields = registry.facet_fields(benchmark)
         self._known: dict[tuple[str, ...], Facets] = {}
 
-    def content_key(self, content: Mapping[str, Any]) -> str:
-        """The part of a sample's content that the benchmark's facets depend on, as a cache key."""
-        fields = content if self._fields is None else self._fields
-        return canonical({name: content.get(name) for name in fields}) if fields else ""
+    def of_sample(
+        self, task: str, content: Mapping[str, Any], rubrics: Iterable[tuple[Sequence[str], str]]
+    ) -> list[Facets]:
+        """The facets of each rubric, given by its traps and severity.
 
-    def facets_of(
-        self, task: str, traps: Sequence[str], severity: str, content: Mapping[str, Any], content_key: str
-    ) -> Facets:
-        """The facets of a rubric: the benchmark's own, and the severity if physicians set one."""
-        key = (task, content_key, severity, *traps)
-        if (cached := self._known.get(key)) is None:
-            facets = registry.facets(self._benchmark, task, list(traps), self._terms, content)
-            facets = {**facets, **({"severity": [severity]} if severity else {})}
-            cached = self._known[key] = tuple((name, str(value)) for name, values in facets.items() for value in values)
-        return cached
+        They are the benchmark's own, and the severity if physicians set one.
+        """
+        fields = content if self._fields is None else self._fields
+        about = canonical({name: content.get(name) for name in fields}) if fields else ""
+        per_rubric = []
+        for traps, severity in rubrics:
+            key = (task, about, severity, *traps)
+            if key not in self._known:
+                facets = registry.facets(self._benchmark, task, list(traps), self._terms, content)
+                facets = {**facets, **({"severity": [severity]} if severity else {})}
+                self._known[key] = tuple((name, str(value)) for name, values in facets.items() for value in values)
+            per_rubric.append(self._known[key])
+        return per_rubric
 
 
 class FacetCounts:
@@ -157,10 +160,7 @@ def _export_object(
     facet_cache: FacetCache,
 ) -> tuple[dict[str, Any], list[Facets]]:
     task, content, ground = row["sample__task"], row["content"], row["case__ground"]
-    content_key = facet_cache.content_key(content)
-    per_rubric = [
-        facet_cache.facets_of(task, rubric["traps"], rubric["severity"], content, content_key) for rubric in rubrics
-    ]
+    per_rubric = facet_cache.of_sample(task, content, [(rubric["traps"], rubric["severity"]) for rubric in rubrics])
     facets: dict[str, list[str]] = {}
     for name, value in sorted({pair for pairs in set(per_rubric) for pair in pairs}):
         facets.setdefault(name, []).append(value)
