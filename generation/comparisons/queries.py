@@ -58,27 +58,28 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """Both batches, and the pairs of drafts by their outcome in each.
+    """Both batches, and the number of pairs of drafts by their outcome with A and with B.
 
-    `table`: a row for each outcome with A, containing a count for each outcome with B. `only_a` and
-    `only_b` are the discordant pairs; `chance` is the two-sided exact probability of a split at
-    least as uneven as theirs if both prompt sets were equally good (McNemar 1947, exact form), None
-    if there are none.
+    `only_a` and `only_b` are the discordant pairs; `chance` is the two-sided exact probability of a
+    split at least as uneven as theirs if both prompt sets were equally good (McNemar 1947, exact
+    form), None if there are none.
     """
 
     arms: tuple[Arm, Arm]
-    table: tuple[tuple[str, tuple[int, ...]], ...]
+    pairs: Counter[tuple[str, str]]
 
-    def _count(self, a: str, b: str) -> int:
-        return dict(self.table)[a][OUTCOMES.index(b)]
+    @property
+    def table(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """A row for each outcome with A, containing a count for each outcome with B."""
+        return tuple((a, tuple(self.pairs[a, b] for b in OUTCOMES)) for a in OUTCOMES)
 
     @property
     def only_a(self) -> int:
-        return self._count(APPROVED, NOT_APPROVED)
+        return self.pairs[APPROVED, NOT_APPROVED]
 
     @property
     def only_b(self) -> int:
-        return self._count(NOT_APPROVED, APPROVED)
+        return self.pairs[NOT_APPROVED, APPROVED]
 
     @property
     def chance(self) -> float | None:
@@ -104,8 +105,7 @@ def compare_arms(comparison: Comparison) -> ComparisonResult:
     for key, outcome in outcomes[0].items():
         pairs[outcome, outcomes[1].get(key, OPEN)] += 1
     first, second = (_arm(batch) for batch in batches)
-    table = tuple((a, tuple(pairs[a, b] for b in OUTCOMES)) for a in OUTCOMES)
-    return ComparisonResult((first, second), table)
+    return ComparisonResult((first, second), pairs)
 
 
 def _arm(batch: Batch) -> Arm:

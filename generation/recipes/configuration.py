@@ -21,9 +21,8 @@ class Configuration:
     their content named in `texts`) have fewer characters in total; 0: any length. `balanced`:
     groups that are cut to the size of the smallest, and to `max_group_size` samples (0: no limit).
     What is left out is drawn by the release's seed, record by record, so that samples of one record
-    stay together. `group_field`: the field of a sample's content that names its group; "": the
-    sample's task. `even_field`: the field whose values each group, balanced or not, has equally
-    many samples of. `provenance`: take samples made in
+    stay together. A sample's group is its task. `even_field`: the field of its content whose values
+    each group, balanced or not, has equally many samples of. `provenance`: take samples made in
     this way (name -> value of `NewSample.provenance`).
     """
 
@@ -33,7 +32,6 @@ class Configuration:
     below: int = 0
     texts: tuple[str, ...] = ()
     balanced: tuple[str, ...] = ()
-    group_field: str = ""
     even_field: str = ""
     max_group_size: int = 0
     provenance: Mapping[str, str] = field(default_factory=dict)

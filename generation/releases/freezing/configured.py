@@ -106,14 +106,10 @@ def _name(group: str) -> str:
 
 def group_of(configuration: Configuration) -> Any:
     """The group of a version in a configuration, with its even part, as a database expression."""
-    group = _content(configuration.group_field) if configuration.group_field else F("sample__task")
     if not configuration.even_field:
-        return group
-    return Concat(group, Value(_PART), _content(configuration.even_field), output_field=TextField())
-
-
-def _content(field: str) -> Any:
-    return Coalesce(KeyTextTransform(field, "content"), Value(""), output_field=TextField())
+        return F("sample__task")
+    part = Coalesce(KeyTextTransform(configuration.even_field, "content"), Value(""), output_field=TextField())
+    return Concat(F("sample__task"), Value(_PART), part, output_field=TextField())
 
 
 def _limit(digests: "array[int]", max_samples: int) -> int:
