@@ -194,6 +194,8 @@ def test_changed_checksums_do_not_hide_changed_samples(release: Release, tmp_pat
     sums.write_text(sums.read_text().replace(before, verify_release.sha256_of(samples)))
     code, output = run_verifier(out)
     assert (code, output[0]) == (1, "samples.jsonl: not the samples that were frozen")
+    (out / "verify_trail.py").write_text("raise AssertionError('The site runs no program of the folder.')")
+    assert "verify_trail.py: altered" in verify_release.faults_of(out)
 
 
 def test_a_folder_without_a_release_is_refused(tmp_path: Path, manage: Manage) -> None:
