@@ -15,6 +15,7 @@ import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from importlib import import_module
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -23,11 +24,9 @@ from typing import Any
 if not __package__:  # in an export
     sys.dont_write_bytecode = True  # add no files to it
     sys.path.insert(0, str(Path(__file__).resolve().parent))
-    import verify_trail  # type: ignore[import-not-found,unused-ignore]
-else:
-    from generation.releases import verify_trail
 from review.quality.agreement import agreement
 
+verify_trail = import_module("generation.releases.verify_trail" if __package__ else "verify_trail")
 sha256_of = verify_trail.sha256_of
 COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "polarity", "question", "value"]
 PAIRS = {"reviewers": ("primary", "secondary"), "adjudicators": ("adjudicator-1", "adjudicator-2")}
