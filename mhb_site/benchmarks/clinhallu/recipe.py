@@ -55,13 +55,17 @@ def _needs_try(draft: Draft, *, number: int) -> bool:
     return all(candidate["status"] == reference.INVALID for candidate in _candidates(draft.data))
 
 
+def _try_prompts(_draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
+    # Expected once: most candidates have a valid format.
+    return [("generator", reference.REFERENCE.label)] if number == 1 else ()
+
+
 TRIES = tuple(
     Step(
         f"trace_{number}",
         partial(reference.generate_candidate, number=number),
         partial(_needs_try, number=number),
-        # Expected once: most candidates have a valid format.
-        lambda _draft, number=number: [("generator", reference.REFERENCE.label)] * (number == 1),  # type: ignore[misc]
+        partial(_try_prompts, number=number),
     )
     for number in range(1, MAX_TRIES + 1)
 )
@@ -79,7 +83,9 @@ async def _check_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
 def _check_prompts(draft: Draft) -> Sequence[tuple[str, str]]:
     settings = presets.settings(draft)
     by_letter = settings["letters"] and draft.record.content["letter"]
-    asked = ([] if by_letter else [reference.CHECK_ANSWER]) + [reference.CHECK_TRACE] * settings["consistency"]
+    asked = [] if by_letter else [reference.CHECK_ANSWER]
+    if settings["consistency"]:
+        asked.append(reference.CHECK_TRACE)
     return [("judge", prompt.label) for prompt in asked]
 
 

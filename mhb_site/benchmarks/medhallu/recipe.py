@@ -47,11 +47,15 @@ def _try_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     if number > ESTIMATED_TRIES:
         return ()
     settings = presets.settings(draft)
-    judging = [(role, "vote") for role in VOTERS] + [("entailment", "entail")] * (2 * settings["entailment"])
+    judging = [(role, "vote") for role in VOTERS]
+    if settings["entailment"]:
+        judging += [("entailment", "entail")] * 2
     asked = [("generator", "generate" if number == 1 or not settings["feedback"] else "regenerate"), *judging]
     for _rewrite in range(settings["rewrites"]):
         asked += [("critic", "critique"), ("critic", "rewrite")] * settings["steps"]
-        asked += [("generator", "regenerate")] * settings["regenerate"] + judging
+        if settings["regenerate"]:
+            asked.append(("generator", "regenerate"))
+        asked += judging
     if settings["feedback"] and number < ESTIMATED_TRIES:
         asked.append(("critic", "critique"))  # feedback for the next try
     return [(role, SETS[draft.prompts][name].label) for role, name in asked]

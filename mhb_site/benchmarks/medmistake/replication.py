@@ -208,7 +208,8 @@ def _applies_or_expected(draft: Draft, applies: Any, *, number: int) -> bool:
 
 def _write_prompts(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     asked = [("writer", "scenario" if number == 1 else "reflect")]
-    asked += [("checker", "giveaway")] * (settings(draft)["check"] == "model")
+    if settings(draft)["check"] == "model":
+        asked.append(("checker", "giveaway"))
     return [(role, SETS[draft.prompts][name].label) for role, name in asked]
 
 
