@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
+from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bench import core
-from evaluation.statistics.clusters import cluster_totals, intracluster_correlation
+from evaluation.statistics.clusters import cluster_totals, ratio
 from evaluation.statistics.comparisons import independent_difference, mcnemar, paired_difference
 from evaluation.statistics.correction import (
     CheckedVerdicts,
@@ -29,7 +30,7 @@ from evaluation.statistics.correction import (
     corrected_rate,
 )
 from evaluation.statistics.intervals import f_interval, mean_interval, rate_interval
-from evaluation.statistics.planning import correlation_of_models, power_of_difference
+from evaluation.statistics.planning import power_of_difference
 from evaluation.statistics.validation import balanced_f1
 from review.quality.agreement import ac1, alpha, kappa, several_raters, table_interval
 from review.rules.wilson_interval import wilson
@@ -408,6 +409,46 @@ def compared(random: Random, pair: tuple[float, float], icc: float, c: int) -> t
     place = random.random((2, c))
     place[1] = np.where(random.random(c) < 0.5, place[0], place[1])
     return (place[0] < pair[0]).astype(int), (place[1] < pair[1]).astype(int), np.ones(c, dtype=np.int64)
+
+
+def intracluster_correlation(hits: ArrayLike, sizes: ArrayLike) -> float | None:
+    """The correlation of binary outcomes within a cluster: the analysis-of-variance estimate.
+
+    (MSB - MSW) / (MSB + (m0 - 1) MSW), MSB = sum(m (p - r)^2) / (C - 1),
+    MSW = sum(m p (1 - p)) / (M - C), m0 = (M - sum(m^2) / M) / (C - 1): Ridout, Demetrio & Firth
+    (1999), Biometrics 55; Donner (1986), Int. Stat. Rev. 54. Negative where criteria of one cluster
+    differ more than criteria of different clusters. None for fewer than two clusters, where no
+    cluster has two criteria, or where all outcomes are equal.
+    """
+    y, m = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
+    y, m = y[m > 0], m[m > 0]
+    total, clusters = m.sum(), len(m)
+    if clusters < 2 or total <= clusters:
+        return None
+    p = y / m
+    between = (m * (p - y.sum() / total) ** 2).sum() / (clusters - 1)
+    within = (m * p * (1 - p)).sum() / (total - clusters)
+    typical = (total - (m**2).sum() / total) / (clusters - 1)
+    spread = between + (typical - 1) * within
+    return float((between - within) / spread) if spread else None
+
+
+def correlation_of_models(
+    first_hits: ArrayLike, first_sizes: ArrayLike, second_hits: ArrayLike, second_sizes: ArrayLike
+) -> float | None:
+    """How far both models fail on the same samples: correlation of residuals y - r m over clusters.
+
+    The covariance term in the variance of `paired_difference`, divided by the root of the product
+    of both models' own terms (Cochran 1977, chapter 6; Miller 2024, arXiv:2411.00640). Uses the
+    clusters in which both have judged criteria. None where a model failed nothing, or everything.
+    """
+    y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
+    shared = (m1 > 0) & (m2 > 0)
+    first, second = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
+    if first is None or second is None:
+        return None
+    scale = sqrt(float((first.residuals**2).sum() * (second.residuals**2).sum()))
+    return float((first.residuals * second.residuals).sum()) / scale if scale else None
 
 
 def paired_p(random: Random, pair: tuple[float, float], icc: float, c: int) -> float | None:

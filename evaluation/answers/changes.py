@@ -12,7 +12,6 @@ from evaluation import registry
 from evaluation.answers import queries
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol, Rate
-from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
 from evaluation.reports.numbers import changes as counted
 from evaluation.reports.numbers.changes import ALL, BROKEN, FIXED, KEPT, STAYED, Change
 from evaluation.reports.queries import Report
@@ -22,7 +21,6 @@ from evaluation.runs.rows import chains
 from evaluation.runs.rows.verdicts import verdict_table
 from generation.models import ReleasedSample
 from review.charts.flow import FlowChart, Stream, flow
-from review.charts.text_measure import format_share
 
 MOVES = {
     FIXED: _("Fixed: wrong before, right now"),
@@ -39,59 +37,13 @@ def rates_with_changes(report: Report) -> list[Rate]:
     return [rate for rate in report.rates if rate.name in names]
 
 
-def change_lines(report: Report, rate: Rate) -> list[dict[str, Any]]:
-    """Table rows of every contrast and model, and of the mean over models at the end."""
-    datasets, run = dict(report.datasets), report.run
+def change_lines(report: Report, rate: Rate) -> list[tuple[Change, str, str]]:
+    """Every change, with the addresses of the samples that it fixed and broke."""
     return [
-        {
-            "label": gettext(change.label),
-            "dataset": gettext(datasets[change.second]),
-            "endpoint": change.endpoint,
-            "rates": [format_share(value, percent=rate.percent) for value in change.rates],
-            "gain": format_difference(change.gain, rate),
-            "interval": format_interval(change.low, change.high, rate),
-            "p": format_p(change.p_adjusted),
-            "fix": _share_of(change.fix_rate, change.moves[FIXED], change.moves[FIXED] + change.moves[STAYED]),
-            "broken": _share_of(change.break_rate, change.moves[BROKEN], change.moves[BROKEN] + change.moves[KEPT]),
-            "fix_href": changed_samples_url(run, change, FIXED),
-            "broken_href": changed_samples_url(run, change, BROKEN),
-            "samples": change.clusters,
-        }
+        (change, changed_samples_url(report.run, change, FIXED), changed_samples_url(report.run, change, BROKEN))
         for change in report.numbers.changes
         if change.rate == rate.name
     ]
-
-
-def bottleneck_lines(report: Report, rate: Rate) -> list[dict[str, Any]]:
-    """Table rows of the contrast with the largest gain in each data set, and its lead.
-
-    `significant`: whether the lead over the runner-up is more than chance.
-    """
-    datasets = dict(report.datasets)
-    return [
-        {
-            "dataset": gettext(datasets[bottleneck.dataset]),
-            "label": gettext(bottleneck.label),
-            "gains": [(gettext(label), format_difference(gain, rate)) for label, gain in bottleneck.gains.items()],
-            "lead": format_difference(bottleneck.lead, rate),
-            "interval": format_interval(bottleneck.low, bottleneck.high, rate),
-            "p": format_p(bottleneck.p_adjusted),
-            "significant": bottleneck.p_adjusted is not None and bottleneck.p_adjusted < 0.05,
-            "samples": bottleneck.clusters,
-        }
-        for bottleneck in report.numbers.bottlenecks
-        if bottleneck.rate == rate.name
-    ]
-
-
-def _share_of(share: float | None, n: int, whole: int) -> str:
-    if share is None:
-        return ""
-    return gettext("%(share)s (%(n)s of %(whole)s)") % {
-        "share": format_share(share, percent=True),
-        "n": n,
-        "whole": whole,
-    }
 
 
 def changed_samples_url(run: Run, change: Change, move: str) -> str:

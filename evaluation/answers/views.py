@@ -22,7 +22,6 @@ from evaluation.reports.views import figure_response
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from generation.models import ReleasedSample
-from review.charts.text_measure import format_share
 from review.common.decorators import requires
 from review.common.paging import keyset_page
 from review.rules.permissions import Can
@@ -172,9 +171,6 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
     run = RUNS.get(pk)
     report = reports_services.shown_report(run)
     rates, rate, model = _changes_shown(request, report)
-    several = len(report.endpoints) > 1
-    labels = {rate.name: _(rate.label) for rate in report.rates}
-    datasets = {name: _(label) for name, label in report.datasets}
     context = {
         "run": run,
         "report": report,
@@ -182,23 +178,14 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
         "rate_label": _(rate.label),
         "rule": _(rate.rule),
         "rates": [(option.name, _(option.label)) for option in rates],
-        "models": report.endpoints if several else (),
+        "models": report.endpoints if len(report.endpoints) > 1 else (),
         "model": model,
         "lines": changed_answers.change_lines(report, rate),
         "charts": changed_answers.flows(report, rate, model),
-        "bottlenecks": changed_answers.bottleneck_lines(report, rate),
+        "bottlenecks": [each for each in report.numbers.bottlenecks if each.rate == rate.name],
         "figures_at": reverse("evaluation:changes", args=[pk]) + "figures/",
         "figures_query": f"?{urlencode({'rate': rate.name, 'model': model})}",
-        "averages": [
-            (
-                labels[name],
-                variant,
-                [(datasets[dataset], format_share(value, percent=True)) for dataset, value in means.by_dataset.items()],
-                [(endpoint, format_share(value, percent=True)) for endpoint, value in means.by_model.items()],
-            )
-            for name, variant, means in report.averages
-            if name == rate.name
-        ],
+        "averages": [(variant, means) for name, variant, means in report.averages if name == rate.name],
         **RUNS.page_notes(run),
     }
     return render(request, "evaluation/answers/changes.html", context)

@@ -2,7 +2,7 @@
 
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
-from evaluation.reports.numbers.changes import BROKEN, FIXED, KEPT, STAYED
+from evaluation.reports.numbers.changes import BROKEN, FIXED
 from evaluation.reports.queries import Report
 from review.charts.text_measure import format_share
 from review.common import text_tables
@@ -10,8 +10,6 @@ from review.common import text_tables
 
 def changes_as_markdown(report: Report) -> list[str]:
     """The gains, with answers fixed and broken, and the bottleneck of each data set."""
-    if not report.numbers.changes:
-        return []
     datasets, rates = dict(report.datasets), {rate.name: rate for rate in report.rates}
     head = ["Comparison", "Data set", "Model", "Metric", "Gain", "95 % interval", "p (Holm)"]
     cells = [
@@ -23,14 +21,14 @@ def changes_as_markdown(report: Report) -> list[str]:
             format_difference(change.gain, rate) or "–",
             format_interval(change.low, change.high, rate) or "–",
             format_p(change.p_adjusted) or "–",
-            _format_share_of(change.fix_rate, change.moves[FIXED], change.moves[FIXED] + change.moves[STAYED]),
-            _format_share_of(change.break_rate, change.moves[BROKEN], change.moves[BROKEN] + change.moves[KEPT]),
+            _format_share_of(change.fix_rate, change.moves[FIXED], change.wrong),
+            _format_share_of(change.break_rate, change.moves[BROKEN], change.right),
             change.clusters,
         )
         for change in report.numbers.changes
         for rate in [rates[change.rate]]
     ]
-    lines = ["", "## Fixed and broken answers", "", *text_tables.markdown([*head, "Fixed", "Broken", "Samples"], cells)]
+    lines = text_tables.section("Fixed and broken answers", [*head, "Fixed", "Broken", "Samples"], cells)
     for bottleneck in report.numbers.bottlenecks:
         rate = rates[bottleneck.rate]
         gains = ", ".join(f"{label}: {format_difference(gain, rate)}" for label, gain in bottleneck.gains.items())
@@ -50,8 +48,6 @@ def _format_share_of(share: float | None, n: int, whole: int) -> str:
 
 def averages_as_markdown(report: Report) -> list[str]:
     """The unweighted means over models and over data sets."""
-    if not report.averages:
-        return []
     datasets, rates = dict(report.datasets), {rate.name: rate.label for rate in report.rates}
     cells = [
         (rates[rate], name, kind, format_share(value, percent=False) or "–")
@@ -61,7 +57,7 @@ def averages_as_markdown(report: Report) -> list[str]:
             *((f"{name} {variant}".strip(), "data sets", value) for name, value in means.by_model.items()),
         ]
     ]
-    return ["", "## Unweighted means", "", *text_tables.markdown(["Metric", "Mean of", "Over", "Value"], cells)]
+    return text_tables.section("Unweighted means", ["Metric", "Mean of", "Over", "Value"], cells)
 
 
 def rows(report: Report, rate: Rate) -> list[tuple[str, ...]]:

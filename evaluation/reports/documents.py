@@ -86,7 +86,7 @@ def as_markdown(report: Report) -> str:
             *([str(view.note), ""] if view.note else []),
             *_table(report, report.facets[view.name], facet=view.label),
         ]
-        if n := report.without[view.name]:
+        if n := report.numbers.without[view.name]:
             judgments, are = ("judgment has", "is") if n == 1 else ("judgments have", "are")
             lines += ["", f"{n} {judgments} no value for this breakdown and {are} not counted above."]
     return "\n".join(lines) + "\n"
@@ -239,8 +239,6 @@ def _endings(report: Report) -> list[str]:
 
 
 def _comparisons(report: Report) -> list[str]:
-    if not report.numbers.comparisons:
-        return []
     datasets, rates = dict(report.datasets), {rate.name: rate for rate in report.rates}
     head = ["Data set", "Metric", "Models", "Difference", "95 % interval", "Odds ratio", "p", "p (Holm)"]
     head += ["Records" if report.numbers.shared_records else "Samples", "Plan"]
@@ -258,10 +256,8 @@ def _comparisons(report: Report) -> list[str]:
         )
         for comparison in report.numbers.comparisons
     ]
-    lines = ["", "## Comparisons of models", "", *text_tables.markdown(head, rows)]
-    if report.run.judge:
-        lines += ["", "By the judge's verdicts alone, as ranks are; corrected differences need physicians' verdicts."]
-    return lines
+    by_judge = "By the judge's verdicts alone, as ranks are; corrected differences need physicians' verdicts."
+    return text_tables.section("Comparisons of models", head, rows, by_judge if report.run.judge else "")
 
 
 def _difference(comparison: ModelComparison, rate: Rate) -> tuple[str, str]:
@@ -270,18 +266,16 @@ def _difference(comparison: ModelComparison, rate: Rate) -> tuple[str, str]:
 
 
 def _held_out(report: Report) -> list[str]:
-    rate = report.planned_rate
-    rows = held_out_cells(report, rate)
-    if not rows:
-        return []
-    lines = ["", f"## {rate.label}: public and held-out samples", "", *text_tables.markdown(HELD_OUT_COLUMNS, rows)]
-    return [*lines, "", "A model that does better on public samples may have seen them. Exploratory."]
+    title, rows = (
+        f"{report.planned_rate.label}: public and held-out samples",
+        held_out_cells(report, report.planned_rate),
+    )
+    note = "A model that does better on public samples may have seen them. Exploratory."
+    return text_tables.section(title, HELD_OUT_COLUMNS, rows, note)
 
 
 def _contrasts(report: Report) -> list[str]:
     labels = {rate.name: str(rate.label) for rate in report.rates}
-    if not report.contrasts:
-        return []
     head = ["Comparison", "Model", "Metric", "Variant", "Baseline", "Difference"]
     rows = [
         (
@@ -293,7 +287,7 @@ def _contrasts(report: Report) -> list[str]:
         )
         for contrast in report.contrasts
     ]
-    return ["", "## Effects of the variants", "", *text_tables.markdown(head, rows)]
+    return text_tables.section("Effects of the variants", head, rows)
 
 
 @override("en")

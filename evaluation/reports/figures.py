@@ -233,7 +233,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
         ),
         lines=_nonempty(row[position] for row in table),
         table=tuple(table),
-        without=report.without[facet],
+        without=report.numbers.without[facet],
         few=few,
         few_lines=tuple(row[position] for row in few),
         comparisons=tuple(

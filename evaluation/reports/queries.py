@@ -115,16 +115,6 @@ class Report:
         """Facet -> its rows."""
         return self.numbers.facets
 
-    @property
-    def without(self) -> Mapping[str, int]:
-        """Facet -> number of judgments without a value, which are in none of its rows."""
-        return self.numbers.without
-
-    @property
-    def responses_failed(self) -> Mapping[str, int]:
-        """Endpoint -> number of failed responses."""
-        return self.numbers.failed
-
     def is_planned(self, rate: Rate) -> bool:
         """Whether the rate answers the run's plan; everything else is exploratory."""
         return self.plan.frozen and rate.name == self.plan.metric and not self.options.common

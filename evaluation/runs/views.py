@@ -174,7 +174,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "model_states": _model_states(watched_run),
         "failed": [
             (endpoint, count, _link(watched_run)(endpoint, "", "", "", UNJUDGED))
-            for endpoint, count in sorted(report.responses_failed.items())
+            for endpoint, count in sorted(report.numbers.failed.items())
         ],
     }
     if watched_run.origin == Run.Origin.IMPORTED:

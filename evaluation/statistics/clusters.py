@@ -49,7 +49,11 @@ def ratio(hits: ArrayLike, sizes: ArrayLike) -> Ratio | None:
         hits: y, the numerator of each cluster, such as its failed criteria.
         sizes: m, its denominator, such as its judged criteria.
     """
-    y, m = _checked_totals(hits, sizes)
+    y, m = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
+    if y.shape != m.shape or y.ndim != 1:
+        raise ValueError(f"expected one total per cluster, not {y.shape} and {m.shape}")
+    if np.count_nonzero((y < 0) | (y > m)):
+        raise ValueError("the hits of a cluster must lie between 0 and its size")
     total = float(m.sum())
     if not total:
         return None
@@ -83,34 +87,3 @@ def satterthwaite_df(shares: Floats) -> float:
     squares = shares**2
     adjusted = squares / (1 - shares)
     return 1 / (float(squares.sum()) + float(adjusted.sum()) ** 2 - float((adjusted**2).sum()))
-
-
-def intracluster_correlation(hits: ArrayLike, sizes: ArrayLike) -> float | None:
-    """The correlation of binary outcomes within a cluster: the analysis-of-variance estimate.
-
-    (MSB - MSW) / (MSB + (m0 - 1) MSW), MSB = sum(m (p - r)^2) / (C - 1),
-    MSW = sum(m p (1 - p)) / (M - C), m0 = (M - sum(m^2) / M) / (C - 1): Ridout, Demetrio & Firth
-    (1999), Biometrics 55; Donner (1986), Int. Stat. Rev. 54. Negative where criteria of one cluster
-    differ more than criteria of different clusters. None for fewer than two clusters, where no
-    cluster has two criteria, or where all outcomes are equal.
-    """
-    y, m = _checked_totals(hits, sizes)
-    y, m = y[m > 0], m[m > 0]
-    total, clusters = m.sum(), len(m)
-    if clusters < 2 or total <= clusters:
-        return None
-    p = y / m
-    between = (m * (p - y.sum() / total) ** 2).sum() / (clusters - 1)
-    within = (m * p * (1 - p)).sum() / (total - clusters)
-    typical = (total - (m**2).sum() / total) / (clusters - 1)
-    spread = between + (typical - 1) * within
-    return float((between - within) / spread) if spread else None
-
-
-def _checked_totals(hits: ArrayLike, sizes: ArrayLike) -> tuple[Floats, Floats]:
-    y, m = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
-    if y.shape != m.shape or y.ndim != 1:
-        raise ValueError(f"expected one total per cluster, not {y.shape} and {m.shape}")
-    if np.count_nonzero((y < 0) | (y > m)):
-        raise ValueError("the hits of a cluster must lie between 0 and its size")
-    return y, m

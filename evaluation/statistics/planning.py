@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import Floats, ratio, satterthwaite_df
+from evaluation.statistics.clusters import Floats, satterthwaite_df
 from evaluation.statistics.comparisons import padding
 from evaluation.statistics.distributions import noncentral_t_cdf, t_quantile
 from evaluation.statistics.intervals import MINIMUM
@@ -44,7 +44,7 @@ def design_effect(sizes: ArrayLike, correlation: float) -> float:
 
     Args:
         sizes: m, the number of criteria in each cluster.
-        correlation: rho, within clusters (`clusters.intracluster_correlation`).
+        correlation: rho, within clusters.
     """
     m = np.asarray(sizes, dtype=float)
     return 1 + max(0.0, float((m**2).sum() / m.sum()) - 1) * min(1.0, max(0.0, correlation))
@@ -64,24 +64,6 @@ def expected_precision(
     effect, n = design_effect(m, correlation), round(float(m.sum()))
     low, high = wilson(rate * n / effect, n / effect)
     return ExpectedPrecision(len(m), n, effect, n / effect, (high - low) / 2 if len(m) >= minimum else None)
-
-
-def correlation_of_models(
-    first_hits: ArrayLike, first_sizes: ArrayLike, second_hits: ArrayLike, second_sizes: ArrayLike
-) -> float | None:
-    """How far both models fail on the same samples: correlation of residuals y - r m over clusters.
-
-    The covariance term in the variance of `paired_difference`, divided by the root of the product
-    of both models' own terms (Cochran 1977, chapter 6; Miller 2024, arXiv:2411.00640). Uses the
-    clusters in which both have judged criteria. None where a model failed nothing, or everything.
-    """
-    y1, m1, y2, m2 = (np.asarray(part, dtype=float) for part in (first_hits, first_sizes, second_hits, second_sizes))
-    shared = (m1 > 0) & (m2 > 0)
-    first, second = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
-    if first is None or second is None:
-        return None
-    scale = sqrt(float((first.residuals**2).sum() * (second.residuals**2).sum()))
-    return float((first.residuals * second.residuals).sum()) / scale if scale else None
 
 
 def power_of_difference(
@@ -107,8 +89,8 @@ def power_of_difference(
 
     Args:
         sizes: the criteria in each cluster; n* is their sum divided by the design effect.
-        correlation: of criteria within a cluster (`clusters.intracluster_correlation`).
-        pairing: correlation of both models' failures over samples (`correlation_of_models`); 0 is
+        correlation: of criteria within a cluster.
+        pairing: correlation of both models' failures over samples; 0 is
             the conservative choice.
         alpha: the two-sided level of the family of comparisons.
         pairs: comparisons that Holm adjusts for: k (k - 1) / 2 for k models.

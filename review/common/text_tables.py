@@ -12,6 +12,13 @@ def markdown(head: Sequence[object], rows: Iterable[Iterable[object]], *, number
     return [_markdown_line(head), rule, *map(_markdown_line, rows)]
 
 
+def section(title: str, head: Sequence[object], rows: Sequence[Iterable[object]], note: str = "") -> list[str]:
+    """A section of a Markdown document with a table and a note below it; none without rows."""
+    if not rows:
+        return []
+    return ["", f"## {title}", "", *markdown(head, rows), *(["", note] if note else [])]
+
+
 def _markdown_line(cells: Iterable[object]) -> str:
     return "| " + " | ".join(map(markdown_cell, cells)) + " |"
 

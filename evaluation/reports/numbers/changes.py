@@ -56,6 +56,16 @@ class Change:
     fix_rate: float | None
     break_rate: float | None
 
+    @property
+    def wrong(self) -> int:
+        """The samples that were wrong before."""
+        return self.moves[FIXED] + self.moves[STAYED]
+
+    @property
+    def right(self) -> int:
+        """The samples that were right before."""
+        return self.moves[KEPT] + self.moves[BROKEN]
+
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:

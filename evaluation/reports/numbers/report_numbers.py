@@ -110,12 +110,14 @@ def count(
     facets, cells = {}, {}
     for view in views:
         by_value = values[view.name]
+        of_view = next((rate for rate in rates if rate.name == view.rate), primary)
+        of_view = of_view if of_view.arm == "trap" else rates[0]
         facets[view.name] = tuple(
             row for value, (label, rows) in by_value.items() for row in counter.rows(table, value, rows, label=label)
         )
         cells[view.name] = tuple(
             comparing.compare_cells(
-                table, _compared_rate(rates, view, primary), planned, {value: rows for value, (_, rows) in by_value.items()},
+                table, of_view, planned, {value: rows for value, (_, rows) in by_value.items()},
                 pooled=pooled, minimum=plan.minimum,
             )
         )  # fmt: skip
@@ -173,12 +175,6 @@ def _views(protocol: Protocol, table: VerdictTable) -> tuple[FacetView, ...]:
     scored = {facet for rate in protocol.rates if rate.score for facet in rate.score.facets}
     others = sorted(set(table.members) - protocol_views - {POLARITY, RUBRIC} - scored)
     return (*protocol.facets, *polarity_view, *(FacetView(name, name, "heat") for name in others))
-
-
-def _compared_rate(rates: Sequence[Rate], view: FacetView, primary: Rate) -> Rate:
-    """The rate to compare in a breakdown."""
-    rate = next((rate for rate in rates if rate.name == view.rate), primary)
-    return rate if rate.arm == "trap" else rates[0]
 
 
 def _has_value(table: VerdictTable, name: str) -> NDArray[np.bool_]:

@@ -110,7 +110,7 @@ def test_every_answer_is_read_by_code_and_no_judge_is_asked(release: Release, cl
 
 def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, claimants: str) -> None:
     report = reports_queries.report(finished_run(release, claimants))
-    assert report.without == {"level": 0}
+    assert report.numbers.without == {"level": 0}
     assert report.datasets == (("plain", "Without a hint"), ("hinted", "With a hint")), "nothing is pooled"
     for model in MODELS:
         for dataset, hinted in (("plain", False), ("hinted", True)):
@@ -137,7 +137,7 @@ def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, c
 def test_judgments_without_a_value_of_a_facet_are_counted(toy: None, claimants: str, admin: Client) -> None:
     run = finished_run(toy_release(COUNT, "some", without_level=[1, 2]), claimants)
     report = reports_queries.report(run)
-    assert report.without == {"level": 2 * len(MODELS) * 2}, "two samples, in two variants"
+    assert report.numbers.without == {"level": 2 * len(MODELS) * 2}, "two samples, in two variants"
     assert formats.as_dict(report)["without"] == {"level": 8}
     assert "8 judgments have no value for this breakdown" in formats.as_markdown(report)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
@@ -152,7 +152,7 @@ def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) ->
     assert len(empty) == COUNT / 8
     measured = row(reports_queries.report(run), "sim-careful", "plain")
     assert measured.verdicts["unparsed"] == COUNT / 4
-    assert not reports_queries.report(run).responses_failed
+    assert not reports_queries.report(run).numbers.failed
 
 
 def test_the_sampling_settings_of_the_benchmark_are_sent(release: Release, claimants: str) -> None:
@@ -300,7 +300,7 @@ def test_criteria_of_a_failed_response_are_unjudged_until_a_retry(release: Relea
     assert set(Judgment.objects.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
     assert run.status == Run.Status.FINISHED
     assert row(reports_queries.report(run), "sim-average", "plain").rates["accuracy"] == MeasuredRate(0, 0, 1)
-    assert reports_queries.report(run).responses_failed == {"sim-average": 1}
+    assert reports_queries.report(run).numbers.failed == {"sim-average": 1}
     broken.model = "sim-average"
     broken.save()
     assert jobs_services.retry_failed(run.pk) == 1

@@ -60,7 +60,7 @@ def is_plausible(hits: int, n: int, rate: float) -> bool:
 def test_the_true_rates_are_recovered(release_and_report: tuple[Release, Report]) -> None:
     release, report = release_and_report
     assert report.endpoints == TARGETS
-    assert not report.responses_failed
+    assert not report.numbers.failed
     criteria = subtypes(release)
     rows = [("", row) for row in report.overall]
     rows += [(facet, row) for facet, facet_rows in report.facets.items() for row in facet_rows]

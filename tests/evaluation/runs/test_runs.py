@@ -195,7 +195,7 @@ def test_an_empty_reply_is_no_response_and_leaves_its_rubrics_unjudged(bare: Rel
     report = reports_queries.report(run)
     [overall] = [row.measured for row in report.overall if row.dataset == "combined"]
     assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
-    assert report.responses_failed == {"m-1": 2}
+    assert report.numbers.failed == {"m-1": 2}
 
 
 @pytest.mark.parametrize(

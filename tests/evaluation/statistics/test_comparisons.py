@@ -13,7 +13,6 @@ from evaluation.statistics.comparisons import mcnemar, paired_difference
 from evaluation.statistics.intervals import rate_interval
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
 from evaluation.statistics.planning import (
-    correlation_of_models,
     design_effect,
     detectable_difference,
     expected_precision,
@@ -140,7 +139,7 @@ def test_power_is_the_share_of_studies_that_find_the_difference(first: float, se
         one, other, m = coverage.two_models(random, first, second, 0.3, samples)
         p = paired_difference(one, m, other, m).p
         significant += p is not None and p < 0.05
-        pairings.append(correlation_of_models(one, m, other, m))
+        pairings.append(coverage.correlation_of_models(one, m, other, m))
     power = power_of_difference(first, second, m, 0.3, pairing=float(np.mean([one or 0 for one in pairings])))
     assert significant / studies == pytest.approx(power, abs=by_profile(0.12, 0.03))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench import coverage
 from evaluation.metrics import Totals, measure
 from evaluation.statistics.bootstrap import DRAWS, bootstrap_patterns, cluster_bootstrap
-from evaluation.statistics.clusters import cluster_totals, intracluster_correlation, ratio, satterthwaite_df
+from evaluation.statistics.clusters import cluster_totals, ratio, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 
@@ -62,17 +62,17 @@ def test_correlated_criteria_reduce_the_effective_number() -> None:
     assert together.value == apart.value
     assert together.effective_n == pytest.approx(50, rel=0.05)
     assert apart.effective_n == 200
-    assert intracluster_correlation([4] * 15 + [0] * 35, [4] * 50) == 1
-    assert (intracluster_correlation([1] * 40 + [2] * 10, [4] * 50) or 0) < 0
+    assert coverage.intracluster_correlation([4] * 15 + [0] * 35, [4] * 50) == 1
+    assert (coverage.intracluster_correlation([1] * 40 + [2] * 10, [4] * 50) or 0) < 0
 
 
 def test_the_simulated_correlation_is_recovered() -> None:
     random = np.random.default_rng(1)
     m = coverage.sizes(random, 20_000)
-    correlation = intracluster_correlation(random.binomial(m, coverage.chances(random, 0.3, 0.4, 20_000)), m)
+    correlation = coverage.intracluster_correlation(random.binomial(m, coverage.chances(random, 0.3, 0.4, 20_000)), m)
     assert correlation == pytest.approx(0.4, abs=0.02)
-    assert intracluster_correlation([1, 0], [1, 1]) is None
-    assert intracluster_correlation([0, 0], [3, 3]) is None
+    assert coverage.intracluster_correlation([1, 0], [1, 1]) is None
+    assert coverage.intracluster_correlation([0, 0], [3, 3]) is None
 
 
 def test_totals_are_summed_by_cluster_in_any_order() -> None:
