@@ -213,7 +213,7 @@ class _Importer:
         self._variant_of: dict[int, str] = {}  # sample -> variant in which it is asked
         self._endpoints: dict[str, Endpoint | str] = {}  # by name; or the reason why there is none
         self._models: dict[str, int] = {}  # name in the file -> endpoint
-        self._judges: dict[str, int] = {}
+        self._judges: dict[str, int | str] = {}  # the same; or why the name is refused
         self._tested = set(run.tested.values_list("endpoint", flat=True))
 
     @transaction.atomic
@@ -322,14 +322,21 @@ class _Importer:
             raise _Refused("judge: missing, in a study with several judges")
         if name and name not in self._judges:
             known_as = self._names.get(name, name)
-            judge = several_judges.judge_named(self._run, known_as) or self._endpoint(known_as, "judge")
+            try:
+                judge = several_judges.judge_named(self._run, known_as) or self._endpoint(known_as, "judge")
+            except _Refused as reason:
+                self._judges[name] = str(reason)  # so that a file full of such rows asks once
+                raise
             if self._run.judge is None:
                 self._run.judge = judge
                 self._run.save(update_fields=["judge"])
             elif several_judges.judge_named(self._run, judge.name) is None:
                 several_judges.add_judge(self._run, judge)
             self._judges[name] = judge.pk
-        return self._judges.get(name, SOLE_JUDGE)
+        known = self._judges.get(name, SOLE_JUDGE)
+        if isinstance(known, str):
+            raise _Refused(known)
+        return known
 
     # -------------------------------------------------------------------------------------- storing
 

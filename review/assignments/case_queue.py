@@ -180,7 +180,9 @@ def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
     """
     if blocking_reason(physician) is not None:
         return None
-    return Case.objects.filter(assignments=first_candidate(physician, search_rounds(physician, chosen))).first()
+    key = first_candidate(physician, search_rounds(physician, chosen))
+    # A filter by None would find the cases without assignments.
+    return None if key is None else Case.objects.filter(assignments=key).first()
 
 
 def count_available(physician: User) -> int:

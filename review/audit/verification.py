@@ -99,8 +99,8 @@ def check(
 ) -> Iterator[AuditFault]:
     """Yield every fault of the trail, in the order of the chain, and update the counts of `audit`.
 
-    Both chains are streamed, so memory use does not grow with them. Events written during the check
-    are left to the next one.
+    Both chains are streamed: of all rows, only the keys of reviews stay in memory. Events written
+    during the check are left to the next one.
 
     Args:
         audit: neither read from the database nor saved.
@@ -323,7 +323,7 @@ def run(
         if on_fault is not None:
             on_fault(fault)
     audit.ended_at, audit.faults = timezone.now(), [asdict(fault) for fault in found]
-    _save_progress(audit)
+    _save_progress(audit, "ended_at", "faults")
     return audit
 
 
@@ -332,9 +332,11 @@ def faults(audit: Audit) -> list[AuditFault]:
     return [AuditFault(**{**fault, "what": FaultCode(fault["what"])}) for fault in audit.faults]
 
 
-def _save_progress(audit: Audit) -> None:
+def _save_progress(audit: Audit, *more: str) -> None:
+    """Store the counts so far. Another worker may have ended the check: only the end says so."""
     audit.seen_at = timezone.now()
-    audit.save()
+    counts = ("total", "checked", "reviews", "unsealed", "sequence", "hash", "faults_count")
+    audit.save(update_fields=["seen_at", *counts, *more])
 
 
 # ----------------------------------------------------------------------------------------- queries

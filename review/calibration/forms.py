@@ -24,7 +24,7 @@ class SeveralChoicesField(forms.MultipleChoiceField):
         return self.question.value_of(super().clean(value))
 
     def prepare_value(self, value: Any) -> Any:
-        return value.split(",") if isinstance(value, str) else value
+        return [choice.value for choice in self.question.chosen(value)] if isinstance(value, str) else value
 
 
 def _choices(question: Question) -> list[tuple[str, str]]:

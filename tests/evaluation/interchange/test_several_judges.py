@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from evaluation.interchange import bundle, importing, rows
+from evaluation.interchange import bundle, importing, rows, several_judges
 from evaluation.interchange.programs import verify_run
 from evaluation.judges import summary
 from evaluation.models import Judgment, Run, Vote
@@ -110,6 +110,14 @@ def test_a_report_counts_votes_that_are_imported_later(release: Release, tmp_pat
     for judge in ("b", "c"):
         import_rows(release, tmp_path, *rows_of(judge, False, True, True, True))
     assert reports_queries.report(Run.objects.get(pk=run.pk)).overall[0].measured.numerator == 1
+
+
+def test_a_refused_judge_is_looked_up_once(release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+    monkeypatch.setattr(several_judges, "judge_named", lambda _run, name: looked_up.append(name))
+    result = import_rows(release, tmp_path, *rows_of("???", True, True, True, True))
+    assert [refusal.reason for refusal in result.refusals] == ["judge ???: needs a letter or digit"] * 4
+    assert looked_up == ["???"]
 
 
 def test_a_judge_may_be_named_by_its_model(release: Release, tmp_path: Path) -> None:

@@ -149,6 +149,11 @@ def test_without_any_rule_the_case_is_offered(ana: User, bo: User) -> None:
     assert claim(bo).case == case
 
 
+def test_without_a_case_to_take_none_is_likely(ana: User) -> None:
+    open_case(1, policy=Policy(primary=False))  # approved unreviewed: it has no assignment
+    assert case_queue.likely_next_case(ana) is None
+
+
 def test_the_work_can_be_chosen_by_benchmark_and_stage(browse: Browse, ana: User, bo: User) -> None:
     second = case_in_secondary(ana)
     open_case(2)

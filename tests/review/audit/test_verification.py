@@ -536,6 +536,15 @@ def test_the_page_starts_a_check_and_shows_its_result(
     assert verification.run(sent[0]).faults_count == 0, "a finished check does not run again"
 
 
+def test_a_late_worker_does_not_open_an_ended_check_again(events: list[Event]) -> None:
+    audit = verification.create_check(None)
+    late = Audit.objects.get(pk=audit.pk)
+    verification.run(audit.pk)
+    verification._save_progress(late)
+    audit.refresh_from_db()
+    assert audit.ended_at is not None
+
+
 def test_an_abandoned_check_can_be_requested_again(adela: User, clock: Any) -> None:
     first = verification.request_check(adela)
     clock.advance(minutes=3)

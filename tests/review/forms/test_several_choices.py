@@ -152,5 +152,12 @@ def test_the_practice_case_shows_the_set_as_text() -> None:
     assert (line.given, line.expected, line.right) == ("Dose; Drug", "Dose; Drug", True)
 
 
+def test_no_choice_at_the_first_look_is_carried_to_the_second_step() -> None:
+    for value, chosen in (("", 0), ("dose,drug", 2)):
+        second = PracticeForm(form=FORM, hidden={"wrong"})
+        second.initial = {"question.wrong": value}
+        assert str(second).count('name="question.wrong"') == chosen
+
+
 def _spec(form: Form) -> CaseSpec:
     return CaseSpec("mhb", "mhb-000001", 1, "A case", (), form)
