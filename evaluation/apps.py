@@ -14,12 +14,12 @@ class EvaluationConfig(AppConfig):
         from evaluation.runs.kind import RUNS
         from evaluation.runs.rows import cache_warming
         from generation.jobs import kinds
-        from review.common import panels
+        from review.common import page_slots
 
         kinds.register(RUNS)
         cache_warming.register(_cache_report)
         on_release = "evaluation/runs/_on_release.html"
-        panels.register("release", on_release, lambda release: {"runs": queries.runs().filter(release=release)})
+        page_slots.register("release", on_release, lambda release: {"runs": queries.runs().filter(release=release)})
 
 
 def _cache_report(run: "Run") -> None:

@@ -12,7 +12,7 @@ from celery import shared_task
 from evaluation.interchange import services
 from evaluation.models import ResultsImport
 from evaluation.playground import services as playground_services
-from evaluation.playground.services import Asked, Prepared, TriedReply
+from evaluation.playground.services import PlaygroundSettings, Prepared, TriedReply
 from evaluation.reports.tasks import count_report as count_report
 from generation.models import Endpoint
 from review.common import waking
@@ -28,14 +28,16 @@ def import_results(import_id: int) -> None:
 @shared_task
 def try_prompt(key: str, language: str, asked: dict[str, Any], endpoint_id: int, actor_id: int | None) -> None:
     def work() -> dict[str, Any]:
-        prepared = playground_services.prepare(Asked(**asked))
+        prepared = playground_services.prepare(PlaygroundSettings(**asked))
         actor = None if actor_id is None else User.objects.get(pk=actor_id)
         return asdict(playground_services.try_out(prepared, Endpoint.objects.get(pk=endpoint_id), actor=actor))
 
     waking.answer(key, language, work)
 
 
-def try_out(asked: Asked, prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None) -> TriedReply:
+def try_out(
+    asked: PlaygroundSettings, prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None
+) -> TriedReply:
     """Send a prepared request once from a worker, which has the endpoint's key.
 
     Raises NotCallable.

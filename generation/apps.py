@@ -10,16 +10,18 @@ class GenerationConfig(AppConfig):
         from generation.outcomes import reopening
         from generation.recipes import registry
         from generation.samples import errata
-        from review.common import panels
+        from review.common import page_slots
         from review.labels import register_labels
 
         kinds.register(BATCHES)
         register_labels(benchmark=registry.label, task=registry.task_label)
-        panels.register("attention", "generation/jobs/_failing_endpoints.html", overview.problems)
-        panels.register("attention", "generation/jobs/_jobs_needing_attention.html", overview.jobs_needing_attention)
-        panels.register("attention", "generation/samples/_undecided.html", errata.undecided_reports)
-        panels.register("in-progress", "generation/jobs/_jobs_in_progress.html", overview.jobs_in_progress)
-        panels.register("cost", "generation/jobs/_week.html", overview.cost)
-        panels.register("case", "generation/samples/_on_case.html", errata.case_context)
-        panels.register("reviewer", "generation/outcomes/_on_reviewer.html", reopening.reviewer_context)
-        panels.register("own-review", "generation/samples/_own_review.html", errata.own_review_context)
+        page_slots.register("attention", "generation/jobs/_failing_endpoints.html", overview.problems)
+        page_slots.register(
+            "attention", "generation/jobs/_jobs_needing_attention.html", overview.jobs_needing_attention
+        )
+        page_slots.register("attention", "generation/samples/_undecided.html", errata.undecided_reports)
+        page_slots.register("in-progress", "generation/jobs/_jobs_in_progress.html", overview.jobs_in_progress)
+        page_slots.register("cost", "generation/jobs/_week.html", overview.cost)
+        page_slots.register("case", "generation/samples/_on_case.html", errata.case_context)
+        page_slots.register("reviewer", "generation/outcomes/_on_reviewer.html", reopening.reviewer_context)
+        page_slots.register("own-review", "generation/samples/_own_review.html", errata.own_review_context)

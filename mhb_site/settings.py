@@ -280,7 +280,7 @@ SPECTACULAR_SETTINGS = {
 }
 
 CELERY_BROKER_URL = ENV.redis_url or "filesystem://"
-CELERY_BROKER_TRANSPORT = None if ENV.redis_url else "mhb_site.server.file_queue:Transport"
+CELERY_BROKER_TRANSPORT = None if ENV.redis_url else "mhb_site.server.file_queue:FileTransport"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True

@@ -8,7 +8,7 @@ from rest_framework.views import APIView
 
 from evaluation import tasks
 from evaluation.playground import services
-from evaluation.playground.services import Asked, Prepared, TriedReply
+from evaluation.playground.services import PlaygroundSettings, Prepared, TriedReply
 from generation.jobs.serializers import SettingsSerializer
 from generation.models import Endpoint
 from review.common.actions import Body, answers
@@ -21,7 +21,7 @@ from review.rules.permissions import Can
 class PlaygroundSerializer(SettingsSerializer):
     """What to try, on what, and with which model."""
 
-    settings_class = Asked
+    settings_class = PlaygroundSettings
 
     endpoint = NamedRowField(queryset=Endpoint.objects.all())
     send = serializers.BooleanField(default=False, help_text="Send it once; otherwise only show what would be sent.")
@@ -55,7 +55,7 @@ class Playground(APIView):
     def post(self, request: Request, body: Body) -> Any:
         """Show a prompt as it would be sent; with `send`, send it once: priced, in the ledger, in no result."""
         endpoint, send = body.pop("endpoint"), body.pop("send")
-        asked = Asked(**body)
+        asked = PlaygroundSettings(**body)
         prepared = services.prepare(asked)
         outcome = tasks.try_out(asked, prepared, endpoint, actor=signed_in_account(request)) if send else None
         return WithValues(prepared, sent=prepared.body(endpoint), outcome=outcome)

@@ -44,7 +44,7 @@ REPLY = (
 
 
 @settings_class
-class Asked:
+class PlaygroundSettings:
     """What to try: a step of a recipe, a model under test or a judge."""
 
     what: str = setting(
@@ -120,7 +120,7 @@ def choices() -> list[tuple[str, str]]:
     return found
 
 
-def prepare(asked: Asked) -> Prepared:
+def prepare(asked: PlaygroundSettings) -> Prepared:
     """The request as it would be sent. Raises NothingToTry, UnknownPrompts, UnknownRelease."""
     kind, _, rest = asked.what.partition(":")
     first, _, second = rest.partition(":")
@@ -165,7 +165,7 @@ def _read(prepared: Prepared, sent: Sent) -> tuple[Parsed, str]:
         return {}, str(refusal)
 
 
-def _of_step(asked: Asked, benchmark: str, name: str) -> Prepared:
+def _of_step(asked: PlaygroundSettings, benchmark: str, name: str) -> Prepared:
     recipe = recipes.recipe(benchmark)
     step = next((step for step in recipe.steps if isinstance(step, Step) and step.name == name), None)
     if step is None:
@@ -189,7 +189,7 @@ def _prompts(benchmark: str, name: str) -> AbstractContextManager[None]:
     return prompts_queries.using(benchmark, prompts_queries.stored_set(benchmark, name))
 
 
-def _draft(asked: Asked, benchmark: str, kinds: list[str]) -> tuple[str, DraftValue]:
+def _draft(asked: PlaygroundSettings, benchmark: str, kinds: list[str]) -> tuple[str, DraftValue]:
     """The draft of a number, or a new one of a record."""
     kind, _, number = asked.on.rpartition(":")
     if kind == "draft":
@@ -215,7 +215,7 @@ def _draft(asked: Asked, benchmark: str, kinds: list[str]) -> tuple[str, DraftVa
     return str(record.pk), value
 
 
-def _sample(asked: Asked, release: Release, tasks: set[str]) -> ReleasedSample:
+def _sample(asked: PlaygroundSettings, release: Release, tasks: set[str]) -> ReleasedSample:
     samples = ReleasedSample.objects.filter(release=release, task__in=tasks).order_by("position")
     sample = (samples.filter(key=asked.on) if asked.on else samples).first()
     if sample is None:
@@ -223,7 +223,7 @@ def _sample(asked: Asked, release: Release, tasks: set[str]) -> ReleasedSample:
     return sample
 
 
-def _of_model(asked: Asked, release_name: str, dataset_name: str) -> Prepared:
+def _of_model(asked: PlaygroundSettings, release_name: str, dataset_name: str) -> Prepared:
     release = releases_queries.release(release_name)
     protocol = registry.protocol(release.benchmark)
     datasets = {dataset.name: dataset for dataset in queries.data_sets_in(release)}
@@ -246,7 +246,7 @@ def _of_model(asked: Asked, release_name: str, dataset_name: str) -> Prepared:
     return Prepared(f"{release}: {dataset.label}", sample.key, queries.TARGET, ask.request, None, read)
 
 
-def _of_judge(asked: Asked, release_name: str) -> Prepared:
+def _of_judge(asked: PlaygroundSettings, release_name: str) -> Prepared:
     release = releases_queries.release(release_name)
     protocol = registry.protocol(release.benchmark)
     if protocol.judge is None:

@@ -18,7 +18,7 @@ from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries, services
 from evaluation.reports.documents import as_markdown
-from evaluation.reports.headlines import Answer as ReportAnswer
+from evaluation.reports.headlines import ReportAnswer
 from evaluation.reports.queries import Oddity, Unread
 from evaluation.reports.serializers import (
     AverageSerializer,

@@ -27,7 +27,7 @@ COUNTED_AT_ONCE = 5  # runs of a list
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReportAnswer:
     """The answer of a report to one rate.
 
     `sentences`: one on the rates and one on the differences of each data set that counts.
@@ -44,10 +44,10 @@ class Answer:
         return "\n".join([*self.sentences, "", *(f"{name}: {value}" for name, value in self.facts)])
 
 
-def answer(of: Report, rate: Rate) -> Answer:
+def answer(of: Report, rate: Rate) -> ReportAnswer:
     """The answer of a report to a rate, in the language that is active."""
     sentences = [sentence for dataset in _datasets(of) for sentence in _sentences(of, rate, dataset)]
-    return Answer(tuple(sentences), tuple(_facts(of)), bibtex(of.run.release))
+    return ReportAnswer(tuple(sentences), tuple(_facts(of)), bibtex(of.run.release))
 
 
 def headlines(runs: Iterable[Run]) -> dict[int, str]:

@@ -17,7 +17,7 @@ from generation.jobs.forms import BUDGET, SpendingForm
 from generation.models import Endpoint, Release
 from generation.prompts import queries as prompts_queries
 from review.common.lists import Filters, any_of
-from review.common.rows import RowsField
+from review.common.row_fields import RowsField
 from review.rules.text import whole_number
 
 OUTCOME = "outcome-"  # before the name of an outcome: the field of its rule

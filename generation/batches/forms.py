@@ -24,7 +24,7 @@ from generation.recipes.forms import benchmark_choices
 from generation.recipes.recipe import ModelRole, Recipe, Term, TrapPlan
 from generation.samples import queries
 from review.common.lists import Filters, any_of
-from review.common.rows import RowsField
+from review.common.row_fields import RowsField
 
 
 class BenchmarkAndSourceForm(forms.Form):

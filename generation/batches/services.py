@@ -12,7 +12,7 @@ from django.db import transaction
 
 from generation import errors
 from generation.batches import bulk_samples, queries, rounds
-from generation.drafts import pre_review_checks
+from generation.drafts import review_gate
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
 from generation.engine.task_queue import check_tries, finish, take
@@ -143,8 +143,8 @@ def _finished(row: Draft, batch: Batch, value: DraftValue) -> _Finished:
         return _Finished(
             sample=sample,
             control=recipe.control(value) if recipe.control is not None and row.sample_id is None else None,
-            fingerprint=pre_review_checks.fingerprint_of(batch, sample),
-            findings=pre_review_checks.findings_of(batch, value),
+            fingerprint=review_gate.fingerprint_of(batch, sample),
+            findings=review_gate.findings_of(batch, value),
         )
 
 
@@ -190,8 +190,8 @@ def _submit_for_review(row: Draft, batch: Batch, made: _Finished) -> None:
             ending = {"error": "Dropped", "detail": f"The sample is already {sample.status}."}
             Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **ending)
             return
-    if pre_review_checks.stops(row, batch, made.findings, made.fingerprint):
-        pre_review_checks.stop_draft(row)
+    if review_gate.stops(row, batch, made.findings, made.fingerprint):
+        review_gate.stop_draft(row)
     else:
         _make_sample(row, batch, made)
 
@@ -199,7 +199,7 @@ def _submit_for_review(row: Draft, batch: Batch, made: _Finished) -> None:
 def _make_sample(row: Draft, batch: Batch, made: _Finished) -> SampleVersion:
     """Make the sample, and beside its first version the control if the recipe makes one."""
     version = make_version(row, batch, made.sample)
-    pre_review_checks.index_text(version, made.fingerprint)
+    review_gate.index_text(version, made.fingerprint)
     if made.control is not None:
         make_control(row, batch, made.control)
     return version
@@ -230,14 +230,14 @@ def send_to_review(draft_id: int, *, actor: User | None, reason: str) -> SampleV
     Raises NotStopped, ReasonMissing, JobOver (the draft's batch was cancelled).
     """
     with transaction.atomic():
-        row = pre_review_checks.stopped_draft(draft_id, reason)
+        row = review_gate.stopped_draft(draft_id, reason)
     made = _finished(row, row.batch, queries.draft_value(row))  # a stopped draft does not change
     with recording_events():  # opening a case is an event
-        row = pre_review_checks.stopped_draft(draft_id, reason)
+        row = review_gate.stopped_draft(draft_id, reason)
         samples = Sample.objects.select_for_update(of=("self",), no_key=True).filter(drafts=row)
         if any(sample.status != Sample.Status.REGENERATING for sample in samples):
             raise errors.JobOver
-        pre_review_checks.record_decision(row, Draft.Gate.SENT_TO_REVIEW, actor, reason)
+        review_gate.record_decision(row, Draft.Gate.SENT_TO_REVIEW, actor, reason)
         return _make_sample(row, row.batch, made)
 
 
@@ -247,7 +247,7 @@ def discard_stopped(draft_id: int, *, actor: User | None, reason: str) -> Draft:
 
     Raises NotStopped, ReasonMissing.
     """
-    row = pre_review_checks.stopped_draft(draft_id, reason)
-    pre_review_checks.record_decision(row, Draft.Gate.DISCARDED, actor, reason)
+    row = review_gate.stopped_draft(draft_id, reason)
+    review_gate.record_decision(row, Draft.Gate.DISCARDED, actor, reason)
     Sample.objects.filter(drafts=row, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
     return row

@@ -12,7 +12,7 @@ from generation.llm.errors import KeyMissing, NotAllowed
 from generation.llm.provider_words import Ending
 from generation.models import ENDPOINT_FIELDS, Endpoint
 from generation.models.endpoints import MAX_ENDING, MAX_EXTRA_CHARS
-from review.common.rows import GrowingForm, RowsField
+from review.common.row_fields import GrowingForm, RowsField
 
 SHOWN = ("name", "url", "model", "key_env", "price_in", "price_out")  # the others are folded away
 

@@ -17,7 +17,7 @@ from generation.jobs.endpoint_choices import EndpointChoice, EndpointChoices
 from generation.jobs.settings import RECORDS, Budget, Declared, JobLimits, declared
 from generation.models import Endpoint
 from generation.models.jobs import Job
-from review.common.rows import ADD_ROW, GrowingForm, RowsWidget
+from review.common.row_fields import ADD_ROW, GrowingForm, RowsWidget
 from review.labels import with_label
 
 MAX_TEXTS = 2_000  # characters of a field with several texts

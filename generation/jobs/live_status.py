@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 from django.db import connection
 from django.db.models import (
+    DateTimeField,
     Exists,
     F,
     Func,
@@ -21,6 +22,7 @@ from django.db.models import (
     OuterRef,
     QuerySet,
     Subquery,
+    Value,
 )
 from django.db.models.functions import JSONObject
 from django.utils import timezone
@@ -195,17 +197,29 @@ def endpoints_listed(rows: QuerySet[Any], path: str = "endpoint__") -> Subquery:
     return rows_as_json(rows, **columns, **{name: f"{path}state__{name}" for name in state_columns})
 
 
+class _Moment(Func):
+    """The time at which the statement is compiled, less `ago`, so that the query can be cached."""
+
+    output_field = DateTimeField()
+
+    def __init__(self, ago: timedelta = timedelta()) -> None:
+        super().__init__(ago=ago)
+
+    def as_sql(self, compiler: Any, connection: Any, *_given: Any, **_extra: Any) -> Any:
+        now = Value(timezone.now() - self.extra["ago"], output_field=DateTimeField())
+        return now.as_sql(compiler, connection)
+
+
 def lanes_listed() -> Subquery:
     """All live lanes: a few for each job in progress."""
     return rows_as_json(
-        Lane.objects.filter(until__gt=timezone.now()), "id", "job", "worker", "holds", "started_at", kind="job__kind"
+        Lane.objects.filter(until__gt=_Moment()), "id", "job", "worker", "holds", "started_at", kind="job__kind"
     )
 
 
 def live_workers(**runs: bool) -> QuerySet[WorkerBeat]:
     """The workers with a recent heartbeat. `runs`: `runs_lanes` or `runs_tasks`."""
-    latest = timezone.now() - BEAT_VALID
-    return WorkerBeat.objects.filter(seen_at__gte=latest, **runs).exclude(name=WorkerBeat.SWEEPER)
+    return WorkerBeat.objects.filter(seen_at__gte=_Moment(BEAT_VALID), **runs).exclude(name=WorkerBeat.SWEEPER)
 
 
 def with_live_status(

@@ -39,7 +39,7 @@ from generation.llm.http.failures import (
     named_error,
     unexpected_error,
 )
-from generation.llm.http.limits import KnownLimits
+from generation.llm.http.known_limits import KnownLimits
 from generation.llm.ledger_interface import Ledger, no_paid_replies
 from generation.llm.parsing import parse_vectors, storable
 from generation.llm.provider_words import NO_ENDING, Ending

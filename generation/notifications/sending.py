@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from generation.jobs.kinds import kind_of
 from generation.jobs.life_cycle import advice
 from generation.llm.errors import LLMError
-from generation.llm.http.posting import post
+from generation.llm.http.webhook_post import post
 from generation.models import Job
 from review.common import notifications
 from review.labels import with_label

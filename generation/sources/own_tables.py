@@ -13,7 +13,7 @@ from pydantic import ValidationError as WrongShape
 
 from generation import errors
 from generation.models import Import, SavedMapping
-from generation.sources import reading, reasons
+from generation.sources import reading, translated_reasons
 from generation.sources.importers import table
 from generation.sources.importers.base import Layout
 from generation.sources.importers.table_mapping import BODIES, CONSTANTS, FIELDS, SEVERAL, TableMapping
@@ -129,7 +129,7 @@ def check(path: Path, own: OwnTable | None) -> Layout:
         raise errors.WrongMapping(reason % {"found": shown.found, "guess": guessed})
     shown = reading.preview_table(path, own.mapping.model_dump(mode="json"))
     if shown.problem:
-        raise errors.WrongMapping(reasons.translated(shown.problem))
+        raise errors.WrongMapping(translated_reasons.translated(shown.problem))
     return Layout(shown.layout)
 
 

@@ -20,7 +20,7 @@ from generation.images.files import store_clean_image
 from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, ImportStatus, Reference, Source, SourceRecord
 from generation.models.work import Work
-from generation.sources import importers, other_values, own_tables, queries, reading, reasons
+from generation.sources import importers, other_values, own_tables, queries, reading, translated_reasons
 from generation.sources.importers.base import Importer, Layout, LimitsExceeded, Refusal, Row, WrongFormat, digest_of
 from generation.sources.own_tables import OwnTable
 from review.audit import acts
@@ -65,7 +65,7 @@ def start_import(
         is_table = format_name == own_tables.FORMAT
         layout = own_tables.check(path, table) if is_table else _recognise(path, importer, uploaded=uploaded)
     except (WrongFormat, LimitsExceeded, formats.UnknownFormat, OSError) as error:
-        reason = reasons.translated(str(error))
+        reason = translated_reasons.translated(str(error))
         raise errors.WrongFile(f"{file_name or path.name}: {reason}{_format_hint(path, error)}") from error
     terms = {
         "format": format_name,

@@ -16,7 +16,7 @@ from generation.jobs.live_status import live_workers
 from generation.models import ImportRefusal, SavedMapping, Source, SourceRecord
 from generation.models.work import Work
 from generation.samples import queries as samples_queries
-from generation.sources import forms, importers, own_tables, queries, reasons, services, uploads
+from generation.sources import forms, importers, own_tables, queries, services, translated_reasons, uploads
 from generation.sources.importers import LimitsExceeded, WrongFormat
 from generation.sources.importers.table_mapping import TableMapping
 from review.common.decorators import requires, signed_in_account
@@ -76,10 +76,10 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
     try:
         preview = own_tables.preview(upload.path, name, mapping)
     except (WrongFormat, LimitsExceeded, OSError) as error:
-        messages.error(request, f"{upload.name}: {reasons.translated(str(error))}")
+        messages.error(request, f"{upload.name}: {translated_reasons.translated(str(error))}")
         return redirect("generation:sources")
     if mapping and preview.problem and form.is_bound:
-        form.add_error(None, reasons.translated(preview.problem))
+        form.add_error(None, translated_reasons.translated(preview.problem))
     if "import" in request.POST and form.is_valid():
         try:
             uploads.start_import(
@@ -103,7 +103,7 @@ def source_table(request: HttpRequest, name: str, token: str) -> HttpResponse:
         "form": form,
         "choice": choice if SavedMapping.objects.exists() else None,
         "problem": "" if form.is_bound else preview.problem,
-        "found": reasons.translated(preview.found.partition(";")[0]),
+        "found": translated_reasons.translated(preview.found.partition(";")[0]),
         "columns": [(column, examples, chosen.get(column, "")) for column, examples in preview.columns],
         "fields": {"": _("Not used"), **own_tables.FIELD_LABELS}.items(),
         "records": [_previewed(record) for record in preview.records if not form.errors],

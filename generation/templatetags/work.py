@@ -14,7 +14,7 @@ from generation.models import Job
 from generation.recipes import registry
 from generation.recipes.registry import module
 from generation.releases.freezing.composition import EXCLUSIONS
-from generation.sources import reasons
+from generation.sources import translated_reasons
 from generation.trials import findings
 
 register = template.Library()
@@ -42,7 +42,7 @@ def reason(text: str) -> str:
 @register.filter
 def import_reason(text: str) -> str:
     """What an importer says of a record or where the record is, in the reader's language."""
-    return reasons.translated(text)
+    return translated_reasons.translated(text)
 
 
 register.filter("error_words", error_words)

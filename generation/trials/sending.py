@@ -14,7 +14,7 @@ from generation.images.files import open_image
 from generation.llm.batch_protocol import BatchClient
 from generation.llm.errors import ContextTooLong, LaneOver, LLMError, in_words
 from generation.llm.gateway import Gateway
-from generation.llm.http.limits import context_in, context_length
+from generation.llm.http.known_limits import context_in, context_length
 from generation.llm.ledger_interface import Ledger
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Call, Endpoint

@@ -50,7 +50,7 @@ def snapshot() -> Iterator[None]:
             connection.transaction_mode = mode  # type: ignore[attr-defined]
 
 
-class Table:
+class BackupTable:
     """A table of the site, read and filled by its columns."""
 
     def __init__(self, model: type[models.Model]) -> None:
@@ -154,10 +154,10 @@ class Table:
                 )
 
 
-def tables() -> list[Table]:
+def tables() -> list[BackupTable]:
     """The tables that a backup contains, those that others refer to first where possible."""
     found = [model for model in apps.get_models(include_auto_created=True) if model not in LEFT_OUT]
-    return [Table(model) for model in found if model._meta.managed and not model._meta.proxy]
+    return [BackupTable(model) for model in found if model._meta.managed and not model._meta.proxy]
 
 
 def used_table() -> str:

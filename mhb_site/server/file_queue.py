@@ -57,7 +57,7 @@ class Channel(filesystem.Channel):
             super()._queue_bind(exchange, *binding)
 
 
-class Transport(filesystem.Transport):
+class FileTransport(filesystem.Transport):
     """Named by CELERY_BROKER_TRANSPORT."""
 
     Channel = Channel

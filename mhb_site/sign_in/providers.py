@@ -13,7 +13,7 @@ from review.rules.permissions import UserRole
 PROTECTED = ("https://", "http://localhost:", "http://127.0.0.1:")  # nobody can answer in their place
 
 
-class Provider(BaseModel):
+class IdentityProvider(BaseModel):
     """One provider. `settings` are allauth's own for its protocol."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,7 +32,7 @@ class Provider(BaseModel):
     second_factor: bool = False  # the provider asks for a second factor itself
 
     @model_validator(mode="after")
-    def _check(self) -> "Provider":
+    def _check(self) -> "IdentityProvider":
         if not (self.roles or self.role):
             raise ValueError("needs 'roles' (group: role) or 'role'")
         if self.protocol == "openid_connect" and not (self.client_id and self.settings.get("server_url")):
@@ -96,7 +96,7 @@ def is_unverified(claims: Mapping[str, Any]) -> bool:
     return any(str(value).casefold() not in ("true", "1") for value in said)
 
 
-def read_providers(path: str) -> list[Provider]:
+def read_providers(path: str) -> list[IdentityProvider]:
     """Read the file; a text `$NAME` in it is the variable NAME.
 
     Raises ValueError, without values.
@@ -105,7 +105,7 @@ def read_providers(path: str) -> list[Provider]:
         return []
     try:
         entries = _with_variables(json.loads(Path(path).read_text("utf-8")))
-        providers = TypeAdapter(list[Provider]).validate_python(entries)
+        providers = TypeAdapter(list[IdentityProvider]).validate_python(entries)
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror})") from None
     except json.JSONDecodeError as error:

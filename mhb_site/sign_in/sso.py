@@ -15,7 +15,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
 
-from mhb_site.sign_in.providers import Provider, are_of_two_people, is_unverified
+from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_unverified
 from review.audit.trail import recording_events
 from review.errors import ProviderRefused
 from review.models import User
@@ -43,7 +43,7 @@ def buttons(next_url: str = "") -> list[tuple[str, str]]:
     return [(provider.name, _login_url(provider) + query) for provider in settings.MHB_PROVIDERS]
 
 
-def _login_url(provider: Provider) -> str:
+def _login_url(provider: IdentityProvider) -> str:
     names = {"openid_connect": "provider_id", "saml": "organization_slug"}
     return reverse(f"{provider.protocol}_login", kwargs={names[provider.protocol]: provider.id})
 
@@ -82,7 +82,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         raise ImmediateHttpResponse(_refusal(request, ProviderRefused()))
 
     @staticmethod
-    def _admit(provider: Provider, sociallogin: SocialLogin) -> User | None:
+    def _admit(provider: IdentityProvider, sociallogin: SocialLogin) -> User | None:
         account, said = sociallogin.account, sociallogin.user
         known = User.objects.filter(pk=account.user_id).first() if account.pk else None
         claims = sociallogin.claims

@@ -17,7 +17,7 @@ register = template.Library()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NavigationPlace:
     """An entry of the rail: URL name, label, the key after `g`, and the right it needs."""
 
     name: str
@@ -31,7 +31,7 @@ class NavigationGroup:
     """Related places; the label is empty if it would only repeat theirs."""
 
     label: Promise | str
-    places: tuple[Place, ...]
+    places: tuple[NavigationPlace, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,44 +51,44 @@ RAIL = (
     NavigationGroup(
         "",
         (
-            Place("review:workbench", _("Workbench"), "w", Can.REVIEW),
-            Place("review:mine", _("My reviews"), "m", Can.REVIEW),
-            Place("review:guidelines", _("Guidelines"), "l", Can.REVIEW),
-            Place("review:overview", _("Overview"), "o", Can.OVERSEE),
+            NavigationPlace("review:workbench", _("Workbench"), "w", Can.REVIEW),
+            NavigationPlace("review:mine", _("My reviews"), "m", Can.REVIEW),
+            NavigationPlace("review:guidelines", _("Guidelines"), "l", Can.REVIEW),
+            NavigationPlace("review:overview", _("Overview"), "o", Can.OVERSEE),
         ),
     ),
     NavigationGroup(
         _("Generation"),
         (
-            Place("generation:sources", _("Sources"), "s", Can.PRODUCE),
-            Place("generation:batches", _("Batches"), "b", Can.PRODUCE),
+            NavigationPlace("generation:sources", _("Sources"), "s", Can.PRODUCE),
+            NavigationPlace("generation:batches", _("Batches"), "b", Can.PRODUCE),
         ),
     ),
     NavigationGroup(
         _("Review"),
         (
-            Place("review:cases", _("Cases"), "c", Can.OVERSEE),
-            Place("review:forms", _("Review forms"), "f", Can.OVERSEE),
-            Place("review:people", _("Physicians"), "p", Can.OVERSEE),
-            Place("review:audit", _("Audit"), "u", Can.OVERSEE),
-            Place("review:agreement", _("Agreement"), "a", Can.OVERSEE),
+            NavigationPlace("review:cases", _("Cases"), "c", Can.OVERSEE),
+            NavigationPlace("review:forms", _("Review forms"), "f", Can.OVERSEE),
+            NavigationPlace("review:people", _("Physicians"), "p", Can.OVERSEE),
+            NavigationPlace("review:audit", _("Audit"), "u", Can.OVERSEE),
+            NavigationPlace("review:agreement", _("Agreement"), "a", Can.OVERSEE),
         ),
     ),
     NavigationGroup(
         _("Evaluation"),
         (
-            Place("generation:releases", _("Releases"), "r", Can.READ_RESULTS),
-            Place("evaluation:runs", _("Runs"), "e", Can.READ_RESULTS),
+            NavigationPlace("generation:releases", _("Releases"), "r", Can.READ_RESULTS),
+            NavigationPlace("evaluation:runs", _("Runs"), "e", Can.READ_RESULTS),
         ),
     ),
     NavigationGroup(
         _("Connections"),
         (
-            Place("generation:endpoints", _("Endpoints"), "n", Can.CONNECT),
-            Place("generation:prompts", _("Prompts"), "t", Can.READ_RESULTS),
-            Place("evaluation:playground", _("Playground"), "y", Can.MEASURE),
-            Place("api-docs", _("API"), "i", Can.READ_RESULTS),
-            Place("system", _("System"), "x", Can.OVERSEE),
+            NavigationPlace("generation:endpoints", _("Endpoints"), "n", Can.CONNECT),
+            NavigationPlace("generation:prompts", _("Prompts"), "t", Can.READ_RESULTS),
+            NavigationPlace("evaluation:playground", _("Playground"), "y", Can.MEASURE),
+            NavigationPlace("api-docs", _("API"), "i", Can.READ_RESULTS),
+            NavigationPlace("system", _("System"), "x", Can.OVERSEE),
         ),
     ),
 )

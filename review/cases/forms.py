@@ -11,7 +11,7 @@ from review.assignments import reassignment
 from review.assignments.annotation_formats import ARGILLA, LABEL_STUDIO
 from review.cases import queries, services
 from review.common.lists import ALL, Action, Filters, any_of
-from review.common.rows import GrowingForm, RowsField
+from review.common.row_fields import GrowingForm, RowsField
 from review.labels import CASE_STATES, benchmark_label, language_label
 from review.models import Case
 from review.people import queries as people_queries

@@ -101,12 +101,12 @@ def design_from_post(data: QueryDict) -> Design:
 
 def _posted_rows(data: QueryDict, part: str, field: str) -> list[str]:
     """The names of the posted rows of a list, such as `q.3`: those that have this field."""
-    found = (re.fullmatch(rf"{re.escape(part)}\.(\d{{1,3}})\.{field}", name) for name in data)
+    found = (re.fullmatch(rf"{re.escape(part)}\.([0-9]{{1,3}})\.{field}", name) for name in data)
     return [f"{part}.{number}" for number in sorted({int(match[1]) for match in found if match})]
 
 
 _BUTTON = re.compile(
-    r"(add|add-text|add-choice|remove|remove-choice|up|down)\.(questions|reasons|dissents)((?:\.\d{1,3}){0,2})"
+    r"(add|add-text|add-choice|remove|remove-choice|up|down)\.(questions|reasons|dissents)((?:\.[0-9]{1,3}){0,2})"
 )
 
 

@@ -6,7 +6,7 @@ from django.utils.formats import number_format
 register = template.Library()
 
 
-class Grouped(int):
+class GroupedNumber(int):
     """An integer that prints with thousands separators, and can still select a plural form."""
 
     def __str__(self) -> str:
@@ -16,4 +16,4 @@ class Grouped(int):
 @register.filter
 def grouped(value: object) -> object:
     """An integer with thousands separators ("1,234"); anything else is returned unchanged."""
-    return Grouped(value) if isinstance(value, int) else value
+    return GroupedNumber(value) if isinstance(value, int) else value

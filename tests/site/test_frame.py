@@ -84,7 +84,9 @@ def test_the_rail_marks_the_page_or_its_parent(every_page):
 
 
 def test_a_place_whose_page_is_missing_is_left_out(monkeypatch):
-    group = frame.NavigationGroup("", (frame.Place("no:such-page", gettext_lazy("Nowhere"), "x", Can.REVIEW),))
+    group = frame.NavigationGroup(
+        "", (frame.NavigationPlace("no:such-page", gettext_lazy("Nowhere"), "x", Can.REVIEW),)
+    )
     monkeypatch.setattr(frame, "RAIL", (group,))
     assert frame.groups_for(person("physician"), "/") == []
 

@@ -1,8 +1,8 @@
 """Rules of the layout, each with a test that a violation is found.
 
-`pyproject.toml` has the rules that import-linter can check. The others are here: folders of at most
-12 modules, modules of at most 400 lines, templates that follow the arrow, readable lines in
-templates and documents, and class names with one meaning.
+`pyproject.toml` has the rules that import-linter can check. The others are here: templates that
+follow the arrow, readable lines in templates and documents, class names with one meaning, and
+places that ARCHITECTURE.md names.
 """
 
 import ast
@@ -22,16 +22,18 @@ from mhb_site.env import ROOT
 pytestmark = pytest.mark.plain
 
 APPS = ("review", "generation", "evaluation", "mhb_site")  # each may include the templates of those before it
-MODULES = 16
-LINES = 500
 TEMPLATE_LINE = 160
 DOCUMENT_LINE = 100
 TEMPLATE_SENTENCE = 240  # a line with a sentence to translate
-# Folders with one module per format or command, and a benchmark's own: as many as there are.
-UNCOUNTED = ("migrations", "commands", "importers", "exporters", "benchmarks")
-# Classes that are a row of the database in one module and the plain value that recipes see in
-# another. And a class that Django finds by its name.
-SHARED_CLASS_NAMES = {"Draft", "Finding", "Fingerprint", "DatabaseWrapper"}
+# Words of the papers and of the API: a row of the database in one module, and the plain value that
+# recipes or protocols see in another; refusals and answers whose names are part of the API. And a
+# class that Django finds by its name.
+SHARED_CLASS_NAMES = {
+    *("Agreement", "Draft", "Finding", "Fingerprint", "Rubric", "Sample"),
+    *("Change", "NotAllowed", "OtherBenchmarks", "ReasonSerializer"),
+    "DatabaseWrapper",
+}
+PLACE = re.compile(r"`((?:review|generation|evaluation|mhb_site)/[\w/]+|)(\.\w+|)`")
 REFERENCE = re.compile(r"""{%\s*(?:include|extends)\s+["']([\w./-]+)["']""")
 LOAD = re.compile(r"{%\s*load\s+([\w\s]+?)\s*%}")
 
@@ -41,33 +43,17 @@ def product_modules(root: Path) -> Iterator[Path]:
         yield from sorted(path for path in (root / app).rglob("*.py") if "migrations" not in path.parts)
 
 
-def crowded_folders(root: Path) -> list[str]:
-    """Folders with more modules than that."""
-    modules: dict[Path, int] = defaultdict(int)
-    for path in product_modules(root):
-        relative = path.relative_to(root)
-        if path.name != "__init__.py" and not set(relative.parts) & set(UNCOUNTED):
-            modules[relative.parent] += 1
-    return [f"{folder}: {count}" for folder, count in modules.items() if count > MODULES]
-
-
-def long_modules(root: Path) -> list[str]:
-    """Modules with more lines than that."""
-    sizes = {path.relative_to(root): len(path.read_text().splitlines()) for path in product_modules(root)}
-    return [f"{path}: {size}" for path, size in sizes.items() if size > LINES]
-
-
 def ambiguous_classes(root: Path) -> list[str]:
-    """Public classes that an app defines twice under one name, outside the benchmarks' folders."""
-    places: dict[tuple[str, str], set[str]] = defaultdict(set)
+    """Public classes that are defined twice under one name, outside the benchmarks' folders."""
+    places: dict[str, set[str]] = defaultdict(set)
     for path in product_modules(root):
         relative = path.relative_to(root)
         if "benchmarks" in relative.parts or "management" in relative.parts:
             continue
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in SHARED_CLASS_NAMES:
-                places[relative.parts[0], node.name].add(str(relative))
-    return [f"{name}: {sorted(where)}" for (_app, name), where in places.items() if len(where) > 1]
+                places[node.name].add(str(relative))
+    return [f"{name}: {sorted(where)}" for name, where in places.items() if len(where) > 1]
 
 
 def tag_libraries(root: Path) -> dict[str, str]:
@@ -120,13 +106,27 @@ def long_document_lines(root: Path) -> list[str]:
     return violations
 
 
+def missing_places(root: Path) -> list[str]:
+    """Places that ARCHITECTURE.md names and the code does not have."""
+    violations, module = [], ""
+    for place, name in PLACE.findall((root / "ARCHITECTURE.md").read_text()):
+        module = place or module
+        path = root / f"{module}.py"
+        if module.endswith("/"):
+            found = (root / module).is_dir()
+        else:
+            defined = re.compile(rf"^ *(async )?(def|class) {name.removeprefix('.')}\b", re.M)
+            found = path.is_file() and (name in ("", ".py") or bool(defined.search(path.read_text())))
+        violations += [] if found else [f"{module}{name}"]
+    return violations
+
+
 RULES = [
-    crowded_folders,
-    long_modules,
     ambiguous_classes,
     templates_against_the_arrow,
     long_template_lines,
     long_document_lines,
+    missing_places,
 ]
 
 
@@ -141,9 +141,6 @@ def write_file(root: Path, name: str, text: str) -> None:
 
 
 def test_each_layout_rule_finds_a_violation(tmp_path: Path) -> None:
-    for number in range(MODULES + 1):
-        write_file(tmp_path, f"review/crowd/part_{number}.py", "")
-    write_file(tmp_path, "generation/long.py", "x = 1\n" * (LINES + 1))
     write_file(tmp_path, "review/one.py", "class Line: ...\n")
     write_file(tmp_path, "review/two.py", "class Line: ...\n")
     write_file(tmp_path, "evaluation/templatetags/results.py", "")
@@ -158,8 +155,6 @@ def test_each_layout_rule_finds_a_violation(tmp_path: Path) -> None:
         "x" * (DOCUMENT_LINE + 1),
     )
     write_file(tmp_path, "docs/long.md", f"{table}\n{code}\n{prose}\n{prose[:-1]}\n```\n{prose}\n```\n")
-    assert crowded_folders(tmp_path) == [f"review/crowd: {MODULES + 1}"]
-    assert long_modules(tmp_path) == [f"generation/long.py: {LINES + 1}"]
     assert ambiguous_classes(tmp_path) == ["Line: ['review/one.py', 'review/two.py']"]
     assert templates_against_the_arrow(tmp_path) == [
         "templates/review/b.html: results",
@@ -169,6 +164,13 @@ def test_each_layout_rule_finds_a_violation(tmp_path: Path) -> None:
         f"templates/review/c.html:1: {TEMPLATE_LINE + 1}",
         f"templates/review/e.html:1: {TEMPLATE_SENTENCE + 1}",
     ]
+    write_file(tmp_path, "review/three.py", "def there() -> None: ...\n")
+    write_file(
+        tmp_path,
+        "ARCHITECTURE.md",
+        "`review/three`, `review/three.py`, `review/three.there`, `.gone`, `review/four.there`, `review/five/`, `review/`",
+    )
+    assert missing_places(tmp_path) == ["review/three.gone", "review/four.there", "review/five/"]
     assert long_document_lines(tmp_path) == [f"docs/long.md:3: {DOCUMENT_LINE + 1}"]
 
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mhb_site.sign_in.adapters import ClosedAdapter
-from mhb_site.sign_in.providers import Provider
+from mhb_site.sign_in.providers import IdentityProvider
 from review.models import PersonEvent, User
 from tests.review.factories import PASSWORD, account
 from tests.site.test_second_factor import code, enrol
@@ -67,7 +67,7 @@ def test_a_password_alone_gives_no_token_where_there_is_a_passkey(ana: User, cli
 def test_a_provider_that_asks_for_a_factor_is_enough(required: None, adela: User, settings: Any) -> None:
     hospital = {"protocol": "openid_connect", "id": "hospital", "name": "Hospital", "client_id": "mhb", "role": "admin"}
     hospital |= {"settings": {"server_url": "https://id.example"}, "second_factor": True}  # type: ignore[dict-item]
-    settings.MHB_PROVIDERS = [Provider.model_validate(hospital)]
+    settings.MHB_PROVIDERS = [IdentityProvider.model_validate(hospital)]
     client = signed_in("adela")
     assert client.get(reverse("review:overview")).status_code == 302
     session = client.session

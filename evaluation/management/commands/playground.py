@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from evaluation import tasks
 from evaluation.playground import services
-from evaluation.playground.services import Asked
+from evaluation.playground.services import PlaygroundSettings
 from generation.endpoints import queries as endpoints_queries
 from generation.management.command_line import add_settings, given_settings
 from review.management.step_command import StepCommand
@@ -21,7 +21,7 @@ class Command(StepCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("what", nargs="?", help="step:BENCHMARK:NAME, model:RELEASE:DATA SET or judge:RELEASE")
-        add_settings(parser, Asked, omit=("what",))
+        add_settings(parser, PlaygroundSettings, omit=("what",))
         parser.add_argument("--endpoint", metavar="NAME")
         parser.add_argument("--send", action="store_true", help="send it once: priced, in the ledger, in no result")
 
@@ -30,7 +30,7 @@ class Command(StepCommand):
             return {"choices": [what for what, _label in services.choices()]}
         if options["endpoint"] is None:
             raise CommandError("Give --endpoint.")
-        asked = Asked(**given_settings(options, Asked))
+        asked = PlaygroundSettings(**given_settings(options, PlaygroundSettings))
         prepared, endpoint = services.prepare(asked), endpoints_queries.endpoint(options["endpoint"])
         shown: dict[str, Any] = {"what": prepared.label, "on": prepared.on, "role": prepared.role}
         if not options["send"]:

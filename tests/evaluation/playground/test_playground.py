@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from evaluation import errors
 from evaluation.playground import services
-from evaluation.playground.services import Asked
+from evaluation.playground.services import PlaygroundSettings
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
 from evaluation.runs.settings import RunSettings
@@ -101,6 +101,6 @@ def test_a_step_is_shown_and_sent_by_the_command_with_what_the_parser_made_of_it
 @pytest.mark.parametrize("what", ["step:mhb:nothing", "step:mhb:inject", "nonsense", "judge:", "model:own"])
 def test_what_cannot_be_tried_is_said(what: str) -> None:
     with pytest.raises(Exception, match=r"cannot be tried|no release|No record") as caught:
-        services.prepare(Asked(what))
+        services.prepare(PlaygroundSettings(what))
     assert getattr(caught.value, "status", None) in (404, 422)
     assert errors.NothingToTry.status == 422

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from evaluation.interchange import bundle, rerunning
 from evaluation.interchange.programs import verify_run
-from evaluation.playground.services import Asked, prepare
+from evaluation.playground.services import PlaygroundSettings, prepare
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
 from evaluation.runs.settings import RunSettings
@@ -40,7 +40,7 @@ def changed(file: str, before: str, after: str, *, of: str = "default") -> dict[
 
 def test_saving_makes_versions_that_nobody_can_change_and_an_event(adela: User) -> None:
     texts = changed("judge", "=== user", "=== user\nWard wording.")
-    first = services.save("mhb", "ward", texts, actor=adela, note="Asked for by the ward.")
+    first = services.save("mhb", "ward", texts, actor=adela, note="PlaygroundSettings for by the ward.")
     assert (str(first), first.based_on) == ("ward@1", "")
     assert set(first.texts) == set(queries.released_texts("mhb")[""]), "a version holds every file"
     assert services.save("mhb", "ward", texts, based_on="ward", actor=adela) == first, "nothing changed"
@@ -189,7 +189,7 @@ def test_pages_show_compare_and_edit_and_the_playground_tries_the_result(
     listed = client.get(reverse("api:prompts", args=["mhb"])).json()
     assert [(each["name"], each["released"]) for each in listed][-2:] == [("ward@2", False), ("ward@1", False)]
     import_file(conversations_file(tmp_path / "own.jsonl", 1))
-    prepared = prepare(Asked("step:mhb:inject", prompts="ward"))
+    prepared = prepare(PlaygroundSettings("step:mhb:inject", prompts="ward"))
     assert prepared.request.prompt.startswith("mhb/ward@2/inject_dialogue@")
     assert any("Ward." in message.text for message in prepared.request.messages)
-    assert prepare(Asked("step:mhb:inject")).request.prompt.startswith("mhb/inject_dialogue@")
+    assert prepare(PlaygroundSettings("step:mhb:inject")).request.prompt.startswith("mhb/inject_dialogue@")

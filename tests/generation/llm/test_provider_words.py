@@ -23,7 +23,7 @@ from generation.llm.errors import (
     UnknownEnding,
 )
 from generation.llm.http.failures import status_error
-from generation.llm.http.limits import context_length
+from generation.llm.http.known_limits import context_length
 from generation.llm.ledger_interface import Ledger as LedgerHooks
 from generation.llm.ledger_interface import PaidReply
 from generation.llm.provider_words import CODES, DECISIONS, ENDINGS, Ending, ending_of, plain

@@ -36,7 +36,7 @@ from tests.engine import (
     makers,
     manage,
 )
-from tests.generation.drafts.test_pre_review_checks import batch_over, simulator_with, stopped, twins
+from tests.generation.drafts.test_review_gate import batch_over, simulator_with, stopped, twins
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
 from tests.populations import population
 from tests.review.approve import approve_everything
@@ -259,7 +259,7 @@ def test_both_batches_have_the_same_records_and_preferred_traps(compared: Compar
 
 
 def test_similar_drafts_of_one_comparison_do_not_stop_each_other(tmp_path: Path, db: None) -> None:
-    from tests.generation.drafts.test_pre_review_checks import fixed_script
+    from tests.generation.drafts.test_review_gate import fixed_script
 
     source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
     with simulator_with(fixed_script(None)) as url:

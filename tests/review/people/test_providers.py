@@ -7,7 +7,7 @@ import pytest
 from allauth.socialaccount.models import SocialAccount
 from knox.models import AuthToken
 
-from mhb_site.sign_in.providers import Provider, are_of_two_people, is_unverified, read_providers
+from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_unverified, read_providers
 from review.audit import verification
 from review.errors import ProviderRefused
 from review.models import Audit, PersonEvent, User
@@ -149,7 +149,7 @@ def test_secrets_come_from_variables_and_roles_from_the_first_group(
     ],
 )
 def test_groups_are_read_from_what_either_protocol_sends(claims: dict[str, object]) -> None:
-    provider = Provider.model_validate(
+    provider = IdentityProvider.model_validate(
         {**HOSPITAL, "role": "physician", "settings": {"server_url": "https://idp.example"}}
     )
     assert provider.groups_in(claims) == ["staff"]
@@ -159,7 +159,7 @@ def test_groups_are_read_from_what_either_protocol_sends(claims: dict[str, objec
     "claims", [{"userinfo": {"groups": []}, "id_token": {"groups": ["staff"]}}, {"userinfo": {"groups": True}}, {}]
 )
 def test_who_has_left_the_last_group_has_none(claims: dict[str, object]) -> None:
-    provider = Provider.model_validate(
+    provider = IdentityProvider.model_validate(
         {**HOSPITAL, "role": "physician", "settings": {"server_url": "https://idp.example"}}
     )
     assert provider.groups_in(claims) == []

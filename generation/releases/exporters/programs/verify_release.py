@@ -26,7 +26,7 @@ if not __package__:  # in an export
     sys.path.insert(0, str(Path(__file__).resolve().parent))
 from review.quality.agreement import agreement
 
-verify_trail = import_module("generation.releases.verify_trail" if __package__ else "verify_trail")
+verify_trail = import_module("generation.releases.exporters.programs.verify_trail" if __package__ else "verify_trail")
 sha256_of = verify_trail.sha256_of
 COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "polarity", "question", "value"]
 PAIRS = {"reviewers": ("primary", "secondary"), "adjudicators": ("adjudicator-1", "adjudicator-2")}

@@ -3,7 +3,7 @@
 import pytest
 from django.utils.translation import override
 
-from generation.sources.reasons import TEMPLATES, translated
+from generation.sources.translated_reasons import TEMPLATES, translated
 
 REASONS = {
     "line 12": "第 12 行",

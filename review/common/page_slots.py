@@ -1,11 +1,11 @@
-"""Panels: named places on a page where apps of a higher layer can register templates of theirs."""
+"""Slots: named places on a page where apps of a higher layer can register templates of theirs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
 Context = Callable[[Any], Mapping[str, Any]]
-_panels: dict[str, list[tuple[str, Context]]] = defaultdict(list)
+_slots: dict[str, list[tuple[str, Context]]] = defaultdict(list)
 
 
 def register(place: str, template: str, context: Context) -> None:
@@ -14,10 +14,10 @@ def register(place: str, template: str, context: Context) -> None:
     Call it in `AppConfig.ready`. Registering twice has no effect, because tests that isolate an app
     call `ready` again.
     """
-    if (template, context) not in _panels[place]:
-        _panels[place].append((template, context))
+    if (template, context) not in _slots[place]:
+        _slots[place].append((template, context))
 
 
-def panels_of(place: str, page_object: object) -> list[tuple[str, Mapping[str, Any]]]:
+def templates_in(place: str, page_object: object) -> list[tuple[str, Mapping[str, Any]]]:
     """The templates at a place, each with its context, in the order of registration."""
-    return [(template, context(page_object)) for template, context in _panels[place]]
+    return [(template, context(page_object)) for template, context in _slots[place]]

@@ -1,7 +1,7 @@
 """What readers of files say of a record, in the language of the person who looks at it.
 
 A reason is stored as the English sentence that the reader wrote, as readers know neither Django nor
-languages. It is recognised here by the template of `reasons.json` that it is made from.
+languages. It is recognised here by the template of `translated_reasons.json` that it is made from.
 """
 
 import json

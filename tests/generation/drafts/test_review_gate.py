@@ -14,7 +14,7 @@ from django.urls import reverse
 from generation import errors
 from generation.batches import launch, queries, services
 from generation.batches.launch import BatchSettings
-from generation.drafts import pre_review_checks
+from generation.drafts import review_gate
 from generation.jobs import services as jobs_services
 from generation.models import Band, Batch, Draft, Finding, Fingerprint, GateEvent, Sample, SampleVersion, Source
 from generation.models.work import Work
@@ -66,7 +66,7 @@ def stopped(folder: Path, models: str) -> Draft:
 
 def test_an_identical_text_is_stopped_with_the_sample_that_it_repeats(stopped: Draft) -> None:
     [first] = Sample.objects.all()
-    assert (stopped.status, stopped.gate, stopped.error) == (Status.DROPPED, Gate.STOPPED, pre_review_checks.STOPPED)
+    assert (stopped.status, stopped.gate, stopped.error) == (Status.DROPPED, Gate.STOPPED, review_gate.STOPPED)
     [finding] = stopped.findings.all()
     assert (finding.check_name, finding.stops, finding.other, finding.likeness) == ("identical", True, first, 1.0)
     assert first.key in stopped.detail
@@ -192,13 +192,13 @@ def test_the_similarity_check_makes_as_many_queries_however_large_the_index(
         version = SampleVersion.objects.create(
             sample=sample, number=1, draft=draft, case=case, title="t", content={}, created_at=batch.created_at
         )
-        pre_review_checks.index_text(
+        review_gate.index_text(
             version, text_similarity.fingerprint(f"Unrelated {draft.pk} says {draft.pk * 7} things.")
         )
     row = rows[0]
     unrelated = text_similarity.fingerprint("Quite another text about nothing that was said.")
     with django_assert_max_num_queries(8):
-        assert pre_review_checks._find_similar_sample(row, batch, unrelated) == []
+        assert review_gate._find_similar_sample(row, batch, unrelated) == []
     assert kept.bands.count() == text_similarity.BANDS
 
 
@@ -274,13 +274,13 @@ def test_a_cancelled_batch_gets_no_version_that_was_sent_to_review_meanwhile(
     beside: Beside, tmp_path: Path, models: str, ana: User, bo: User, adela: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = stopped_next_version(tmp_path, models, ana, bo, monkeypatch)
-    outcomes, record = [], pre_review_checks.record_decision
+    outcomes, record = [], review_gate.record_decision
 
     def while_cancelled(*args: Any) -> None:
         outcomes.append(beside(partial(services.discard_waiting, row.batch_id)))
         record(*args)
 
-    monkeypatch.setattr(pre_review_checks, "record_decision", while_cancelled)
+    monkeypatch.setattr(review_gate, "record_decision", while_cancelled)
     services.send_to_review(row.pk, actor=adela, reason="Fine.")
     assert [type(outcome) for outcome in outcomes] == [OperationalError], "it waits, and finds nothing to discard"
     assert Sample.objects.get().status == Sample.Status.IN_REVIEW
