@@ -113,10 +113,15 @@ class BatchClient:
 
         Files are compared too, as some endpoints drop the metadata that holds the mark.
         """
+        return await self._call(self._found(mark, since, file), TRANSFER_SECONDS)
+
+    async def _found(self, mark: str, since: datetime, file: str) -> ProviderState | None:
         number, after = 0, dict[str, str]()
         while True:
             page = await self._ask("GET", "/batches", params={"limit": 100, **after})
-            listed = page.get("data")
+            listed = page.get("data", "")
+            if listed is None:  # as some servers write an empty list
+                return None
             if not isinstance(listed, list) or not all(isinstance(batch, dict) for batch in listed):
                 raise ServerError("This is not a reply of the batch protocol: it lists no batches.")
             for batch in listed:  # newest first

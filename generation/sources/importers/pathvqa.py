@@ -11,6 +11,7 @@ all if they differ.
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from generation.sources.importers.base import (
     Row,
     gettext_noop,
 )
-from generation.sources.importers.bundles import Bundle, open_bundle
+from generation.sources.importers.bundles import Bundle, DataFile, open_bundle
+from generation.sources.importers.pickles import load_plain
 from generation.sources.importers.records import FileRecord, Text
 from generation.sources.importers.tabular import PARQUET, PICKLED
 from generation.sources.importers.visual_questions import Answer, Image, PictureFormat, Place, is_data_file
@@ -97,8 +99,7 @@ def _key(given: dict[str, Any] | Malformed, place: Place) -> tuple[bytes, bytes]
 
 
 def _is_data_file(file_name: str) -> bool:
-    # Beside the pickles of questions there are vocabularies and labels.
-    return is_data_file(file_name) or file_name.lower().endswith("_qa.pkl")
+    return is_data_file(file_name) or file_name.lower().endswith(".pkl")
 
 
 def _row(record: _Question, place: Place) -> Row:
@@ -115,5 +116,15 @@ def _row(record: _Question, place: Place) -> Row:
     )
 
 
-FORMAT = PictureFormat(label, _Question, _row, (PARQUET, PICKLED), _is_data_file)
+class _PathVQAFormat(PictureFormat[_Question]):
+    def files(self, bundle: Bundle) -> list[tuple[DataFile, str]]:
+        # Beside the pickles of questions there are vocabularies, some of other things than texts.
+        pickled = [file for file in bundle.data if file.name.lower().endswith(".pkl")]
+        pickled = [file for file in pickled if file.name.lower().endswith("_qa.pkl")] or pickled
+        for file in pickled:
+            load_plain(file.path)  # a damaged one is refused, not left out
+        return super().files(replace(bundle, data=pickled or bundle.data))
+
+
+FORMAT = _PathVQAFormat(label, _Question, _row, (PARQUET, PICKLED), _is_data_file)
 sniff = FORMAT.sniff

@@ -87,7 +87,7 @@ def _check(value: Any) -> None:
 def pickled_records(path: Path) -> Iterator[tuple[str, Any]]:
     """(position, record) of each record of a list. Raises WrongFormat, LimitsExceeded."""
     records = load_plain(path)
-    if not isinstance(records, list):
+    if not isinstance(records, list | tuple):
         raise WrongFormat("The pickle is not a list of records.")
     for number, record in enumerate(records, 1):
         yield f"record {number}", record

@@ -178,7 +178,7 @@ class PictureFormat(Generic[R]):
     def sniff(self, path: Path) -> Layout:
         """Raises WrongFormat."""
         with open_bundle(path, self.is_data) as bundle:
-            [(_first, kind), *_more] = self._files(bundle)
+            [(_first, kind), *_more] = self.files(bundle)
             return Layout(kind if kind in self.layouts else self.layouts[0])
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
@@ -189,7 +189,7 @@ class PictureFormat(Generic[R]):
 
     def records(self, bundle: Bundle) -> Iterator[tuple[Place, str, dict[str, Any] | Malformed]]:
         """(place, position, record) of every record. Raises WrongFormat."""
-        for file, kind in self._files(bundle):
+        for file, kind in self.files(bundle):
             for number, (where, value) in enumerate(records(file.path, kind, self.model.wants)):
                 record = value if isinstance(value, Malformed | dict) else Malformed("The record is not a JSON object.")
                 yield Place(number, file, bundle), f"{file.name} {where}", record
@@ -198,10 +198,10 @@ class PictureFormat(Generic[R]):
         """The row of a record, or a refusal."""
         return read_or_refused(record, where, lambda given: self.row(self.model.read(given), place))
 
-    def _files(self, bundle: Bundle) -> list[tuple[DataFile, str]]:
+    def files(self, bundle: Bundle) -> list[tuple[DataFile, str]]:
         """The data files that have records of the format, and their kinds. Raises WrongFormat."""
         problem = f"The {bundle.kind} contains no file of questions."
-        kinds = {JSONL, ARRAY, PARQUET, *self.layouts}
+        kinds = list(dict.fromkeys((JSONL, ARRAY, PARQUET, *self.layouts)))  # named in this order
         files = []
         for file in bundle.data:
             try:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from generation.llm import batch_protocol
 from generation.llm.batch_protocol import BatchClient, LineResult
 from generation.llm.errors import (
     AuthFailed,
@@ -19,6 +20,7 @@ from generation.llm.errors import (
     LLMError,
     RateLimited,
     ServerError,
+    TimedOut,
 )
 from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import make_app, run_in_background
@@ -83,6 +85,23 @@ def test_a_batch_is_found_by_its_mark_on_any_page_of_the_list() -> None:
         created_id, found_id, unknown, too_old = with_client(url, work)
     assert created_id == found_id
     assert unknown is too_old is None
+
+
+def test_a_search_through_endless_pages_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is that of the whole search, not of a page."""
+    monkeypatch.setattr(batch_protocol, "TRANSFER_SECONDS", 0)
+    with run_in_background(make_app([])) as url, pytest.raises(TimedOut):
+        with_client(url, lambda client: client.look_up("own", datetime.now(UTC)))
+
+
+def test_a_server_may_write_null_for_no_batches() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": None})
+
+    app = web.Application()
+    app.router.add_get("/v1/batches", answer)
+    with run_in_background(app) as url:
+        assert with_client(url, lambda client: client.look_up("own", datetime.now(UTC))) is None
 
 
 def test_a_cancelled_batch_has_the_results_that_were_ready() -> None:

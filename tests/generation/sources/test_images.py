@@ -234,6 +234,27 @@ def test_pathvqa_leaves_out_and_counts_duplicates_and_contradictions(tmp_path: P
     assert StoredImage.objects.count() == 2
 
 
+def test_a_damaged_pickle_beside_a_good_one_is_not_left_out(tmp_path: Path) -> None:
+    folder = write_pathvqa(tmp_path / "set")
+    (folder / "qas" / "val_qa.pkl").write_bytes(b"\x80\x04]")
+    with pytest.raises(WrongFormat, match="damaged"):
+        importers.load("pathvqa").sniff(folder)
+
+
+def test_pickles_of_other_names_are_read_too(tmp_path: Path) -> None:
+    folder = write_pathvqa(tmp_path / "set")
+    questions = folder / "qas" / "test" / "test_qa.pkl"
+    (folder / "qas" / "test" / "test.pkl").write_bytes(pickle.dumps(tuple(pickle.loads(questions.read_bytes()))))
+    questions.unlink()
+    assert importers.load("pathvqa").sniff(folder).name == "pickle"
+
+
+def test_a_refusal_names_the_kinds_of_files_in_one_order(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b")
+    with pytest.raises(WrongFormat, match="on each line or one JSON array or Parquet or a pickle"):
+        importers.load("pathvqa").sniff(tmp_path / "a.csv")
+
+
 class RunsCode:
     def __reduce__(self) -> Any:
         return (Path.touch, (Path("/tmp/ran"),))
