@@ -146,10 +146,13 @@ def parse_prompt(name: str, text: str) -> Prompt:
 class PromptSets(dict[str, dict[str, Prompt]]):
     """The sets of a folder: set -> name -> prompt.
 
-    A set without files here has the default ones; a team's own set is put in force instead of them.
+    A team's own set (``name@2``) is put in force instead of the default one. Another set must be in
+    the folder: a draft whose set was removed must not be made with other prompts.
     """
 
     def __missing__(self, name: str) -> dict[str, Prompt]:
+        if "@" not in name:
+            raise KeyError(name)
         return self[""]
 
 

@@ -92,6 +92,9 @@ def test_a_prompt_set_replaces_only_the_files_that_it_has(tmp_path: Path) -> Non
         "": ["toy/hello@7", "toy/bye@1"],
         "brief": ["toy/brief/hello@7", "toy/bye@1"],
     }
+    assert sets["own@2"] is sets[""]
+    with pytest.raises(KeyError, match="removed"):  # a draft made with other prompts would go unnoticed
+        sets["removed"]
 
 
 def test_task_labels_belong_to_their_package_of_benchmarks(settings: Any) -> None:
