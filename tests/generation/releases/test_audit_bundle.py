@@ -238,6 +238,14 @@ def test_the_checker_detects_changed_and_missing_files(exported: Path) -> None:
     assert code == 2 or {"DATACARD.md: missing", "samples.jsonl: altered"} <= set(output.splitlines())
 
 
+def test_missing_checksums_are_a_fault_and_the_trail_is_checked(exported: Path) -> None:
+    (exported / "SHA256SUMS").unlink()
+    code, output = run_checker(exported)
+    assert code == 1
+    assert output.startswith("SHA256SUMS is missing\n")
+    assert "events: 1 faults" in output
+
+
 @pytest.mark.parametrize("text", ["", "{}\n", "not JSON\n", '{"trail": 2}\n'])
 def test_the_checker_refuses_a_file_that_is_no_trail(exported: Path, text: str) -> None:
     (exported / "audit.jsonl").write_text(text)

@@ -182,7 +182,10 @@ def main(arguments: list[str]) -> int:
     folder = Path(arguments[0] if arguments else Path(__file__).parent)
     checker = Checker(folder)
     try:
-        checker.checksums()
+        if (folder / "SHA256SUMS").exists():
+            checker.checksums()
+        else:
+            checker.fault("SHA256SUMS is missing")
         checker.trail()
         checker.data()
     except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
