@@ -83,6 +83,14 @@ def test_a_link_works_once(nia: User) -> None:
         accounts.invite(nia.pk, actor=OPERATOR)
 
 
+def test_a_token_can_be_accepted_only_once(nia: User) -> None:
+    """Of two forms that are sent at once, the service takes one."""
+    token = path_of(nia).split("/")[-2]
+    accounts.accept_invitation(nia.pk, token, NEW)
+    with pytest.raises(InvitationInvalid):
+        accounts.accept_invitation(nia.pk, token, "another-quiet-room-8")
+
+
 def test_a_link_expires(nia: User, settings: Any) -> None:
     path, valid = path_of(nia), settings.PASSWORD_RESET_TIMEOUT
 
