@@ -74,11 +74,17 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
 
 
 def _files_by_number(names: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Part -> document number -> name of its file; the first if there are several."""
+    """Part -> document number -> name of its file, all below one folder.
+
+    Of several folders with texts it is the uppermost, as each may number its documents from 1.
+    """
+    found = [(match, file) for file in sorted(names) if (match := _NAME.search(file))]
+    found = [(match, file) for match, file in found if _PARTS[match[1].lower()] == match[2].lower()]
+    roots = [file[: match.start(1)] for match, file in found if match[1].lower() == "text"]
+    root = min(roots, key=lambda folder: folder.count("/"), default="")
     files: dict[str, dict[int, str]] = {part: {} for part in _PARTS}
-    for file in sorted(names):
-        match = _NAME.search(file)
-        if match and _PARTS[match[1].lower()] == match[2].lower():
+    for match, file in found:
+        if file[: match.start(1)] == root:
             files[match[1].lower()].setdefault(int(match[3]), file)
     return files
 

@@ -289,6 +289,14 @@ def test_folders_and_zip_archives_of_sumpubmed_give_the_same_rows(tmp_path, form
     }
 
 
+def test_documents_of_two_folders_are_not_mixed(tmp_path):
+    for folder in ("test", "train"):
+        write_documents(tmp_path / folder, 1)
+    (tmp_path / "test" / "shorter_abstract" / "abst_1.txt").unlink()
+    [row] = rows_of(sumpubmed, tmp_path)
+    assert row.content["shorter_abstract"] == ""
+
+
 def test_a_document_without_abstract_or_with_other_bytes_is_refused_and_the_others_kept(tmp_path):
     write_documents(tmp_path, 4)
     (tmp_path / "abstract" / "abstract_1.txt").unlink()
