@@ -8,7 +8,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
+from django.db import connection
+from django.db.models import Count, Exists, F, Func, JSONField, Max, OuterRef, Q, QuerySet, Value
+from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -70,7 +72,7 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
     """
     cache, counts = FacetCache(batch.benchmark, terms(batch.benchmark)), FacetCounts()
     fields = registry.facet_fields(batch.benchmark)
-    columns = ("version__content",) if fields is None else [f"version__content__{name}" for name in fields]
+    columns = ["version__content"] if fields is None else [_field(name) for name in fields]
     current = (SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED)
     rows = Rubric.objects.filter(version__sample__batch=batch, version__status__in=current).order_by("version")
     read = rows.values_list("version", "version__sample__task", "traps", *columns).iterator(chunk_size=STREAMED)
@@ -83,6 +85,14 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
             content = {name: value for name, value in zip(fields, values, strict=True) if value is not None}
         counts.add(task, cache.of_sample(task, content, [(traps, "") for _version, _task, traps, *_values in rubrics]))
     return counts.counts()
+
+
+def _field(name: str) -> Any:
+    """A field of a rubric's sample. SQLite gives texts unquoted: "4" would be read as a number."""
+    if connection.vendor != "sqlite":
+        return KeyTransform(name, "version__content")
+    read = Func(F("version__content"), Value(f'$."{name}"'), function="JSON_EXTRACT", output_field=JSONField())
+    return Func(read, function="JSON_QUOTE", output_field=JSONField())
 
 
 def task_shares(release: Release) -> dict[str, float]:

@@ -22,7 +22,17 @@ from evaluation.reports import queries as reports_queries
 from evaluation.reports.formats import as_dict, as_markdown
 from generation import errors
 from generation.endpoints import services as endpoints_services
-from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
+from generation.models import (
+    Call,
+    Facet,
+    Release,
+    ReleasedRubric,
+    ReleasedSample,
+    Sample,
+    SampleVersion,
+    SourceRecord,
+)
+from generation.recipes import registry
 from generation.releases import data_card, export, exporters
 from generation.releases import queries as releases_queries
 from generation.releases import services as releases_services
@@ -109,6 +119,19 @@ def test_a_release_counts_samples_and_rubrics(known_samples: list[Sample]) -> No
     assert facets.filter(name="subtype").count() == 7
     assert not release.simulated
     assert release.generators == ["m-1 (sim-generator)"]
+
+
+@pytest.mark.both
+def test_a_batch_is_counted_by_texts_that_look_like_numbers(
+    known_samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = {"model": "4", "word": "true", "names": ["4", "x"], "flag": True, "none": None}
+    SampleVersion.objects.update(content=content)
+    monkeypatch.setattr(registry, "facet_fields", lambda _benchmark: (*content, "absent"))
+    monkeypatch.setattr(registry, "facets", lambda *arguments: {"content": [json.dumps(arguments[-1], sort_keys=True)]})
+    counts = releases_queries.composition(known_samples[0].batch)
+    del content["none"]
+    assert [json.loads(value) for value in counts["content"]] == [content]
 
 
 def test_only_approved_samples_are_released(tmp_path: Path, models: str, ana: User, bo: User) -> None:
