@@ -161,7 +161,7 @@ def _totals(table: VerdictTable, rate: Rate, rows: Ints) -> Totals:
     return Totals(
         sums(hits * weight),
         sums(counted * weight),
-        sums((counted > 0).astype(np.int64)),
+        sums((counted * weight > 0).astype(np.int64)),  # a weight of 0 counts nothing
         sums(1 - within),
         missing=sums((1 - within) * weight * has_weight) if rate.weights else None,
         scope=sums(within),

@@ -195,6 +195,8 @@ def test_harm_uses_the_weights_of_the_protocol_or_of_the_reader() -> None:
     assert (harm.numerator, harm.denominator, harm.excluded, harm.n) == (20 * 3, 20 * 3 + 19, 1, 39)
     chosen = rate(queries.report(run, Options(weights={"mild": 3})), "one", HARM)
     assert (chosen.numerator, chosen.denominator) == (60, 60 + 57)
+    without_mild = rate(queries.report(run, Options(weights={"mild": 0})), "one", HARM)
+    assert (without_mild.denominator, without_mild.n) == (60, 20), "what has no weight is not counted"
     protocol = registry.protocol("mhb")
     assert queries.parse_options(protocol, weights="mild:3, severe:10").weights == {"mild": 3, "severe": 10}
     for invalid in ("mild", "mild:x", "odd:1", "mild:-1", "mild:5000"):
