@@ -108,7 +108,7 @@ def tour_case(request: HttpRequest, benchmark: str) -> HttpResponse:
         scored = [line for line in lines if line.right is not None]
         context |= {"lines": lines, "right": sum(bool(line.right) for line in scored), "asked": len(scored)}
         return render(request, "review/calibration/tour_answers.html", context)
-    if not last and posted is not None:
+    if first_keys and not last and posted is not None:
         form.initial = first.cleaned_data
     context |= {"form": form, "blocks": practised.spec.blocks, "step": context["steps"]}
     return render(request, "review/calibration/tour_case.html", context, status=422 if last else 200)

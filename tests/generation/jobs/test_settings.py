@@ -13,7 +13,7 @@ from evaluation.runs.settings import RunSettings
 from generation.batches.launch import BatchSettings
 from generation.batches.serializers import BatchSettingsSerializer
 from generation.comparisons.api import ComparisonSettingsSerializer
-from generation.jobs.forms import SettingsForm
+from generation.jobs.forms import BUDGET, SettingsForm
 from generation.jobs.serializers import SettingsSerializer
 from generation.jobs.settings import LaunchSettings, columns, declared, setting, settings_class, stored_values
 from generation.management.command_line import add_settings, named_value
@@ -107,7 +107,8 @@ def test_every_setting_of_a_run_is_asked_for_on_the_page_and_in_the_api() -> Non
         "seed",
         "prompts",
         "preset",
-    }, "these depend on the release"
+        *BUDGET,
+    }, "these depend on the release, and the budget is asked for beside the estimate"
     assert set(BatchSettings.__dataclass_fields__) == {each.name for each in declared(BatchSettings)}
     asked = {each.api_name for each in declared(BatchSettings)}
     assert asked <= set(ComparisonSettingsSerializer().fields)
