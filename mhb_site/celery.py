@@ -8,11 +8,16 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import worker_init, worker_ready, worker_shutdown, worker_shutting_down
+from kombu import Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
 app = Celery("mhb")
 app.config_from_object("django.conf:settings", namespace="CELERY")
+# A lane works for minutes. Short tasks must not wait for one, so lanes have workers of their own; a
+# worker that names no queue takes both.
+app.conf.task_queues = [Queue("mhb"), Queue("mhb-lanes")]
 app.autodiscover_tasks()
+app.set_default()  # else only the thread that imports this module would send tasks through it
 
 log = logging.getLogger(__name__)
 _stopping = threading.Event()

@@ -9,7 +9,6 @@ from urllib.parse import unquote
 import django_stubs_ext
 from csp.constants import NONE, SELF
 from django.utils.translation import gettext_lazy as _
-from kombu import Queue
 
 from mhb_site import env as _env
 from mhb_site.sign_in.providers import read_providers
@@ -291,9 +290,6 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker that gives up would need
 # Remote control deletes its queue over a connection that may be lost, which kills the worker.
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TASK_DEFAULT_QUEUE = "mhb"
-# A lane works for minutes. Short tasks must not wait for one, so lanes have workers of their own; a
-# worker that names no queue takes both.
-CELERY_TASK_QUEUES = [Queue("mhb"), Queue("mhb-lanes")]
 CELERY_TASK_ROUTES = {"generation.tasks.work_on_job": {"queue": "mhb-lanes"}}
 if ENV.redis_url:
     # The work is in rows with leases, and the broker only wakes workers. So a long timeout loses
@@ -311,6 +307,7 @@ else:
         "polling_interval": 0.05,
     }
 
+MHB_CELERY = "mhb_site.celery"  # imported when the first task is sent: most commands send none
 MHB_BENCHMARKS = "mhb_site.benchmarks"  # each folder of this package is a benchmark
 MHB_ALIVE_FILE = ENV.alive_file
 MHB_TIME_ZONE = ENV.time_zone
@@ -345,7 +342,7 @@ MHB_ENDPOINT_ACCESS = ENV.access()
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"structured": {"()": "mhb_site.observability.logs.formatter", "as_json": ENV.log_json}},
+    "formatters": {"structured": {"()": "mhb_site.observability.logs.StructuredFormatter", "as_json": ENV.log_json}},
     "filters": {"without_texts": {"()": "mhb_site.observability.logs.WithoutTexts"}},
     "handlers": {
         "console": {"class": "logging.StreamHandler", "formatter": "structured", "filters": ["without_texts"]}

@@ -9,11 +9,12 @@ import logging
 import re
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psycopg
-import structlog
 from django.db import Error as DatabaseError
+
+if TYPE_CHECKING:
+    from structlog.stdlib import ProcessorFormatter
 
 MAX_MESSAGE = 500  # characters of an error's message
 # Where a database begins to quote a row or a value; Celery logs messages with escaped newlines.
@@ -22,8 +23,26 @@ QUOTATION = re.compile(r"'[^']{40,10000}'|\"[^\"]{40,10000}\"")
 MENTIONED = ("constraint_name", "table_name", "column_name")  # what PostgreSQL says beside the row
 
 
-def formatter(as_json: bool) -> structlog.stdlib.ProcessorFormatter:
-    """The formatter of Django's LOGGING, which passes every log record through structlog."""
+class StructuredFormatter(logging.Formatter):
+    """The formatter of Django's LOGGING, which passes every log record through structlog.
+
+    The first record imports it: most commands log nothing, and start faster without.
+    """
+
+    def __init__(self, as_json: bool) -> None:
+        super().__init__()
+        self.as_json = as_json
+        self.formatter: ProcessorFormatter | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self.formatter is None:
+            self.formatter = _structlog_formatter(self.as_json)
+        return self.formatter.format(record)
+
+
+def _structlog_formatter(as_json: bool) -> "ProcessorFormatter":
+    import structlog
+
     renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False)
     return structlog.stdlib.ProcessorFormatter(
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
@@ -54,9 +73,9 @@ class WithoutTexts(logging.Filter):
 def describe(error: BaseException) -> str:
     """What may be logged of an error: its class and message, without rows and long quotations."""
     cause = error.__cause__ if isinstance(error, DatabaseError) else error
-    if isinstance(cause, psycopg.Error) and cause.sqlstate:
+    if sqlstate := getattr(cause, "sqlstate", None):  # psycopg's
         names = [name for field in MENTIONED if (name := getattr(cause.diag, field))]
-        return f"{type(error).__name__}: SQLSTATE {' '.join([cause.sqlstate, *names])}"
+        return f"{type(error).__name__}: SQLSTATE {' '.join([sqlstate, *names])}"
     message = str(error).split("\n", 1)[0][:MAX_MESSAGE]
     shortened = QUOTATION.sub(lambda quotation: f"({len(quotation[0]) - 2} characters)", message)
     return f"{type(error).__name__}: {shortened}"

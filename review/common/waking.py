@@ -4,17 +4,19 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from celery import Task
 from django.conf import settings
 from django.core.cache import cache
 from django.db import transaction
 from django.utils import translation
 from django.utils.module_loading import import_string
-from kombu.exceptions import OperationalError
 
 from review.errors import NoWorker, ShownError
+
+if TYPE_CHECKING:
+    from celery import Task
 
 EVERY = 0.2  # seconds between two looks for an answer
 KEPT = 300  # seconds in which an answer waits to be read
@@ -23,6 +25,9 @@ log = logging.getLogger(__name__)
 
 def wake(task: "Task[..., Any]", *args: Any) -> None:
     """Send a task; if the broker is down, only log it, as the sweeper will find the row."""
+    from kombu.exceptions import OperationalError  # only by who sends a task: commands start faster without
+
+    import_module(settings.MHB_CELERY)
     try:
         task.delay(*args)
     except (OperationalError, OSError) as error:
@@ -43,6 +48,9 @@ def ask_worker(task: "Task[..., Any]", *args: Any, seconds: float) -> Any:
     Only workers have the keys of endpoints. Without Redis, web and worker share one environment,
     and the task runs here. Raises NoWorker, and what the task refuses.
     """
+    from kombu.exceptions import OperationalError
+
+    import_module(settings.MHB_CELERY)
     key, language = f"answer:{uuid.uuid4()}", translation.get_language()
     if settings.ENV.redis_url:
         try:

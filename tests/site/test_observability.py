@@ -39,7 +39,7 @@ def written() -> Iterator[list[str]]:
             lines.append(self.format(record))
 
     handler = Keep()
-    handler.setFormatter(logs.formatter(as_json=True))
+    handler.setFormatter(logs.StructuredFormatter(as_json=True))
     handler.addFilter(logs.WithoutTexts())
     root = logging.getLogger()
     root.addHandler(handler)
