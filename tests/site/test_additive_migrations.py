@@ -50,7 +50,9 @@ def test_migrations_since_the_last_tag_only_add() -> None:
     released = {path.rpartition("/")[2][:-3] for path in git("ls-tree", "-r", "--name-only", tag).splitlines()}
     found = MigrationLoader(None).disk_migrations
     new = {key: each for key, each in found.items() if key[0] in APPS and key[1] not in released}
-    assert not [key for key, each in new.items() if any(map(breaks_old_code, each.operations))]
+    for key, migration in new.items():
+        if not migration.replaces:  # a squashed one runs on new databases only
+            assert not any(map(breaks_old_code, migration.operations)), key
 
 
 @pytest.mark.parametrize(

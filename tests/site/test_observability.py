@@ -71,7 +71,7 @@ def test_ready_names_ages_and_degrades(client: Client) -> None:
 @pytest.mark.django_db
 def test_ready_refuses_old_tables(client: Client) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM django_migrations WHERE app = 'generation' AND name LIKE '0001%%'")
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'mhb_site' AND name LIKE '0002%%'")
     answer = client.get("/ready")
     assert answer.status_code == 503
     assert answer.json()["migrations"] == "1 to apply: run migrate"

@@ -16,10 +16,13 @@ from mhb_site.server import startup
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+def _without_settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("MHB_")}
+
+
 def manage(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command with an environment of its own."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MHB_")}
-    environment = {**inherited, "MHB_DATA_DIR": str(folder), "MHB_SECRET_KEY": "k" * 40, "MHB_HTTPS": "false"}
+    environment = {**_without_settings(), "MHB_DATA_DIR": str(folder), "MHB_SECRET_KEY": "k" * 40, "MHB_HTTPS": "false"}
     command = [sys.executable, "manage.py", *arguments]
     return subprocess.run(
         command, cwd=ROOT, env={**environment, **variables}, capture_output=True, text=True, check=False, timeout=300
@@ -94,3 +97,29 @@ def test_pages_wait_and_probes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"not ready" in b"".join(wsgi.application(environ, start))
     assert said == ["503 Service Unavailable"]
     assert list(wsgi.application({**environ, "PATH_INFO": "/live"}, start)) == [b"handled"]
+
+
+HEAVY = ("celery", "openai", "psycopg", "rich", "scipy", "sklearn", "statsmodels", "structlog")
+IMPORTED = """
+import os
+import sys
+os.environ["DJANGO_SETTINGS_MODULE"] = "mhb_site.settings"
+import django
+django.setup()
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+@pytest.mark.plain
+def test_a_command_imports_no_library_that_it_does_not_use(tmp_path: Path) -> None:
+    """Each of these takes a tenth of a second or more at the start of every command."""
+    result = subprocess.run(
+        [sys.executable, "-c", IMPORTED],
+        cwd=ROOT,
+        env={**_without_settings(), "MHB_DATA_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert not set(HEAVY) & set(result.stdout.split())

@@ -94,6 +94,8 @@ def first_version(
     with django_db_blocker.unblock(), _database(tmp_path_factory.mktemp("first")) as name:
         with _connected(name):
             executor = MigrationExecutor(connection)
+            # One by one, as they were then: new installations run the squashed ones.
+            executor.loader = MigrationLoader(connection, replace_migrations=False)
             third_party = [node for node in executor.loader.graph.leaf_nodes() if node[0] not in FIRST]
             executor.migrate(targets := [*FIRST.items(), *third_party])
             _fill(executor.loader.project_state(targets))
@@ -276,6 +278,45 @@ def _successful_changes(table: str, column: str) -> Iterator[str]:
 def test_an_upgrade_from_the_first_version_loses_nothing(upgraded: tuple[str, list[str]]) -> None:
     _name, faults = upgraded
     assert faults == []
+
+
+@pytest.mark.both
+@pytest.mark.django_db
+def test_a_new_database_has_the_tables_of_an_upgraded_one(upgraded: tuple[str, list[str]]) -> None:
+    """New databases are made by squashed migrations."""
+    new = _schema()
+    with _connected(upgraded[0]):
+        old = _schema()
+    assert sorted(old) == sorted(new)
+    for table, described in old.items():
+        assert described == new[table], table
+
+
+def _schema() -> dict[str, list[str]]:
+    """Columns, constraints, indexes and triggers of each table, in alphabetical order."""
+    described: dict[str, list[str]] = {}
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            lines = [f"trigger {name}" for name in _triggers(cursor, table)]
+            columns = connection.introspection.get_table_description(cursor, table)
+            lines += [f"column {column.name} {column.type_code} {column.null_ok}" for column in columns]
+            for name, constraint in connection.introspection.get_constraints(cursor, table).items():
+                # Those that Django names are numbered, or bear the first name of a renamed column.
+                own = name if not (constraint["foreign_key"] or name.endswith(("_check", "__"))) else ""
+                kinds = [kind for kind in ("primary_key", "unique", "index", "check") if constraint[kind]]
+                lines.append(f"{own} {kinds} {constraint['columns']} {constraint['foreign_key']}")
+            described[table] = sorted(lines)
+    return described
+
+
+def _triggers(cursor: Any, table: str) -> list[str]:
+    if connection.vendor == "sqlite":
+        cursor.execute("SELECT name || sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [table])
+    else:
+        cursor.execute(
+            "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal AND tgrelid = %s::regclass", [table]
+        )
+    return [definition for (definition,) in cursor.fetchall()]
 
 
 # ------------------------------------------------------------------- the test itself can fail
