@@ -11,6 +11,7 @@ from django.urls import include, path
 from evaluation.releases import views as releases_views
 from generation.images import views as images_views
 from mhb_site import views
+from mhb_site.demo import views as demo_views
 from mhb_site.observability import system
 from mhb_site.sign_in import first_password, language, own_data, sessions, sso, tokens
 from mhb_site.web import kept_forms
@@ -59,6 +60,7 @@ urlpatterns = [
     path("system/", system.system, name="system"),
     path("styleguide/", views.styleguide, name="styleguide"),
     path("kept/", login_required(kept_forms.kept_form), name="kept-form"),
+    path("demo/loading/", demo_views.loading, name="demo-loading"),
     path("health/", views.health, name="health"),
 ]
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
 from generation.batches.kind import BATCHES
@@ -54,25 +55,31 @@ def point_endpoints_at(url: str) -> None:
 
 
 def load(models_url: str, *, tell: Callable[[str], None]) -> None:
-    """Fill an empty database. If interrupted, it must be repeated on an empty database."""
-    _create_accounts()
+    """Fill a database in which nothing but the accounts is (`create_accounts`).
+
+    If interrupted, it must be repeated on an empty database.
+    """
     for model in MODELS:
         # Invented prices, so that the cost columns are not empty.
         endpoints_services.add_endpoint(
             name=model, url=models_url, model=model, price_in="0.5", price_out="1.5", concurrency=16
         )
-    tell("importing the demo's conversations and reports")
+    tell("Importing conversations and reports")
     sources = [
         _import_source("demo-conversations", "healthbench", HERE / "conversations.jsonl"),
         _import_source("demo-reports", "pmc-patients", HERE / "reports.json"),
     ]
-    tell("generating samples with the simulated generator")
+    tell("Generating samples with the simulated generator")
     batches = [_generate(source) for source in sources]
-    tell("reviewing samples as simulated physicians")
+    tell("Reviewing samples as simulated physicians")
+    freezing = (
+        "Freezing a release and evaluating three simulated models",
+        "Freezing a second release and evaluating it",
+    )
     for part, limit in enumerate((96, 30)):
         work_queue(steps.SEED + part, limit, steps.simulated_physicians())
         steps.apply_outcomes(*batches)
-        tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")
+        tell(freezing[part])
         steps.evaluate("mhb", judge="sim-judge")
     # A first visitor sees a withdrawn case.
     if case := Case.objects.filter(state=Case.State.PRIMARY).order_by("-pk").first():
@@ -85,13 +92,16 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     sweep(BATCHES)
 
 
-def _create_accounts() -> None:
+def create_accounts() -> None:
+    """Create the demo's accounts.
+
+    They share one hash of their password, because each would take as long as a page.
+    """
     with transaction.atomic():
         for account in ACCOUNTS:
             first, _, last = account.name.partition(" ")
             User.objects.create_user(
                 account.username,
-                password=PASSWORD,
                 first_name=first,
                 last_name=last,
                 role=account.role,
@@ -101,6 +111,7 @@ def _create_accounts() -> None:
                 specialty=account.specialty,
                 simulated=account.role == UserRole.PHYSICIAN,
             )
+        User.objects.update(password=make_password(PASSWORD))
 
 
 def _import_source(name: str, format_name: str, path: Path) -> Source:

@@ -64,6 +64,7 @@ PUBLIC = {
     "i18n/setlang/": "302 302",
     "styleguide/": "404 404",
     "health/": "200 200",
+    "demo/loading/": "404 404",  # only for pages that ask again
     "admin/login/": "200 200",
     "public/releases/<slug:name>/": "200 405",
     "public/releases/<slug:name>/<int:version>/": "200 405",
@@ -115,6 +116,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "accounts/second-factor/recovery-codes/download/":      ("404 404 404 404", "404 404 404 404"),
     "i18n/setlang/":                                        ("302 302 302 302", "302 302 302 302"),
     "styleguide/":                                          ("404 404 404 200", "404 404 404 200"),
+    "demo/loading/":                                        ("404 404 404 404", "404 404 404 404"),
     "health/":                                              ("200 200 200 200", "200 200 200 200"),
     "api/docs/":                                            ("403 403 200 200", "403 403 405 405"),
 

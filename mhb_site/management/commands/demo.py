@@ -13,15 +13,14 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from mhb_site.demo import clinhallu
-from mhb_site.demo.load import ACCOUNTS, PASSWORD, load, point_endpoints_at
+from mhb_site.demo import clinhallu, progress
+from mhb_site.demo.load import ACCOUNTS, PASSWORD, create_accounts, load, point_endpoints_at
 from mhb_site.demo.pictures import LABELS
 from mhb_site.server import children
 from review.models import User
 
 HOST = "127.0.0.1"
 CODE = ("review", "generation", "evaluation", "mhb_site", "templates", "static")
-LOADING = "demo-is-loading"  # a file in the data folder while the demo's rows are being written
 
 
 def _port(text: str) -> int:
@@ -33,14 +32,13 @@ def _port(text: str) -> int:
 def remove_partial_demo(folder: Path) -> bool:
     """Remove the embedded database if loading its demo was interrupted; returns whether it was.
 
-    Otherwise it would always be taken for a complete one. Nobody has worked in it yet: the web
-    server starts after the loading.
+    Otherwise it would always be taken for a complete one.
     """
-    if not (folder / LOADING).exists():
+    if not (folder / progress.FILE).exists():
         return False
     for file in folder.glob("mhb.sqlite3*"):
         file.unlink()
-    (folder / LOADING).unlink()
+    (folder / progress.FILE).unlink()
     return True
 
 
@@ -83,25 +81,27 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         family = children.Children(cwd=str(settings.BASE_DIR))
         try:
+            is_new = not User.objects.exists()
+            if is_new:
+                progress.file().touch()
+                create_accounts()
+            family.start("web", children.web(HOST, port))
+            children.wait_for_port(HOST, port)
+            self._welcome(port)
             labels = str(clinhallu.folder() / LABELS)
             simulator = children.django("simulate_llm", "--port", str(models_port), "--labels", labels)
             family.start("simulated models", simulator)
             if not children.wait_for_port(HOST, models_port):
                 raise CommandError(f"The simulated models did not start on port {models_port}.")
             models_url = f"http://{HOST}:{models_port}/v1"
-            if User.objects.exists():
-                point_endpoints_at(models_url)
+            if is_new:
+                self._load(models_url)
             else:
-                (folder / LOADING).touch()
-                load(models_url, tell=lambda line: self.stdout.write(f"mhb: {line}"))
-                (folder / LOADING).unlink()
+                point_endpoints_at(models_url)
             connection.close()
             family.start("worker", children.worker("mhb-lanes"))
             family.start("short-tasks", children.worker("mhb"))
             family.start("sweeper", children.django("sweep", "--forever"))
-            family.start("web", children.web(HOST, port))
-            children.wait_for_port(HOST, port)
-            self._welcome(port)
             started = newest_change()
 
             def changed() -> bool:
@@ -122,6 +122,18 @@ class Command(BaseCommand):
         if not stopping:
             stopping.append(number)
             raise KeyboardInterrupt  # interrupts the loading of the demo as well
+
+    def _load(self, models_url: str) -> None:
+        """Load the demo while the site is open already."""
+
+        def tell(label: str) -> None:
+            progress.write(label)
+            self.stdout.write(f"mhb: {label}")
+
+        self.stdout.write("mhb: the demo is loading; if you stop it now, it starts over")
+        load(models_url, tell=tell)
+        progress.file().unlink()
+        self.stdout.write("mhb: the demo has loaded")
 
     def _welcome(self, port: int) -> None:
         people = "\n".join(f"    {account.username:<10} {account.role}" for account in ACCOUNTS)

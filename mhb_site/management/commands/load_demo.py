@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from mhb_site.demo.load import load
+from mhb_site.demo.load import create_accounts, load
 from review.models import User
 
 
@@ -18,4 +18,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if User.objects.exists():
             raise CommandError("The database is not empty. The demo can only be loaded into an empty one.")
+        create_accounts()
         load(options["models"], tell=self.stdout.write)

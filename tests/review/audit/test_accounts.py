@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from knox.models import AuthToken
 
-from mhb_site.demo.load import ACCOUNTS, _create_accounts
+from mhb_site.demo.load import ACCOUNTS, create_accounts
 from review.audit import verification
 from review.audit.verification import FaultCode
 from review.errors import NotAllowed
@@ -169,7 +169,7 @@ def test_accounts_created_by_the_operator_and_the_demo_leave_events(monkeypatch:
         "senior": False,
         "factors": [],
     }
-    _create_accounts()
+    create_accounts()
     assert PersonEvent.objects.count() == 1 + len(ACCOUNTS)
     assert faults() == []
 
