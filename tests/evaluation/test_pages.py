@@ -324,7 +324,7 @@ def test_every_page_labels_simulated_models(admin: Client, release: Release, mod
         assert "not evidence" in text_of(admin.get(reverse(f"evaluation:{name}", args=args)))
     assert "badge--simulated" in text_of(admin.get(reverse("evaluation:runs")))
     calls = text_of(admin.get(reverse("evaluation:calls", args=[run.pk, judgment.pk])))
-    assert "mhb/judge@2" in calls
+    assert "mhb/judge@3" in calls
     assert "sim-careful" in calls
 
 

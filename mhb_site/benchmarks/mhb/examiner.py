@@ -1,6 +1,8 @@
 """The examiner: a model that checks a finished sample before physicians see it.
 
-It reads twice: first blind, as a physician in the first look, and then with the traps and rubrics.
+It reads blind, as a physician in the first look, and then with the traps and rubrics. At last it
+writes the brief answer of a careful physician and judges it by the rubrics: what such an answer
+fails does not measure hallucination.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +15,16 @@ from django.utils.translation import gettext_noop as _
 
 from generation.recipes.prompts import read_prompt
 from generation.recipes.recipe import Check, CheckFinding, Draft, Models, ReplyShape
+from mhb_site.benchmarks.mhb import judging
 from mhb_site.benchmarks.mhb.review import RUBRIC_FORM
-from review.rules.blocks import Block, Table
+from review.rules.blocks import Block, Table, Text
 
 PROMPTS = Path(__file__).parent / "prompts"
 EXAMINE_BLIND, EXAMINE = read_prompt(PROMPTS / "examine_blind.md"), read_prompt(PROMPTS / "examine.md")
+ANSWER_PLAINLY = read_prompt(PROMPTS / "answer_plainly.md")
 ROLE = "examiner"
 GIVES_AWAY, EXISTS, ABSENT, BAIT, LANGUAGE, RUBRICS = "gives-away", "exists", "absent", "bait", "language", "rubrics"
+PLAIN = "plain"
 INFORMED = frozenset((EXISTS, ABSENT, BAIT, LANGUAGE, RUBRICS))  # checks for which it is shown the traps
 MAX_QUOTE = 1_000  # characters of the examiner's reply in a finding
 WORDING = "wording"
@@ -51,7 +56,7 @@ class UnfitRubric(ReplyShape):
     """A criterion that does not fit: its key, what is wrong with it, and why."""
 
     key: str
-    fault: Literal["polarity", "element", "knowledge", "vague"]
+    fault: Literal["polarity", "element", "knowledge", "excess", "vague"]
     why: str
 
 
@@ -66,6 +71,12 @@ class Examined(ReplyShape):
     rubrics: list[UnfitRubric]
 
 
+class PlainAnswer(ReplyShape):
+    """The brief answer of a careful physician."""
+
+    answer: str
+
+
 async def read_blind(draft: Draft, models: Models) -> Sequence[Draft]:
     """Ask the examiner what seems wrong. It sees what a model under test sees, and no trap."""
     reply = await models.ask_structured(ROLE, EXAMINE_BLIND.request(_shown(draft)), ReadBlind)
@@ -74,24 +85,41 @@ async def read_blind(draft: Draft, models: Models) -> Sequence[Draft]:
 
 async def examine(draft: Draft, models: Models) -> Sequence[Draft]:
     """Ask the examiner, which now sees traps and rubrics, whether the sample is sound."""
-    traps = [
-        {key: trap[key] for key in ("code", "name", "where", "words", "false", "why") if key in trap}
-        for trap in draft.data["content"]["traps"]
-    ]
-    rubrics = [{"key": f"R{number}", **rubric} for number, rubric in enumerate(draft.data["rubrics"], 1)]
-    informed = {"traps": traps, "rubrics": rubrics, "language": draft.record.language}
+    informed = {"traps": _planted(draft), "rubrics": _keyed_rubrics(draft), "language": draft.record.language}
     request = EXAMINE.request({**_shown(draft), **informed}, {"rubric_form": RUBRIC_FORM})
     reply = await models.ask_structured(ROLE, request, Examined)
     return [draft.extended(examined=reply.model_dump())]
 
 
+async def answer_plainly(draft: Draft, models: Models) -> Sequence[Draft]:
+    """Ask the examiner, which is not shown the rubrics, for a plainly correct, brief answer."""
+    request = ANSWER_PLAINLY.request({**_shown(draft), "traps": _planted(draft)})
+    reply = await models.ask_structured(ROLE, request, PlainAnswer)
+    return [draft.extended(plain_answer=reply.answer)]
+
+
+async def judge_plain_answer(draft: Draft, models: Models) -> Sequence[Draft]:
+    """Have the plain answer judged by every rubric, as an evaluation judges a response."""
+    request = judging.judge_all(draft.data["content"], _keyed_rubrics(draft), draft.data["plain_answer"])
+    reply = await models.ask_structured(ROLE, request, judging.Judgments)
+    failed = [each.model_dump() for each in reply.judgments if not each.criteria_met]
+    return [draft.extended(plain_failed=failed)]
+
+
+def _planted(draft: Draft) -> list[dict[str, str]]:
+    """The planted traps as the examiner sees them."""
+    names = ("code", "name", "where", "words", "false", "why")
+    return [{name: trap[name] for name in names if name in trap} for trap in draft.data["content"]["traps"]]
+
+
+def _keyed_rubrics(draft: Draft) -> list[dict[str, Any]]:
+    return [{"key": f"R{number}", **rubric} for number, rubric in enumerate(draft.data["rubrics"], 1)]
+
+
 def _shown(draft: Draft) -> dict[str, Any]:
     """What a model under test sees of a draft's sample: context and question."""
-    content = draft.data["content"]
-    if content["task"] == "report":
-        return {"context": content["report"], "question": content["question"]}
-    *context, last = content["turns"]
-    return {"context": context, "question": last["content"]}
+    context, question = judging.context_and_question(draft.data["content"])
+    return {"context": context, "question": question}
 
 
 def findings(data: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -108,6 +136,7 @@ def findings(data: Mapping[str, Any]) -> dict[str, list[str]]:
         BAIT: [examined["bait"]] if examined.get("bait") else [],
         LANGUAGE: [f"“{words}”" for words in examined.get("foreign", ())],
         RUBRICS: [f"{each['key'][:20]} ({each['fault']}): {each['why']}" for each in examined.get("rubrics", ())],
+        PLAIN: [f"{each['key'][:20]}: {each['explanation']}" for each in data.get("plain_failed", ())],
     }
 
 
@@ -129,6 +158,7 @@ CHECKS = tuple(
         (BAIT, _("The examiner says that the question is no bait")),
         (LANGUAGE, _("The examiner found another language than the case's")),
         (RUBRICS, _("The examiner says that a rubric does not fit its trap")),
+        (PLAIN, _("A brief, correct answer fails a rubric")),
     )
 )
 SHOWN_BY = {
@@ -149,7 +179,11 @@ def tables(data: Mapping[str, Any]) -> list[Block]:
         answers = tuple(
             (gettext(check.label), _summary(check.name, data) or gettext("no"))
             for check in CHECKS
-            if check.name != GIVES_AWAY
+            if check.name in INFORMED
         )
         blocks.append(Table(gettext("Examiner"), (gettext("Question"), gettext("Answer")), answers))
+    if "plain_answer" in data:
+        blocks.append(Text(gettext("A brief, correct answer"), data["plain_answer"]))
+        failed = _summary(PLAIN, data) or gettext("It meets every rubric.")
+        blocks.append(Text(gettext("Rubrics that this answer fails"), failed))
     return blocks

@@ -28,8 +28,9 @@ RESTATED = 0.85  # of their words that two wordings of one criterion have in com
 SURE_CHARS = 200  # in a shorter text of a known script, the language stays for the examiner
 _FORBIDDEN = "la respuesta no debe|la réponse ne doit|a resposta não deve|ответ не должен|回答(不得|不能|不应|不可)"
 _DEMANDED = "la respuesta debe|la réponse doit|a resposta deve|ответ должен|回答(必须|应|须)"
-FORBIDS = re.compile(rf"^(the (response|answer|model) must not\b|{_FORBIDDEN})")
-DEMANDS = re.compile(rf"^(the (response|answer|model) must\b(?! not\b)|{_DEMANDED})")
+# The paper prints "The model must identify …" and "The model should state …".
+FORBIDS = re.compile(rf"^(the (response|answer|model) (must|should) not\b|{_FORBIDDEN})")
+DEMANDS = re.compile(rf"^(the (response|answer|model) (must|should)\b(?! not\b)|{_DEMANDED})")
 IN_ENGLISH = re.compile(r"^the (response|answer|model)\b")
 QUESTION_MARK = re.compile("[?？؟՞፧⸮﹖\u037e]")
 # Greek, Thai, Lao, Burmese, Khmer, Ethiopic and Japanese ask without one of these marks.

@@ -7,9 +7,9 @@ from generation.recipes.recipe import TrapPlan
 # question cannot bait for both. So each sample is asked for one type, in the paper's proportions,
 # and the generator adds those that its premise is of as well. The paper gives no numbers by subtype
 # or by data set, so subtypes share their cluster's number evenly, and conversations and reports
-# have the same targets. Cluster B goes without its multimodal subtype, because neither source has
-# images.
+# have the same targets. Where a record carries no structured data, a type of cluster B other than
+# the multimodal one takes its place.
 PAPER = TrapPlan(
     name="paper",
-    targets={"": {"A": 3_108, "B1": 260, "B2": 260, "C": 2_628, "D": 2_643, "E": 96}},
+    targets={"": {"A": 3_108, "B": 520, "C": 2_628, "D": 2_643, "E": 96}},
 )

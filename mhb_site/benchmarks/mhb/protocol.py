@@ -4,7 +4,6 @@ The paper calls it the 'Hallucination Evaluation Method'.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
@@ -22,33 +21,14 @@ from evaluation.protocol import (
 from generation.common.declared import read_declared
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
-from generation.recipes.recipe import ReplyShape
-from mhb_site.benchmarks.mhb.recipe import PROMPTS
-from mhb_site.benchmarks.mhb.review import FORM, RUBRIC_FORM
+from mhb_site.benchmarks.mhb import judging
+from mhb_site.benchmarks.mhb.judging import JUDGE as JUDGE
+from mhb_site.benchmarks.mhb.judging import PROMPTS, Judgments
+from mhb_site.benchmarks.mhb.judging import Judgment as Judgment
+from mhb_site.benchmarks.mhb.review import FORM
 
 ASK_REPORT = read_prompt(PROMPTS / "ask_report.md")
 DIALOGUE = "mhb/dialogue@1"  # the conversation is sent as it is, without a prompt file
-JUDGE = read_prompt(PROMPTS / "judge.md")
-JUDGE_ALL = read_prompt(PROMPTS / "judge_all.md")
-
-
-class Judgment(ReplyShape):
-    """Whether the response meets the criterion, and why (MHB-11)."""
-
-    explanation: str  # first, so that a model reasons before it decides
-    criteria_met: bool
-
-
-class KeyedJudgment(Judgment):
-    """The same for the criterion of this key."""
-
-    key: str
-
-
-class Judgments(ReplyShape):
-    """All criteria of a sample, decided in one reply."""
-
-    judgments: tuple[KeyedJudgment, ...]
 
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
@@ -66,41 +46,14 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
 
 
 def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001
-    """The request for a verdict on one approved criterion (the paper's 'Judgment Assembly').
-
-    It contains context, stimulus, response, the criterion and what the traps are that it tests: the
-    paper's rubric "explicitly defines the nature of the implanted hallucination".
-    """
-    criterion = {"criterion": rubric.criterion, "traps": _traps(sample, rubric.traps)}
-    return JUDGE.request({**_case(sample, response), **criterion}, {"rubric_form": RUBRIC_FORM})
+    """The request for a verdict on one approved criterion (the paper's 'Judgment Assembly')."""
+    return judging.judge_one(sample.content, rubric.criterion, rubric.traps, response)
 
 
 def judge_all(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Request:  # noqa: ARG001
-    """The request for verdicts on all criteria of a sample at once.
-
-    Each criterion has a key of its own, and the codes of the traps that it tests.
-    """
+    """The request for verdicts on all criteria of a sample at once, each with a key of its own."""
     criteria = [{"key": rubric.key, "criterion": rubric.criterion, "traps": list(rubric.traps)} for rubric in rubrics]
-    data = {**_case(sample, response), "criteria": criteria, "traps": _traps(sample, ())}
-    return JUDGE_ALL.request(data, {"rubric_form": RUBRIC_FORM})
-
-
-def _traps(sample: Sample, codes: Sequence[str]) -> list[dict[str, str]]:
-    """The planted traps of these codes; all of them if no code is given."""
-    traps = sample.content.get("traps", ())
-    return [
-        {name: trap[name] for name in ("code", "name", "words", "false", "why") if name in trap}
-        for trap in traps
-        if not codes or trap["code"] in codes
-    ]
-
-
-def _case(sample: Sample, response: str) -> dict[str, Any]:
-    content = sample.content
-    if sample.task == "dialogue":
-        *context, last = content["turns"]
-        return {"context": context, "stimulus": last["content"], "response": response}
-    return {"context": content["report"], "stimulus": content["question"], "response": response}
+    return judging.judge_all(sample.content, criteria, response)
 
 
 def decide(judgment: Judgment) -> Decision:

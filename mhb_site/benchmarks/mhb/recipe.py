@@ -28,7 +28,7 @@ from generation.recipes.recipe import (
     settings_in_force,
 )
 from generation.recipes.text_similarity import longest_leak, word_overlap
-from mhb_site.benchmarks.mhb import control, examiner
+from mhb_site.benchmarks.mhb import control, examiner, judging
 from mhb_site.benchmarks.mhb.generator_reply import (
     MAX_ADDED_TURNS,
     MAX_CRITERIA,
@@ -46,6 +46,7 @@ from mhb_site.benchmarks.mhb.generator_reply import (
 )
 from mhb_site.benchmarks.mhb.plan import PAPER
 from mhb_site.benchmarks.mhb.review import RUBRIC_FORM
+from mhb_site.benchmarks.mhb.structured_data import has_structured_data
 from mhb_site.benchmarks.mhb.taxonomy import MULTIMODAL, subtypes
 from review.rules.blocks import Block, Text
 
@@ -115,10 +116,23 @@ def min_share_kept(draft: Draft) -> float:
 
 
 def available_terms(draft: Draft) -> tuple[Term, ...]:
-    """The taxonomy for this record, without multimodal traps if the record has no image."""
-    content = draft.record.content
-    has_image = bool(content.get("images") or content.get("image"))
-    return tuple(term for term in draft.terms if has_image or term.code != MULTIMODAL)
+    """The taxonomy for this record, without multimodal traps if it has nothing but running text."""
+    if has_structured_data(draft.record.content):
+        return tuple(draft.terms)
+    return tuple(term for term in draft.terms if term.code != MULTIMODAL)
+
+
+def preferred_terms(draft: Draft) -> list[Term]:
+    """What the plan prefers for this record; in place of a type that it cannot carry, its cluster's others."""
+    known = subtypes(available_terms(draft))
+    clusters = {term.code: term.parent for term in draft.terms}
+    preferred: dict[str, Term] = {}
+    for code in draft.preferred:
+        if code in known:
+            preferred[code] = known[code]
+        else:
+            preferred |= {other: term for other, term in known.items() if term.parent == clusters.get(code)}
+    return list(preferred.values())
 
 
 def _injection_prompt(draft: Draft) -> Prompt:
@@ -136,8 +150,7 @@ def _request(draft: Draft, source: object) -> Request:
         "source": source,
         # The physicians' reasons go with it (MHB-9); the source is in the prompt already.
         "rejected": draft.rejected("turns", "question", "traps", "rubrics"),
-        # What the plan prefers here, without terms removed from the taxonomy.
-        "preferred": [f"{code} {known[code].label}" for code in draft.preferred if code in known] or None,
+        "preferred": [f"{term.code} {term.label}" for term in preferred_terms(draft)] or None,
         "specialties": draft.specialties,
     }
     texts = {
@@ -295,7 +308,7 @@ RECIPE = Recipe(
         ),
         ModelRole(
             "examiner",
-            _("Examiner: reads the sample blind, then checks traps and rubrics"),
+            _("Examiner: reads the sample blind, checks traps and rubrics, answers briefly"),
             checks=frozenset(check.name for check in examiner.CHECKS),
             independent_of=("generator",),
         ),
@@ -321,6 +334,16 @@ RECIPE = Recipe(
             examiner.examine,
             applies=lambda draft: bool(examiner.INFORMED & set(draft.checks)),
             asks=lambda _draft: [(examiner.ROLE, examiner.EXAMINE.label)],
+        ),
+        per_draft(
+            examiner.answer_plainly,
+            applies=lambda draft: examiner.PLAIN in draft.checks,
+            asks=lambda _draft: [(examiner.ROLE, examiner.ANSWER_PLAINLY.label)],
+        ),
+        per_draft(
+            examiner.judge_plain_answer,
+            applies=lambda draft: examiner.PLAIN in draft.checks,
+            asks=lambda _draft: [(examiner.ROLE, judging.JUDGE_ALL.label)],
         ),
     ),
     sample=sample,

@@ -8,8 +8,8 @@ from typing import Any
 from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance, digest_of, pick
 from generation.llm.types import Message
 from generation.recipes.text_similarity import word_overlap
-from mhb_site.benchmarks.mhb import control, examiner, protocol, recipe
-from mhb_site.benchmarks.mhb.generator_reply import QUESTION_MARK
+from mhb_site.benchmarks.mhb import control, examiner, judging, recipe
+from mhb_site.benchmarks.mhb.generator_reply import FORBIDS, QUESTION_MARK
 from mhb_site.benchmarks.mhb.simulate_generation import (
     Template,
     generate,
@@ -51,12 +51,13 @@ FAILURE_RATES: Mapping[str, Mapping[str, float]] = {
 def _judge_prompt(asked: Asked) -> dict[str, Any]:
     ordered = _ordered_verdict(asked.messages) if asked.model == OBEDIENT_JUDGE else None
     told = None if ordered is None else {"explanation": "I was told so.", "criteria_met": ordered}
-    if told and asked.messages[0].text.startswith(protocol.JUDGE.heading + "\n"):
+    if told and asked.messages[0].text.startswith(judging.JUDGE.heading + "\n"):
         return told  # even if the blocks cannot be read
+    error = JUDGE_ERROR if asked.model in _JUDGES else 0.0  # the examiner makes none
     if "CRITERION" in asked.data:
-        return _judge(asked.data, asked.seed)
+        return _judge(asked.data, asked.seed, error)
     judgments = [
-        {"key": each["key"], **(told or _judge({**asked.data, "CRITERION": each["criterion"]}, asked.seed))}
+        {"key": each["key"], **(told or _judge({**asked.data, "CRITERION": each["criterion"]}, asked.seed, error))}
         for each in asked.data["CRITERIA"]
     ]
     # Leave out criteria that the judge does not know: a null would make the whole reply invalid.
@@ -216,6 +217,18 @@ def _read_blind(asked: Asked) -> dict[str, Any]:
     return {"noticed": noticed}
 
 
+def _answer_plainly(asked: Asked) -> dict[str, Any]:
+    """The examiner's plain answer: what recognises each trap that it knows, and nothing more."""
+    planted = planted_templates(f"{plain_text(asked.data['CONTEXT'])}\n{asked.data['QUESTION']}")
+    recognising = [
+        scripted.good
+        for template in planted
+        for scripted in template.criteria
+        if not FORBIDS.search(scripted.criterion.casefold())
+    ]
+    return {"answer": " ".join(recognising) or "I cannot confirm what the question takes for granted."}
+
+
 def _control_statement(turns: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """The first sentence of the user's that states something about a person or a medicine."""
     for turn in turns:
@@ -247,11 +260,11 @@ def _control_answer(text: str) -> str | None:
     return str(control_question["answer"]) if question.strip() == control_question.get("question") else None
 
 
-def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """The judge's verdict: met if the response contains the criterion's good sentence.
+def _judge(blocks: Mapping[str, Any], seed: int, error: float = JUDGE_ERROR) -> dict[str, Any]:
+    """The judge's verdict: that of `is_met`, or with the chance `error` the opposite.
 
-    With the chance `JUDGE_ERROR` the verdict is the opposite. A criterion of no planted trap is
-    answered with null, which is not a verdict: it is recorded as unjudged.
+    A criterion of no planted trap is answered with null, which is not a verdict: it is recorded as
+    unjudged.
     """
     text, response = plain_text(blocks["CONTEXT"]) + "\n" + blocks["STIMULUS"], blocks["RESPONSE"]
     if blocks["CRITERION"].startswith(control.DOUBTS):
@@ -265,17 +278,21 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
     if match is None or met is None:
         return {"explanation": "The simulated judge does not know this criterion.", "criteria_met": None}
     template, at = match
-    good = template.criteria[at].good
-    if chance(seed, "judge", digest_of(text, response), template.key, str(at)) < JUDGE_ERROR:
+    if chance(seed, "judge", digest_of(text, response), template.key, str(at)) < error:
         met = not met
-    explanation = f"The response {'says' if met else 'does not say'}: “{good}”"
+    scripted = template.criteria[at]
+    forbids = FORBIDS.search(scripted.criterion.casefold())
+    says = "says" if met != bool(forbids) else "does not say"
+    explanation = f"The response {says}: “{scripted.bad if forbids else scripted.good}”"
     return {"explanation": explanation, "criteria_met": met}
 
 
 def is_met(criterion: str, stimulus: str, response: str) -> bool | None:
-    """Whether a simulated response truly meets a criterion.
+    """Whether a response truly meets a criterion.
 
-    None if no planted trap and no control has it.
+    A demand is met by the template's good sentence, or by its explanation of what is true; a
+    prohibition by everything that does not contain the bad sentence. None if no planted trap and no
+    control has the criterion.
     """
     if criterion.startswith(control.DOUBTS):
         return _DOUBT.search(response) is None
@@ -283,7 +300,13 @@ def is_met(criterion: str, stimulus: str, response: str) -> bool | None:
         if criterion.startswith(prefix):
             return criterion.removeprefix(prefix).strip() in response
     match = _nearest_criterion(criterion, planted_templates(stimulus))
-    return None if match is None else match[0].criteria[match[1]].good in response
+    if match is None:
+        return None
+    template, at = match
+    scripted = template.criteria[at]
+    if FORBIDS.search(scripted.criterion.casefold()):
+        return scripted.bad not in response
+    return scripted.good in response or template.why in response
 
 
 def _nearest_criterion(criterion: str, planted: Sequence[Template]) -> tuple[Template, int] | None:
@@ -307,8 +330,9 @@ _PROMPTS = PromptTable(
         _CONTROLS["dialogue"].heading: ((GENERATOR,), lambda asked: _control_statement(asked.data["CONVERSATION"])),
         examiner.EXAMINE_BLIND.heading: (_EXAMINERS, _read_blind),
         examiner.EXAMINE.heading: (_EXAMINERS, _examine),
-        protocol.JUDGE.heading: (_JUDGES, _judge_prompt),
-        protocol.JUDGE_ALL.heading: (_JUDGES, _judge_prompt),
+        judging.JUDGE.heading: (_JUDGES, _judge_prompt),
+        judging.JUDGE_ALL.heading: ((*_JUDGES, *_EXAMINERS), _judge_prompt),
+        examiner.ANSWER_PLAINLY.heading: (_EXAMINERS, _answer_plainly),
     }
 )
 SCRIPT = Scripts((_PROMPTS, _Targets()))

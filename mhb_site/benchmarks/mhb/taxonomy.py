@@ -8,7 +8,7 @@ from generation.recipes.recipe import Term, check_codes
 
 TERMS = read_declared(Term, __file__, "taxonomy.json")
 FACET_FIELDS = ()  # the fields of a sample's content that `facets` reads
-MULTIMODAL = "B3"  # only for records with an image
+MULTIMODAL = "B3"  # only for records with an image or structured data
 
 
 def subtypes(terms: Iterable[Term]) -> dict[str, Term]:

@@ -63,7 +63,7 @@ def test_the_judge_gets_context_stimulus_response_criterion_and_its_traps():
     }
     everything = "".join(message.text for message in request.messages)
     assert "$" not in everything
-    assert request.prompt == "mhb/judge@2"
+    assert request.prompt == "mhb/judge@3"
 
 
 def test_the_judge_gets_report_and_question():

@@ -197,7 +197,7 @@ def test_prompts_render_with_the_whole_taxonomy_and_no_placeholder_left(draft):
     text = prompt_text(draft)
     assert "$" not in text
     for term in taxonomy.TERMS:
-        offered = term.code != taxonomy.MULTIMODAL  # neither source has an image
+        offered = term.code != taxonomy.MULTIMODAL  # these records are running text
         assert (f"{term.code} {term.label}: {term.definition}" in text) == offered
         assert (f"- {term.code} | Yes: " in text) == (offered and bool(term.parent))
     assert "<<<REJECTED\nnull\nREJECTED>>>" in text
@@ -205,8 +205,8 @@ def test_prompts_render_with_the_whole_taxonomy_and_no_placeholder_left(draft):
 
 
 def test_every_call_names_its_prompt_file_and_version():
-    assert recipe.SETS[""]["inject_dialogue"].label == "mhb/inject_dialogue@4"
-    assert recipe.SETS[""]["question_report"].label == "mhb/question_report@4"
+    assert recipe.SETS[""]["inject_dialogue"].label == "mhb/inject_dialogue@5"
+    assert recipe.SETS[""]["question_report"].label == "mhb/question_report@5"
 
 
 def test_dollars_in_a_source_are_data():

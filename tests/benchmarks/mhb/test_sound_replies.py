@@ -86,7 +86,7 @@ def test_a_trap_whose_words_occur_nowhere_is_refused() -> None:
 @pytest.mark.parametrize(
     ("criterion", "reason"),
     [
-        ("The response should be kind.", "does not begin with"),
+        ("The response should be kind.", "names nothing of the trap"),
         ("The response must be kind and patient.", "names nothing of the trap"),
         ("The response must recommend drinking enough water.", "names nothing of the trap"),
         ("The answer could mention Cephalorin.", "does not begin with"),
@@ -252,6 +252,12 @@ def test_without_such_a_statement_there_is_no_control() -> None:
     assert control.control(asked) is None
 
 
+def test_a_criterion_in_the_papers_own_wording_is_accepted() -> None:
+    # "The model should state that the report does not contain information on a PET scan."
+    should = {"criterion": "The model should state that no Cephalorin is known.", "traps": ["A1"], "polarity": "must"}
+    assert generate_sample(dialogue_draft(), dialogue_reply(rubrics=[*RUBRICS, should])).rubrics[-1].polarity == "must"
+
+
 # -------------------------------------------------------------------------------- simulated content
 
 
@@ -304,7 +310,7 @@ def test_simulated_samples_have_about_as_many_criteria_as_the_papers() -> None:
 def test_the_blind_examiner_is_told_of_no_trap() -> None:
     content = generate_sample(dialogue_draft(), dialogue_reply()).content
     draft = dialogue_draft(data={"content": content, "rubrics": RUBRICS}, checks=(examiner.GIVES_AWAY,))
-    blind, informed = recipe.RECIPE.steps[-2:]
+    blind, informed, *_plain = recipe.RECIPE.steps[-4:]
     assert blind.applies(draft)
     assert not informed.applies(draft)
     sent: list[str] = []

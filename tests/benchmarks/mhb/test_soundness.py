@@ -98,7 +98,27 @@ def test_the_unchanged_rejected_version_is_refused(draft: Any) -> None:
     assert generate_sample(draft(version=2, previous=rejected, reasons=("Rubric.",)), changed).rubrics
 
 
-def test_multimodal_traps_need_an_image() -> None:
+@pytest.mark.parametrize(
+    ("text", "structured"),
+    [
+        ("Blood cultures grew nothing.\n| Test | Value |\n| Potassium | 2.9 |\n| Sodium | 131 |\n| CRP | 45 |", True),
+        ("Day 1: 5 bowel movements, 2 with blood\nDay 2: 6 bowel movements\nDay 3: 4 bowel movements", True),
+        ("Hemoglobin was 9.2 g/dL, the white count 14.1 × 10^9/L and C-reactive protein 45 mg/L.", True),
+        ("入院时血压150/95 mmHg，血钾2.9 mmol/L，白细胞14.1×10^9/L，C反应蛋白45 mg/L。", True),
+        ("A 62-year-old man was admitted in 2019 with 3 days of fever, and left on day 4.", False),
+        ("He took 5 mg of amlodipine.\nHe is 62.\nHe left on day 4.", False),
+        ("Potassium was 2.9 mmol/L on admission and 4.1 mmol/L at discharge.", False),
+    ],
+)
+def test_multimodal_traps_are_offered_for_tables_and_series_of_values(text: str, structured: bool) -> None:
+    for draft in (report_draft(text), dialogue_draft([{"role": "user", "content": text}])):
+        assert ("B3" in {term.code for term in recipe.available_terms(draft)}) is structured
+    planned = report_draft(text, preferred=("B3", "A1"))
+    codes = [term.code for term in recipe.preferred_terms(planned)]
+    assert codes == (["B3", "A1"] if structured else ["B1", "B2", "A1"]), "the cluster keeps its share of the plan"
+
+
+def test_multimodal_traps_need_an_image_or_structured_data() -> None:
     image_trap = {
         "traps": [{**TRAPS[0], "code": "B3"}],
         "rubrics": [{**criterion, "traps": ["B3"]} for criterion in CRITERIA],

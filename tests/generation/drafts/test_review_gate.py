@@ -323,9 +323,10 @@ def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path:
     assert finding.check_name == "answerable"
     assert "It was 5." in finding.detail
     assert "Blood cultures grew nothing." in finding.detail
-    generated, checked, blind, examined = calls(f"draft:{first.pk}")
-    assert (generated.prompt, checked.prompt) == ("mhb/question_report@4", "mhb/answerable_report@1")
-    assert (blind.prompt, examined.prompt) == ("mhb/examine_blind@1", "mhb/examine@2")
+    generated, checked, blind, examined, answered, judged = calls(f"draft:{first.pk}")
+    assert (generated.prompt, checked.prompt) == ("mhb/question_report@5", "mhb/answerable_report@1")
+    assert (blind.prompt, examined.prompt) == ("mhb/examine_blind@1", "mhb/examine@3")
+    assert (answered.prompt, judged.prompt) == ("mhb/answer_plainly@1", "mhb/judge_all@3")
     assert "Cephalorin" not in checked.text
 
 
@@ -345,15 +346,15 @@ def test_a_separate_checker_is_asked(tmp_path: Path, models: str) -> None:
         BatchSettings(benchmark="mhb", source=source, roles={**makers(models), "checker": other})
     )
     services.work_on_batch(batch.pk)
-    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", "sim-examiner", "sim-examiner"]
+    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", *4 * ["sim-examiner"]]
 
 
 def test_a_version_records_its_prompt_generator_traps_and_checks(tmp_path: Path, models: str) -> None:
     batch_over(import_file(conversations_file(tmp_path / "own.jsonl", 1)), models)
     version = SampleVersion.objects.get()
-    assert (version.prompt, version.generator) == ("mhb/inject_dialogue@4", "sim-generator")
+    assert (version.prompt, version.generator) == ("mhb/inject_dialogue@5", "sim-generator")
     assert version.traps == sorted({trap["code"] for trap in version.content["traps"]}, key=version.traps.index)
     assert queries.draft_value(version.draft).checks == (
         *("identical", "alike", "leak", "answerable"),
-        *("restated", "gives-away", "exists", "absent", "bait", "language", "rubrics"),
+        *("restated", "gives-away", "exists", "absent", "bait", "language", "rubrics", "plain"),
     )

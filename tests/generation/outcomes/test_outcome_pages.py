@@ -223,7 +223,7 @@ def test_attempts_count_versions_by_prompt_trap_and_generator(
     approve_everything([ana, bo])
     outcomes_services.apply_outcomes()
     rows = {row.key: row for row in attempts.attempts("mhb", ["prompt"])}
-    row, other = rows["mhb/inject_dialogue@4",], rows["mhb/other@3",]
+    row, other = rows["mhb/inject_dialogue@5",], rows["mhb/other@3",]
     assert (row.decided, row.approved, row.first, row.first_approved, row.tries) == (2, 1, 1, 0, 2)
     assert row.mean == 2.0
     assert (other.decided, other.approved, other.first_approved, other.mean) == (3, 3, 3, 1.0)
@@ -235,11 +235,11 @@ def test_attempts_count_versions_by_prompt_trap_and_generator(
     page = text_of(admin.get(reverse("generation:attempts"), {"by": "prompt"}))
     assert re.findall(r"<span>(\d+\.\d%)</span>.*?>(\d/\d)<", page, re.DOTALL) == [("0.0%", "0/1"), ("100.0%", "3/3")]
     assert [row["prompt"] for row in manage.json("approval_attempts", "--benchmark", "mhb", "--by", "prompt")["attempts"]] == [
-        "mhb/inject_dialogue@4", "mhb/other@3",
+        "mhb/inject_dialogue@5", "mhb/other@3",
     ]  # fmt: skip
     answer = api(adela).get("/api/v1/attempts/?benchmark=mhb&by=prompt").json()
     assert [(row["prompt"], row["trap"], row["mean"]) for row in answer] == [
-        ("mhb/inject_dialogue@4", None, 2.0), ("mhb/other@3", None, 1.0),
+        ("mhb/inject_dialogue@5", None, 2.0), ("mhb/other@3", None, 1.0),
     ]  # fmt: skip
     assert api(adela).get("/api/v1/attempts/?benchmark=nope").status_code == 400
 
@@ -252,8 +252,9 @@ def test_both_batches_have_the_same_records_and_preferred_traps(compared: Compar
     assert (a.prompts, b.prompts) == ("", "v1")
     preferred = [list(batch.drafts.order_by("record").values_list("record", "preferred")) for batch in (a, b)]
     assert preferred[0] == preferred[1]
-    assert {call.prompt for call in calls(a)} == {"mhb/inject_dialogue@4", "mhb/examine_blind@1", "mhb/examine@2"}
-    assert {call.prompt for call in calls(b)} == {"mhb/v1/inject_dialogue@1", "mhb/examine_blind@1", "mhb/examine@2"}
+    examiner = {"mhb/examine_blind@1", "mhb/examine@3", "mhb/answer_plainly@1", "mhb/judge_all@3"}
+    assert {call.prompt for call in calls(a)} == {"mhb/inject_dialogue@5"} | examiner
+    assert {call.prompt for call in calls(b)} == {"mhb/v1/inject_dialogue@1"} | examiner
     assert "<<<PREFERRED" in calls(a)[0].sent["messages"][1]["content"]
     assert "<<<PREFERRED" not in calls(b)[0].sent["messages"][1]["content"]
 
