@@ -15,7 +15,7 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 from knox.models import AuthToken
 from knox.settings import knox_settings
 from rest_framework import serializers
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, ValidationError
 from rest_framework.permissions import AllowAny, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -41,6 +41,7 @@ from generation.prompts import api as prompts_api
 from generation.releases import api as releases_api
 from generation.samples import api as samples_api
 from generation.sources import api as sources_api
+from mhb_site.server.bodies import may_upload
 from mhb_site.web.router import Router
 from review.answers import signatures
 from review.assignments import api as assignments_api
@@ -54,6 +55,7 @@ from review.common.decorators import requires
 from review.common.second_factor import has_factor
 from review.common.serializers import TypedSerializer
 from review.discussion import api as discussion_api
+from review.errors import NotAllowed
 from review.forms import api as forms_api
 from review.models import PersonEvent, User
 from review.people import api as people_api
@@ -151,6 +153,24 @@ class LogoutAll(APIView):
 # ------------------------------------------------------------------------------------------- schema
 
 
+class UploadRight(APIView):
+    """Whether you may send a file to the address in the header `X-Upload-To`: 204, else 403.
+
+    nginx asks before it takes the body (nginx.conf).
+    """
+
+    schema = None  # not for clients
+    permission_classes = [IsAuthenticated]
+
+    def get(self, request: Request) -> Response:
+        """The header `X-Upload-By` has the number of the account, by which open uploads are counted."""
+        if "X-Upload-To" not in request.headers:
+            raise ValidationError({"X-Upload-To": _("This field is required.")})
+        if not may_upload(request.user, request.headers["X-Upload-To"]):
+            raise NotAllowed
+        return Response(status=204, headers={"X-Upload-By": str(request.user.pk)})
+
+
 class SchemaView(SpectacularJSONAPIView):
     """The schema as OpenAPI JSON."""
 
@@ -219,6 +239,7 @@ _v1 = [
     path("auth/logout/", Logout.as_view(), name="logout"),
     path("auth/logoutall/", LogoutAll.as_view(), name="logoutall"),
     path("me/", people_api.Me.as_view(), name="me"),
+    path("me/upload-right/", UploadRight.as_view(), name="upload-right"),
     path("schema/", SchemaView.as_view(), name="schema"),
     path("imports/preview/", sources_api.PreviewTable.as_view(), name="imports-preview"),
     path("imports/mappings/", sources_api.SavedMappings.as_view(), name="imports-mappings"),

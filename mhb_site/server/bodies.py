@@ -1,42 +1,79 @@
 """How large the body of a request may be, before a server keeps it on the disk."""
 
 import copy
-import re
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
+from weakref import WeakSet
 
 from django.conf import settings
-from django.contrib.auth import SESSION_KEY
+from django.contrib.auth import get_user
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import DatabaseError
+from django.http import HttpRequest
 from django.utils import timezone
 from knox.crypto import hash_token
 from knox.models import AuthToken
 from waitress.parser import HTTPRequestParser
 
+from review.rules.permissions import Can, allowed
+
 MAX_BODY = 6 * 2**20  # bytes; Django itself reads 5 MiB of a form or of JSON
-# The addresses that take files of any size; nginx.conf has them as well.
-UPLOADS = re.compile(r"/(generation/sources|evaluation/runs/import|api/v1/imports|api/v1/runs/import)/")
+# The addresses that take files of any size by POST, and who may send them; so does nginx.conf.
+UPLOADS = {
+    "/generation/sources/": Can.PRODUCE,
+    "/evaluation/runs/import/": Can.MEASURE,
+    "/api/v1/imports/": Can.PRODUCE,
+    "/api/v1/runs/import/": Can.MEASURE,
+}
+OPEN_UPLOADS = 4  # that one person may be sending at once; nginx.conf has it as well
+
+
+def may_upload(user: object, path: str) -> bool:
+    """Whether this account may send a file of any size to this address."""
+    return path in UPLOADS and allowed(user, UPLOADS[path])
 
 
 class BoundedParser(HTTPRequestParser):  # type: ignore[misc]
-    """Waitress's parser, which takes large bodies only of people who are signed in, for uploads."""
+    """Waitress's parser, which takes large bodies only of people who may upload, a few at once."""
+
+    _open: "WeakSet[BoundedParser]" = WeakSet()  # large uploads; one that is cut off is collected
+    person: int | None = None
 
     def parse_header(self, header_plus: bytes) -> None:
         super().parse_header(header_plus)
-        large = self.content_length > MAX_BODY or self.chunked
-        if large and not (UPLOADS.fullmatch(self.path) and _is_signed_in(self.headers)):
+        if (self.content_length > MAX_BODY or self.chunked) and not self._may_be_large():
             limits = copy.copy(self.adj)  # type: ignore[has-type]
             limits.max_request_body_size = MAX_BODY
             self.adj = limits
 
+    def _may_be_large(self) -> bool:
+        if self.command != "POST" or self.path not in UPLOADS:
+            return False
+        user = _account(self.headers)
+        if not may_upload(user, self.path):
+            return False
+        person = getattr(user, "pk", None)
+        arriving = [parser for parser in self._open if parser.person == person and not parser.completed]
+        if len(arriving) >= OPEN_UPLOADS:
+            return False
+        self.person = person
+        self._open.add(self)
+        return True
 
-def _is_signed_in(headers: Mapping[str, str]) -> bool:
+
+def _account(headers: Mapping[str, str]) -> object:
+    """The account of the token or session in a request's headers; None without one."""
     prefix, _space, token = headers.get("AUTHORIZATION", "").partition(" ")
     try:
         if prefix.lower() == "bearer" and token.isascii():
-            return bool(AuthToken.objects.filter(digest=hash_token(token), expiry__gt=timezone.now()).exists())
+            valid = AuthToken.objects.filter(digest=hash_token(token), expiry__gt=timezone.now())
+            found = valid.select_related("user").first()
+            return found.user if found else None
         cookie = SimpleCookie(headers.get("COOKIE", "")).get(settings.SESSION_COOKIE_NAME)
-        return cookie is not None and SESSION_KEY in SessionStore(cookie.value).load()
+        if cookie is None:
+            return None
+        request = HttpRequest()
+        request.session = SessionStore(cookie.value)
+        return get_user(request)
     except (CookieError, DatabaseError, ValueError):
-        return False
+        return None

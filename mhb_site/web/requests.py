@@ -11,7 +11,7 @@ from django.utils.functional import cached_property
 from django.utils.http import parse_header_parameters
 from django.utils.translation import gettext as _
 
-from mhb_site.server.bodies import MAX_BODY, UPLOADS
+from mhb_site.server.bodies import MAX_BODY, UPLOADS, may_upload
 from mhb_site.web.errors import refusal
 from review.rules.text import is_storable
 
@@ -112,7 +112,10 @@ def _most_bytes(request: HttpRequest) -> float:
     by_token = request.path_info.startswith("/api/") and "Authorization" in request.headers
     if not (by_token or request.user.is_authenticated):
         return MAX_UNKNOWN_BODY  # parsing a large form takes seconds
-    return float("inf") if UPLOADS.fullmatch(request.path_info) else MAX_BODY
+    may_send = by_token and request.path_info in UPLOADS
+    if request.method == "POST" and (may_send or may_upload(request.user, request.path_info)):
+        return float("inf")
+    return MAX_BODY
 
 
 def _is_storable_dict(fields: QueryDict) -> bool:

@@ -24,6 +24,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("logout", "POST"): SIGNED_IN,
     ("logoutall", "POST"): SIGNED_IN,
     ("me", "GET"): SIGNED_IN,
+    ("upload-right", "GET"): SIGNED_IN,  # by address, see tests/site/test_web_server.py
     ("schema", "GET"): READERS,
     ("sources", "GET"): ADMIN,
     ("source", "GET"): ADMIN,

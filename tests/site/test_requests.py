@@ -6,13 +6,16 @@ import pytest
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from mhb_site.server.bodies import UPLOADS, may_upload
 from mhb_site.web.requests import MAX_URL_LENGTH
 from mhb_site.wsgi import application
 from review.models import User
+from review.rules.permissions import UserRole
 from tests.api.conftest import Api
 from tests.api.conftest import api as api
 from tests.api.test_problems import problem
 from tests.engine import drafts, endpoint
+from tests.review.factories import account
 
 pytestmark = pytest.mark.usefixtures("sent_tasks")
 QUERIES = (
@@ -127,3 +130,17 @@ def test_a_long_body_of_nobody_in_particular_is_not_read(client: Client, adela: 
     problem(client.post(reverse("api:token"), fields, content_type="application/json"), 413)
     client.force_login(adela)
     assert client.post(reverse("set_language"), fields).status_code == 302
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", UPLOADS)
+def test_who_may_upload_is_who_may_post(client: Client, path: str) -> None:
+    """The servers ask `may_upload` before a body arrives; the view decides again."""
+    for role in UserRole:
+        person = account(f"uploader-{role}", role)
+        client.force_login(person)
+        client.raise_request_exception = False
+        is_open = client.post(path).status_code not in (401, 403)
+        assert is_open == may_upload(person, path), role
+        asked = client.get("/api/v1/me/upload-right/", headers={"X-Upload-To": path})
+        assert asked.status_code == (204 if is_open else 403), role

@@ -1,7 +1,9 @@
 """The web servers of both installations with clients that are slow, silent, greedy or dishonest."""
 
 import http.client
+import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from wsgiref.simple_server import demo_app, make_server
 
 import pytest
@@ -18,6 +21,7 @@ from django.test import override_settings
 from bench import servers
 from mhb_site.checks import check_proxies
 from mhb_site.server import children
+from mhb_site.server.bodies import OPEN_UPLOADS, UPLOADS
 from tests.processes import HOST, ROOT, Site, running_site
 from tests.profile import installed
 
@@ -128,12 +132,23 @@ def test_slow_clients_do_not_stop_gunicorn_behind_nginx(tmp_path: Path) -> None:
 
 
 SIGN_IN = """
-from pathlib import Path
+import json
 from django.conf import settings
+from django.test import Client
 from knox.models import AuthToken
 from review.models import User
-user = User.objects.create_user("uploader", password="quite-a-long-one", role="admin")
-(settings.ENV.data_dir / "token").write_text(AuthToken.objects.create(user)[1])
+from review.rules.permissions import UserRole
+headers = {"nobody": {"A": "b"}, "guessed": {"Authorization": "Bearer mhb_guessed", "Cookie": "guessed=guessed"}}
+for role in UserRole:
+    user = User.objects.create_user(f"uploader-{role}", password="quite-a-long-one", role=role)
+    client = Client()
+    client.force_login(user)
+    session = settings.SESSION_COOKIE_NAME
+    headers[f"{role} by session"] = {"Cookie": f"{session}={client.cookies[session].value}"}
+    headers[f"{role} by token"] = {"Authorization": f"Bearer {AuthToken.objects.create(user)[1]}"}
+closed = User.objects.create_user("closed", password="quite-a-long-one", role="admin", is_active=False)
+headers["closed by token"] = {"Authorization": f"Bearer {AuthToken.objects.create(closed)[1]}"}
+(settings.ENV.data_dir / "headers.json").write_text(json.dumps(headers))
 """
 REFUSED = {
     "no request": (b"\x16\x03\x01 hello\r\n\r\n", (400,)),
@@ -146,34 +161,97 @@ REFUSED = {
 }
 
 
-UPLOADS = ("/generation/sources/", "/evaluation/runs/import/", "/api/v1/imports/", "/api/v1/runs/import/")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE")
+OTHERS = ("/", "/accounts/login/", "/api/v1/auth/token/", "/generation/sources/x/", "/generation/sources")
+LENGTH = 200_000_000
+REFUSALS = {"400", "401", "403", "404", "405", "413", "429"}
 
 
-def test_large_bodies_are_refused_before_they_arrive(tmp_path: Path) -> None:
-    """Except those of people who are signed in, where files are uploaded."""
-    with running_site("embedded", tmp_path) as site, gunicorn(site) as web, nginx(tmp_path, web) as proxy:
+def start_upload(
+    port: int, method: str, path: str, headers: dict[str, str], wait: float = 0.5
+) -> tuple[socket.socket, str]:
+    """Announce a large body and send a little of it. Returns the open connection and the status,
+    "" if the server wants the rest.
+    """
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {LENGTH}"]
+    lines += ["Content-Type: multipart/form-data; boundary=x"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    client = connect(port, "\r\n".join([*lines, "", "x" * 10_000]).encode())
+    client.settimeout(wait)
+    try:
+        return client, client.recv(12)[9:].decode()
+    except TimeoutError:
+        return client, ""
+    except ConnectionError:
+        return client, "cut"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[int, int], dict[str, dict[str, str]]]]:
+    """The ports of waitress and of nginx, and the headers of somebody of each role."""
+    folder = tmp_path_factory.mktemp("guarded")
+    with running_site("embedded", folder) as site, gunicorn(site) as web, nginx(folder, web) as proxy:
         site.start_web()
         site.manage("shell", "-c", SIGN_IN)
-        token = (tmp_path / "token").read_text()
-        for port in (site.port, proxy):
-            for path in ("/accounts/login/", "/", "/api/v1/auth/token/", *UPLOADS):
-                for name, value in (
-                    ("A", "b"),
-                    ("Cookie", "sessionid=guessed"),
-                    ("Authorization", "Bearer mhb_guessed"),
-                ):
-                    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{name}: {value}\r\nContent-Length: 200000000\r\n\r\n"
-                    with connect(port, head.encode()) as client:
-                        assert client.recv(12)[9:] in (b"413", b"401", b"403"), (port, path, name)
-            connection = http.client.HTTPConnection(HOST, port, timeout=60)
-            headers = {
-                "Host": "localhost",
-                "Authorization": f"Bearer {token}",
-                "Content-Type": "multipart/form-data; boundary=x",
-            }
-            connection.request("POST", "/api/v1/imports/", b"x" * 7_000_000, headers)
-            answer = connection.getresponse()
-            assert answer.status == 400, (port == proxy, answer.read()[:300])
+        yield (site.port, proxy), json.loads((folder / "headers.json").read_text())
+
+
+@pytest.mark.parametrize("server", ["waitress", "nginx"])
+def test_large_bodies_are_refused_before_they_arrive(guarded: Any, server: str) -> None:
+    """Whatever the method, of all but the people who may send files to that address."""
+    ports, people = guarded
+    port = ports[server == "nginx"]
+    for name, headers in people.items():
+        for path in (*UPLOADS, *OTHERS):
+            for method in METHODS:
+                is_taken = name.startswith("admin") and method == "POST" and path in UPLOADS
+                client, status = start_upload(port, method, path, headers, wait=0.5 if is_taken else 20)
+                client.close()
+                assert (status == "") if is_taken else (status in REFUSALS), (name, method, path, status)
+
+
+@pytest.mark.parametrize("server", ["waitress", "nginx"])
+def test_one_person_sends_a_few_files_at_once(guarded: Any, server: str) -> None:
+    """By whatever credentials; one that ends makes room."""
+    ports, people = guarded
+    port = ports[server == "nginx"]
+    kinds = [people["admin by session"], people["admin by token"]]
+    with ExitStack() as stack:
+        for number in range(OPEN_UPLOADS):
+            client, status = start_upload(port, "POST", "/api/v1/imports/", kinds[number % 2])
+            stack.enter_context(client)
+            assert status == ""
+        for headers in kinds:
+            client, status = start_upload(port, "POST", "/generation/sources/", headers, wait=20)
+            client.close()
+            assert status in ("413", "429")
+        assert get(port, "/generation/sources/", **kinds[0]).status == 200
+    for _ in range(50):  # until the server has seen that they were cut off
+        client, status = start_upload(port, "POST", "/api/v1/imports/", kinds[1], wait=0.2)
+        client.close()
+        if status == "":
+            return
+    pytest.fail("no upload is taken after the others ended")
+
+
+@pytest.mark.parametrize("server", ["waitress", "nginx"])
+def test_those_who_may_send_files_do_and_others_see_the_page_of_signing_in(guarded: Any, server: str) -> None:
+    ports, people = guarded
+    port = ports[server == "nginx"]
+    connection = http.client.HTTPConnection(HOST, port, timeout=60)
+    headers = {"Host": "localhost", **people["admin by token"], "Content-Type": "multipart/form-data; boundary=x"}
+    connection.request("POST", "/api/v1/imports/", b"x" * 7_000_000, headers)
+    answer = connection.getresponse()
+    assert answer.status == 400, answer.read()[:300]
+    assert get(port, "/generation/sources/").headers["Location"] == "/accounts/login/?next=/generation/sources/"
+    assert get(port, "/api/v1/imports/", **people["physician by token"]).status == 403
+
+
+def test_the_proxy_has_the_addresses_and_the_limit_of_the_site() -> None:
+    conf = (ROOT / "mhb_site" / "server" / "nginx.conf").read_text()
+    [alternatives] = re.findall(r"location ~ \^/\(([^)]*)\)/\$", conf)
+    assert {f"/{path}/" for path in alternatives.split("|")} == set(UPLOADS)
+    assert f"limit_conn mhb_uploads {OPEN_UPLOADS};" in conf
 
 
 def test_malformed_requests_are_refused(tmp_path: Path) -> None:
