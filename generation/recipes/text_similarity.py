@@ -13,7 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from generation.common.medical_text import words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,10 +30,10 @@ LIKENESS_THRESHOLD = 0.8  # estimated from 64 hashes, with a standard error of 0
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W_]+")
 
 
-def tokens(text: str) -> list[str]:
-    """The words of a text, ignoring case, punctuation and spacing.
+def _tokens(text: str) -> list[str]:
+    """The words of shingles, which must never change, or stored signatures could not be compared.
 
-    In scripts without spaces, its single characters.
+    They lose signs, decimals and exponents, which a likeness need not tell apart.
     """
     return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
 
@@ -47,13 +50,13 @@ class TextFingerprint:
 def fingerprint(text: str) -> TextFingerprint:
     """The fingerprint of a text.
 
-    Texts that differ only in case, spacing and punctuation have the same one.
+    Texts that read the same (`medical_text.words`) have the same digest.
     """
     import numpy as np
 
-    words = tokens(text)
-    digest = hashlib.sha256("\x1f".join(words).encode("utf-8", "surrogatepass")).hexdigest()
-    shingles = {"\x1f".join(words[at : at + SHINGLE]) for at in range(max(1, len(words) - SHINGLE + 1))}
+    digest = hashlib.sha256("\x1f".join(words(text)).encode("utf-8", "surrogatepass")).hexdigest()
+    tokens = _tokens(text)
+    shingles = {"\x1f".join(tokens[at : at + SHINGLE]) for at in range(max(1, len(tokens) - SHINGLE + 1))}
     shingle_hashes = np.array([_hash(shingle, 4) for shingle in shingles], dtype=np.uint64)
     factors, offsets = _hash_functions()
     # ((a x + b) mod 2^64) >> 32: multiply-shift hashing, Dietzfelbinger et al. 1997.
@@ -96,10 +99,44 @@ def word_overlap(one: str, other: str) -> float:
 
     It is Dice's coefficient over their words.
     """
-    first, second = Counter(tokens(one)), Counter(tokens(other))
+    first, second = Counter(words(one)), Counter(words(other))
     total = first.total() + second.total()
     return 2 * (first & second).total() / total if total else 0.0
 
+
+# ------------------------------------------------------------------------------------------- ROUGE
+
+OURS = "_words"  # the end of the names of ROUGE over our words
+
+
+def rouge_names(kinds: Sequence[str]) -> list[str]:
+    """The names of what `rouge` returns."""
+    return [*kinds, *(f"{kind}{OURS}" for kind in kinds)]
+
+
+def rouge(candidate: str, truth: str, kinds: tuple[str, ...]) -> dict[str, float]:
+    """The F-measures of rouge-score without stemming, from 0 to 1, to six decimals.
+
+    Each kind ('rouge1', 'rouge2', 'rougeL') over rouge-score's own words, as published figures are:
+    runs of a-z and 0-9, so that 50 µg is 50 g and Chinese is nothing. Under the kind's name with
+    `OURS`, over the words of `medical_text`.
+    """
+    published, own = rouge_scorers(kinds)
+    measures = {kind: score.fmeasure for kind, score in published.score(truth, candidate).items()}
+    measures |= {f"{kind}{OURS}": score.fmeasure for kind, score in own.score(truth, candidate).items()}
+    return {name: round(float(measure), 6) for name, measure in measures.items()}
+
+
+@cache
+def rouge_scorers(kinds: tuple[str, ...]) -> tuple[Any, Any]:
+    """Scorers over rouge-score's words and over ours; the import takes seconds."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    own_words = SimpleNamespace(tokenize=words)
+    return RougeScorer(list(kinds)), RougeScorer(list(kinds), tokenizer=own_words)
+
+
+# ------------------------------------------------------------------------------------------- leaks
 
 MIN_LEAK = 6.0  # words, by `_weight`
 
@@ -118,24 +155,24 @@ def longest_leak(description: str, text: str, *, source: str = "", min_share: fl
     Enough is `min_share` of the description and at least `MIN_LEAK` words. Words that also occur in
     `source` do not count, because a description may quote its source.
     """
-    words = tokens(description)
-    if not words or _weight(words) < MIN_LEAK:
+    described = words(description)
+    if not described or _weight(described) < MIN_LEAK:
         return None
-    run = _longest_run(words, tokens(text), tokens(source))
-    share = _weight(run) / _weight(words)
+    run = _longest_run(described, words(text), words(source))
+    share = _weight(run) / _weight(described)
     if _weight(run) < MIN_LEAK or share < min_share:
         return None
     is_wide = unicodedata.east_asian_width(run[0][0]) in "WF"
     return Leak(("" if is_wide else " ").join(run), share)
 
 
-def _longest_run(words: Sequence[str], text: Sequence[str], source: Sequence[str]) -> list[str]:
-    """The longest run of `words` that is in `text` and not in `source`.
+def _longest_run(described: Sequence[str], text: Sequence[str], source: Sequence[str]) -> list[str]:
+    """The longest run of `described` that is in `text` and not in `source`.
 
     Tried from the longest length down: a description has a few dozen words.
     """
-    for length in range(len(words), 0, -1):
-        runs = [tuple(words[at : at + length]) for at in range(len(words) - length + 1)]
+    for length in range(len(described), 0, -1):
+        runs = [tuple(described[at : at + length]) for at in range(len(described) - length + 1)]
         if _weight(max(runs, key=_weight)) < MIN_LEAK:
             break
         leaked = _runs(text, length, set(runs))
@@ -146,16 +183,16 @@ def _longest_run(words: Sequence[str], text: Sequence[str], source: Sequence[str
     return []
 
 
-def _runs(words: Sequence[str], length: int, candidates: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """The runs of `length` words in `words` that are among `candidates`."""
+def _runs(text: Sequence[str], length: int, candidates: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """The runs of `length` words in `text` that are among `candidates`."""
     first_words = {run[0] for run in candidates}
     return {
         run
-        for at in range(len(words) - length + 1)
-        if words[at] in first_words and (run := tuple(words[at : at + length])) in candidates
+        for at in range(len(text) - length + 1)
+        if text[at] in first_words and (run := tuple(text[at : at + length])) in candidates
     }
 
 
-def _weight(words: Iterable[str]) -> float:
+def _weight(run: Iterable[str]) -> float:
     """The length in words; a character of a script without spaces counts as half a word."""
-    return sum(0.5 if len(word) == 1 and unicodedata.east_asian_width(word) in "WF" else 1.0 for word in words)
+    return sum(0.5 if len(word) == 1 and unicodedata.east_asian_width(word) in "WF" else 1.0 for word in run)

@@ -16,8 +16,9 @@ from asgiref.sync import sync_to_async
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from generation.common import chunks
+from generation.common.medical_text import words
 from generation.models import NamedValues, Source, SourceRecord
-from generation.sources.importers.base import digest_of, normalized
+from generation.sources.importers.base import digest_of
 
 CANDIDATES = 16  # values from which one is drawn
 VALUES_PER_ROW = 64
@@ -77,19 +78,20 @@ class SourceValues:
     async def draw(self, name: str, excluded: Collection[str], seed: str) -> str | None:
         """Draw another record's value under this name, none of `excluded`; None if there is none.
 
-        Case and white space are ignored. A replaced revision of a record is never drawn.
+        What reads the same (`medical_text.words`) is one value. A replaced revision of a record is
+        never drawn.
         """
         return await sync_to_async(self.draw_sync)(name, excluded, seed)
 
     def draw_sync(self, name: str, excluded: Collection[str], seed: str) -> str | None:
         """Synchronous `draw`."""
-        excluded_texts = set(map(normalized, excluded))
+        excluded_words = [words(text) for text in excluded]
         rows = NamedValues.objects.filter(source=self._record.source_id, name=digest_of(name)).order_by("first")
         end = rows.values_list("end", flat=True).last()
         if not end:
             return None
         start = _hash_number(seed, self._record.external_id, name)
-        pairs = (pair for pair in _values_from(rows, start % end) if normalized(pair[1]) not in excluded_texts)
+        pairs = (pair for pair in _values_from(rows, start % end) if words(pair[1]) not in excluded_words)
         candidates = list(islice(self._of_other_records(pairs), CANDIDATES))
         return candidates[_hash_number("choice", str(start)) % len(candidates)] if candidates else None
 

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from generation.common.medical_text import chosen_letter
 from generation.sources.importers import tabular
 from generation.sources.importers.base import (
     PARQUET_FILE,
@@ -31,7 +32,7 @@ from generation.sources.importers.base import (
     language_fields,
     one_line,
 )
-from generation.sources.importers.records import LETTERED, MAX_OPTIONS, options_of
+from generation.sources.importers.records import MAX_OPTIONS, options_of
 from generation.sources.importers.table_mapping import (
     BODIES,
     IGNORED_SPEAKERS,
@@ -410,11 +411,6 @@ def _options(values: Mapping[str, Any], columns: Sequence[str]) -> dict[str, str
 
 def _letter(answer: str, options: Mapping[str, str]) -> str:
     """The letter of the correct option, which is named by its letter or its text."""
-    folded = " ".join(answer.casefold().split())
-    matches = [letter for letter, text in options.items() if " ".join(text.casefold().split()) == folded]
-    if len(matches) == 1:
-        return matches[0]
-    mark = re.fullmatch(r"\(?([A-Za-z])[.):]?", answer) or LETTERED.match(answer)
-    if not matches and mark and mark[1].upper() in options:
-        return mark[1].upper()
+    if letter := chosen_letter(answer, options):
+        return letter
     raise Malformed("The answer is none of the options: neither the letter nor the text of one.")

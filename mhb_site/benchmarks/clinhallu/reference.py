@@ -1,12 +1,10 @@
 """Reference traces: requests to generator and judge, and the rules for keeping one (CLI-2)."""
 
-import re
-import unicodedata
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from generation.common.medical_text import chosen_letter, is_same_answer
 from generation.llm.errors import BrokenReply
 from generation.llm.reply_reading import check_whole
 from generation.recipes.prompts import read_prompt
@@ -19,8 +17,6 @@ REFERENCE, REPORT, CHECK_ANSWER, CHECK_TRACE = (
     read_prompt(PROMPTS / f"{name}.md") for name in ("reference", "report", "check_answer", "check_trace")
 )
 KEPT, INVALID, WRONG, INCONSISTENT, UNJUDGED = "kept", "invalid", "wrong", "inconsistent", "unjudged"
-# Dice coefficient of letter pairs from which two answers count as equal, if no judge could be read.
-SAME_TEXT_SHARE = 0.8
 MAX_PAIRS = 40  # questions and answers about an image that go into its report
 MAX_STAGE = 6_000  # characters; keeps a runaway reply from physicians
 
@@ -95,28 +91,6 @@ async def write_report(draft: Draft, models: Models) -> Sequence[Draft]:
 # ------------------------------------------------------------------------------------------- checks
 
 
-def letter_of(answer: str) -> str:
-    """The option letter that an answer chooses ('B. Text', '(b)', 'b'); '' if it names none."""
-    match = re.match(r"\s*\(?([A-Za-z])(?:[).:\s]|$)", answer)
-    return match[1].upper() if match else ""
-
-
-def is_same_text(first: str, second: str) -> bool:
-    """Whether two answers are the same text: equal, one in the other, or similar letter pairs."""
-    left, right = (
-        " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" .") for text in (first, second)
-    )
-    if not left or not right:
-        return False
-    if left in right or right in left:
-        return True
-    left_pairs, right_pairs = (
-        Counter(text[start : start + 2] for start in range(len(text) - 1)) for text in (left, right)
-    )
-    total = left_pairs.total() + right_pairs.total()
-    return bool(total) and 2 * (left_pairs & right_pairs).total() / total >= SAME_TEXT_SHARE
-
-
 async def check_answer(draft: Draft, models: Models, candidate: Mapping[str, Any], report: str) -> dict[str, Any]:
     """Whether a candidate's answer is right: ``{correct, by, reason}``.
 
@@ -124,7 +98,8 @@ async def check_answer(draft: Draft, models: Models, candidate: Mapping[str, Any
     """
     content, settings = draft.record.content, presets.settings(draft)
     predicted = candidate["trace"]["answer"]
-    if settings["letters"] and content["letter"] and letter_of(predicted) == content["letter"]:
+    letter = chosen_letter(predicted, dict(content["options"]))
+    if settings["letters"] and letter and letter == content["letter"]:
         return {"correct": True, "by": "letter", "reason": ""}
     data = {**_question(draft), "predicted": predicted, "report": report or None}
     request = CHECK_ANSWER.request(data, temperature=settings["judge_temperature"])
@@ -132,7 +107,8 @@ async def check_answer(draft: Draft, models: Models, candidate: Mapping[str, Any
         verdict = await models.ask_structured("judge", request, AnswerVerdict)
     except BrokenReply as error:
         if settings["local"]:
-            return {"correct": is_same_text(predicted, content["answer"]), "by": "text", "reason": error.detail}
+            is_right = not letter and is_same_answer(predicted, content["answer"])
+            return {"correct": is_right, "by": "text", "reason": error.detail}
         return {"correct": False, "by": "", "reason": error.detail}
     return {"correct": bool(verdict.answer_correct), "by": "judge", "reason": verdict.answer_reasoning[:MAX_STAGE]}
 

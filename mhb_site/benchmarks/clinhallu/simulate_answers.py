@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from generation.common.medical_text import is_same_text
 from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.clinhallu import judging, protocol
 from mhb_site.benchmarks.clinhallu.trace_text import HEADERS, KNOWLEDGE, REASONING, VISUAL
@@ -80,7 +81,7 @@ def correct_stage(stage: str, images: Sequence[str]) -> str:
 def _judge(task: str, asked: Asked) -> dict[str, Any]:
     data, images = asked.data, asked.turn.images
     if task == judging.ANSWER:
-        is_right = data["PREDICTED"].casefold().strip(" .") == data["TRUTH"].casefold().strip(" .")
+        is_right = is_same_text(data["PREDICTED"], data["TRUTH"])
         return {"answer_reasoning": "Compared word for word.", "answer_correct": int(is_right)}
     candidate = data["CANDIDATE"]
     is_wrong = WRONG_STAGES[task] in candidate

@@ -6,8 +6,10 @@ mistakes are published here, so that a test can check whether the recipe finds t
 """
 
 import json
+import re
 from typing import Any
 
+from generation.common.medical_text import is_same_text
 from generation.llm.simulator.script import Asked, PromptTable, chance
 from mhb_site.benchmarks.clinhallu import reference
 from mhb_site.benchmarks.clinhallu.simulate_answers import LABELS, WRONG_ANSWER, WRONG_STAGES, correct_stage, film
@@ -43,11 +45,7 @@ def _report(asked: Asked) -> str:
     return f"[Modality & Region] {seen}\n[Findings] {known}\n[Interpretation] As the answers say."
 
 
-def _normalised_answer(text: str) -> str:
-    """An answer without its letter, case and full stop."""
-    letter = reference.letter_of(text)
-    text_only = text[text.find(letter) + 1 :].lstrip(").: ") if letter and len(text) > 1 else text
-    return " ".join(text_only.casefold().split()).strip(" .")
+_LETTER = re.compile(r"\s*\(?[A-Za-z][).:]\s*(?=\S)")
 
 
 def _check_trace(asked: Asked) -> dict[str, Any]:
@@ -61,7 +59,8 @@ def _check_answer(asked: Asked) -> str | dict[str, Any]:
     data, seed = asked.data, asked.seed
     if chance(seed, "unread", str(data["QUESTION"]), *(str(data[name]) for name in ("TRUTH", "PREDICTED"))) < UNREAD:
         return "I would say so, yes."
-    is_right = _normalised_answer(str(data["PREDICTED"])) == _normalised_answer(str(data["TRUTH"]))
+    predicted, truth = (_LETTER.sub("", str(data[name]), count=1) for name in ("PREDICTED", "TRUTH"))
+    is_right = is_same_text(predicted, truth)
     return {"answer_reasoning": "Compared word for word.", "answer_correct": int(is_right)}
 
 

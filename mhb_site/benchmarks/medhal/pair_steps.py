@@ -10,6 +10,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
+from generation.common.medical_text import is_same_text
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.provider_words import Ending
@@ -117,7 +118,7 @@ async def write(draft: Draft, models: Models) -> Sequence[Draft]:
             factual, non_factual, explanation = await _alter(draft, models, pair)
         case _:
             factual, non_factual, explanation = pair.right, pair.wrong, ""
-    if _normalised(factual) == _normalised(non_factual):
+    if is_same_text(factual, non_factual):
         raise drop_error(draft, "same", right=factual, wrong=non_factual)
     settings = presets.settings(draft)
     factual_explanation = ""
@@ -148,7 +149,7 @@ async def _alter(draft: Draft, models: Models, pair: Pair) -> tuple[str, str, st
     shown = {"text": pair.summary, "sentence": pair.right}
     reply = await _ask_generator(draft, models, WRITTEN_BY[pair.task], shown)
     new = match_surface(reply, pair.right)
-    if _normalised(new) == _normalised(pair.right):
+    if is_same_text(new, pair.right):
         raise drop_error(draft, "same")
     altered = replace_sentence(pair.summary, sentence, new)
     if not is_only_change(pair.summary, altered, sentence, new):
@@ -167,10 +168,6 @@ async def _ask_generator(draft: Draft, models: Models, name: str, values: Mappin
     if not text or len(text) > MAX_STATEMENT or reply.ending == Ending.CUT_OFF:
         raise drop_error(draft, "unusable")
     return text
-
-
-def _normalised(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(".")
 
 
 # ------------------------------------------------------------------------------------------- filter

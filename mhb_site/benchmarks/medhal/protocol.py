@@ -122,16 +122,32 @@ SCORES = (
         scoring.ROUGE_1,
         "ROUGE-1",
         _(
-            "F of shared words between the model's explanation and the true one, by rouge-score. Only where statement and"
-            " decision are both non-factual and both have an explanation."
+            "F of shared words between the model's explanation and the true one, by rouge-score and in its words: runs of"
+            " a-z and 0-9. Only where statement and decision are both non-factual and both have an explanation."
         ),
     ),
     ScoreRule(
         scoring.ROUGE_2,
         "ROUGE-2",
         _(
-            "F of shared pairs of words between the model's explanation and the true one, by rouge-score. Only where"
-            " statement and decision are both non-factual and both have an explanation."
+            "F of shared pairs of words between the model's explanation and the true one, by rouge-score and in its words:"
+            " runs of a-z and 0-9. Only where statement and decision are both non-factual and both have an explanation."
+        ),
+    ),
+    ScoreRule(
+        scoring.ROUGE_1_WORDS,
+        _("ROUGE-1, medical words"),
+        _(
+            "ROUGE-1 over words that keep signs, decimals, units, Greek letters and all scripts. Published figures do not:"
+            " compare them with ROUGE-1."
+        ),
+    ),
+    ScoreRule(
+        scoring.ROUGE_2_WORDS,
+        _("ROUGE-2, medical words"),
+        _(
+            "ROUGE-2 over words that keep signs, decimals, units, Greek letters and all scripts. Published figures do not:"
+            " compare them with ROUGE-2."
         ),
     ),
 )

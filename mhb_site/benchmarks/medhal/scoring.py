@@ -7,24 +7,22 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from generation.recipes.text_similarity import OURS, rouge, rouge_scorers
+
 BLEU, ROUGE_1, ROUGE_2 = "bleu", "rouge1", "rouge2"
+ROUGE_1_WORDS, ROUGE_2_WORDS = f"{ROUGE_1}{OURS}", f"{ROUGE_2}{OURS}"
 
 
 @cache
-def prepare() -> tuple[Callable[..., Any], Any]:
-    """Load both libraries; returns the function of sentence BLEU and the ROUGE scorer."""
+def prepare() -> Callable[..., Any]:
+    """Load both libraries; returns the function of sentence BLEU."""
     import sacrebleu
-    from rouge_score.rouge_scorer import RougeScorer
 
-    return sacrebleu.sentence_bleu, RougeScorer([ROUGE_1, ROUGE_2], use_stemmer=False)
+    rouge_scorers((ROUGE_1, ROUGE_2))
+    return sacrebleu.sentence_bleu
 
 
 def scores(explanation: str, reference: str) -> dict[str, float]:
-    """Sentence BLEU (exponential smoothing, effective order) and the F of ROUGE-1 and ROUGE-2."""
-    bleu, rouge = prepare()
-    rouge_scores = rouge.score(reference, explanation)
-    values = {
-        BLEU: bleu(explanation, [reference]).score / 100,
-        **{name: rouge_scores[name].fmeasure for name in (ROUGE_1, ROUGE_2)},
-    }
-    return {name: min(1.0, max(0.0, float(number))) for name, number in values.items()}
+    """Sentence BLEU (exponential smoothing, effective order), and `rouge` of n-grams 1 and 2."""
+    bleu = prepare()(explanation, [reference]).score / 100
+    return {BLEU: min(1.0, max(0.0, float(bleu))), **rouge(explanation, reference, (ROUGE_1, ROUGE_2))}

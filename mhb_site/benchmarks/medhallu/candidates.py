@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from generation.common.medical_text import is_same_text, words
 from generation.llm.errors import BrokenReply
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompts
@@ -92,9 +93,9 @@ def _faults(candidate: Candidate, truth: str, question: str, terms: Sequence[Ter
     codes = [term.code for term in terms]
     if candidate.category not in codes:
         yield f"The category {candidate.category[:20]!r} is unknown; the categories are {', '.join(codes)}."
-    if not _normalised(candidate.answer):
+    if not words(candidate.answer):
         yield "The answer is empty."
-    elif _normalised(candidate.answer) == _normalised(truth):
+    elif is_same_text(candidate.answer, truth):
         yield "The answer is the true answer: it has to be wrong."
     elif count_words(candidate.answer) > MAX_GROWTH * max(count_words(truth), 25):
         yield f"The answer is more than {MAX_GROWTH} times as long as the true one."
@@ -105,11 +106,6 @@ def _faults(candidate: Candidate, truth: str, question: str, terms: Sequence[Ter
         yield "The justification is empty."
     elif len(candidate.justification) > MAX_JUSTIFICATION:
         yield f"The justification is longer than {MAX_JUSTIFICATION} characters."
-
-
-def _normalised(text: str) -> str:
-    """`text` without case, white space and punctuation."""
-    return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
 # ----------------------------------------------------------------------------------------- requests

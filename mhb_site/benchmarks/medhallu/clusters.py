@@ -11,12 +11,14 @@ from statistics import fmean
 from typing import Any
 
 from generation.llm.errors import BrokenReply
+from generation.recipes import text_similarity
 from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu import attempt, candidates, presets, similarity, votes
 from mhb_site.benchmarks.medhallu.concurrency import gather_all
 from mhb_site.benchmarks.medhallu.entailment import entailment_judge, score_both_ways
 
-MEASURES = ("cosine", "euclidean", "rouge1", "rouge2", "rougeL")
+ROUGE = ("rouge1", "rouge2", "rougeL")
+MEASURES = ("cosine", "euclidean", *text_similarity.rouge_names(ROUGE))
 
 
 async def generate_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -78,7 +80,7 @@ async def cluster_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
         measures = {
             "cosine": similarity.cosine(rows[index], rows[0]),
             "euclidean": similarity.euclidean(rows[index], rows[0]),
-            **similarity.rouge(candidate["answer"], truth),
+            **text_similarity.rouge(candidate["answer"], truth, ROUGE),
         }
         measured.append({**attempt.assess_candidate(settings, candidate, scores.get(index)), "near": measures})
     descriptions = [_describe_cluster(group, measured, settings["fooled"]) for group in groups]

@@ -163,10 +163,11 @@ def _cluster_blocks(data: Mapping[str, Any]) -> list[Block]:
     numbered = [(str(number), cluster) for number, cluster in enumerate(data["clusters"], 1)]
     rows = []
     for name, cluster in numbered:
-        numbers = [""] * 6
+        numbers = [""] * (1 + len(_measure_labels()))
         if cluster["members"]:
-            measures = (f"{cluster[measure]:.3f}" for measure in _measure_labels())
-            numbers = [f"{100 * cluster['share']:.1f} %", *measures]
+            numbers = [f"{100 * cluster['share']:.1f} %"]
+            for measure in _measure_labels():
+                numbers.append(f"{cluster[measure]:.3f}" if measure in cluster else "")
         rows.append((name, _("yes") if cluster["truth"] else _("no"), ", ".join(cluster["members"]), *numbers))
     columns = (_("Cluster"), _("Contains the true answer"), _("Candidates"), _("Fooling"), *_measure_labels().values())
     plotted = [(name, cluster) for name, cluster in numbered if cluster["members"]]
@@ -180,6 +181,9 @@ def _measure_labels() -> dict[str, str]:
         "rouge1": "ROUGE-1",
         "rouge2": "ROUGE-2",
         "rougeL": "ROUGE-L",
+        "rouge1_words": _("ROUGE-1, medical words"),
+        "rouge2_words": _("ROUGE-2, medical words"),
+        "rougeL_words": _("ROUGE-L, medical words"),
     }
 
 
@@ -235,7 +239,9 @@ class _BatchCounts:
             self.clustered += 1
             clusters, fields = data["clusters"]["clusters"], ("members", "share", *_measure_labels())
             self.isolated += any(cluster["truth"] and not cluster["members"] for cluster in clusters)
-            self.clusters += [{name: cluster[name] for name in fields} for cluster in clusters if cluster["members"]]
+            for cluster in clusters:
+                if cluster["members"]:
+                    self.clusters.append({name: cluster[name] for name in fields if name in cluster})
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
@@ -318,7 +324,10 @@ def _cluster_summary(clusters: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for label, fooling in ((_("Fooling"), True), (_("Not fooling"), False)):
         group = [cluster for cluster in clusters if _is_fooling(cluster) is fooling]
-        means = [f"{fmean(cluster[name] for cluster in group):.3f}" if group else "–" for name in _measure_labels()]
+        means = []
+        for name in _measure_labels():
+            measured = [cluster[name] for cluster in group if name in cluster]
+            means.append(f"{fmean(measured):.3f}" if measured else "–")
         rows.append((label, str(len(group)), str(sum(len(cluster["members"]) for cluster in group)), *means))
     columns = (_("Clusters"), _("Number"), _("Candidates"), *_measure_labels().values())
     title = _(

@@ -1,21 +1,17 @@
-"""Similarity of candidates to the true answer: cosine and Euclidean distance of vectors, and ROUGE.
+"""Similarity of candidates to the true answer: cosine and Euclidean distance of vectors.
 
 The vectors come from an embedding model if one is bound, else from TF-IDF over the answers to the
-one question. ROUGE is that of rouge-score: the F-measure of n-grams (1, 2) and of the longest common
-subsequence, without stemming, over our tokens.
+one question.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from generation.common.medical_text import words
 from generation.recipes.recipe import Models
-from generation.recipes.text_similarity import tokens
 
 EMBEDDINGS, TF_IDF = "embeddings", "tf-idf"
 
@@ -29,7 +25,7 @@ async def vectors(models: Models, texts: Sequence[str]) -> tuple[str, NDArray[np
 
 def tf_idf(texts: Sequence[str]) -> NDArray[np.float64]:
     """Unit rows (zero for a text without words), with smoothed idf ln((1 + n) / (1 + df)) + 1."""
-    word_counts = [Counter(tokens(text)) for text in texts]
+    word_counts = [Counter(words(text)) for text in texts]
     columns = {word: index for index, word in enumerate(sorted(set().union(*word_counts)))}
     rows = np.zeros((len(texts), len(columns)))
     for row, counts in zip(rows, word_counts, strict=True):
@@ -49,16 +45,3 @@ def cosine(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 def euclidean(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     return round(float(np.linalg.norm(first - second)), 6)
-
-
-def rouge(candidate: str, truth: str) -> dict[str, float]:
-    """{rouge1, rouge2, rougeL}, each from 0 to 1."""
-    scores = _rouge_scorer().score(truth, candidate)
-    return {name: round(float(score.fmeasure), 6) for name, score in scores.items()}
-
-
-@cache
-def _rouge_scorer() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer  # takes seconds to import
-
-    return RougeScorer(["rouge1", "rouge2", "rougeL"], tokenizer=SimpleNamespace(tokenize=tokens))

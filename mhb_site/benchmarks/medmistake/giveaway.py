@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from generation.common.medical_text import numbers
+
 # Words that a question contains only if it was written around a mistake.
 _GIVEAWAY_PHRASES = re.compile(
     r"\b(?:mistakes?|pitfalls?|red\s+flags?|overlook(?:ed|ing)?|(?:do|did|does)(?:\s+not|n['’]t)\s+forget"
@@ -12,7 +14,6 @@ _GIVEAWAY_PHRASES = re.compile(
 )
 _WORD = re.compile(r"[a-z][a-z'’-]{5,}", re.IGNORECASE)
 _HAN = re.compile(r"[\u3400-\u9fff]+")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _HAN_RUN = 4  # consecutive characters: shorter runs occur in any case
 _STEM_LENGTH = 6  # letters after which two words count as forms of one
 
@@ -45,8 +46,8 @@ def find_giveaways(scenario: str, must: str, patient: Sequence[str]) -> list[str
 
 def unsaid_numbers(scenario: str, patient: Sequence[str]) -> list[str]:
     """The numbers of a scenario that the patient never said."""
-    said_numbers = {number for text in patient for number in _NUMBER.findall(text)}
-    return list(dict.fromkeys(number for number in _NUMBER.findall(scenario) if number not in said_numbers))
+    said_numbers = {number for text in patient for number in numbers(text)}
+    return list(dict.fromkeys(number for number in numbers(scenario) if number not in said_numbers))
 
 
 def _stems(text: str) -> set[str]:

@@ -8,10 +8,10 @@ answers.
 from collections.abc import Sequence
 from pathlib import Path
 
+from generation.common.medical_text import words
 from generation.llm.errors import BrokenReply
 from generation.recipes.prompts import read_prompt
 from generation.recipes.recipe import Draft, Models, NewRubric, NewSample, ReplyShape
-from generation.recipes.text_similarity import tokens
 from mhb_site.benchmarks.mhb.generator_reply import MAX_FIELD, MAX_QUESTION, QUESTION_MARK
 
 PROMPTS_BY_KIND = {
@@ -84,14 +84,14 @@ async def _ask_statement(draft: Draft, models: Models) -> Confirmable:
 
     def check(reply: Confirmable) -> None:
         """Raises BrokenReply for a statement that is a question, or none of the user's."""
-        words = f" {' '.join(tokens(reply.statement))} "
-        own = [f" {' '.join(tokens(turn['content']))} " for turn in turns if turn["role"] == "user"]
+        stated = f" {' '.join(words(reply.statement))} "
+        own = [f" {' '.join(words(turn['content']))} " for turn in turns if turn["role"] == "user"]
         if not reply.suitable:
             return
         if (
-            len(words.split()) < MIN_STATEMENT
+            len(stated.split()) < MIN_STATEMENT
             or len(reply.statement) > MAX_FIELD
-            or not any(words in text for text in own)
+            or not any(stated in text for text in own)
         ):
             raise BrokenReply("'statement' is not a statement in a user's turn: quote its words exactly.")
         if QUESTION_MARK.search(reply.statement):

@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from generation.common import medical_text
 from generation.common.languages import detect
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import ReplyShape, Term
-from generation.recipes.text_similarity import tokens, word_overlap
+from generation.recipes.text_similarity import word_overlap
 from mhb_site.benchmarks.mhb.taxonomy import subtypes
 
 # Our limits: the paper names none. They keep runaway replies from physicians; the prompts state
@@ -162,7 +163,7 @@ def share_kept(turns: Iterable[Mapping[str, str]], source: Iterable[Mapping[str,
 def _count_runs(turns: Iterable[Mapping[str, str]]) -> Counter[tuple[str, ...]]:
     runs: Counter[tuple[str, ...]] = Counter()
     for turn in turns:
-        words = tokens(turn["content"])
+        words = medical_text.words(turn["content"])
         runs.update(tuple(words[at : at + RUN_LENGTH]) for at in range(max(1, len(words) - RUN_LENGTH + 1)) if words)
     return runs
 
@@ -231,9 +232,9 @@ def _language_faults(texts: Sequence[str], source: Sequence[str], rubrics: Seque
 
 def _place_faults(traps: Sequence[Trap], text: str, source: str) -> Iterator[str]:
     """The fault of a trap whose words are not in the text that is new."""
-    words, known = f" {' '.join(tokens(text))} ", f" {' '.join(tokens(source))} "
+    words, known = f" {' '.join(medical_text.words(text))} ", f" {' '.join(medical_text.words(source))} "
     for number, trap in enumerate(traps, 1):
-        quoted = " ".join(tokens(trap.words))
+        quoted = " ".join(medical_text.words(trap.words))
         if trap.words and (not quoted or f" {quoted} " not in words):
             yield f"The 'words' of trap {number} are not in what you wrote: quote them exactly."
         elif trap.words and f" {quoted} " in known:
@@ -246,8 +247,8 @@ def _share_a_word(one: str, other: str) -> bool:
     """Whether two texts share a telling word, in any of its endings; any character of Chinese."""
 
     def stems(text: str) -> set[str]:
-        words = set(tokens(text)) - _COMMON
-        return {word[:5] for word in words if len(word) > 3 or not word.isascii() or word.isdigit()}
+        words = set(medical_text.words(text)) - _COMMON
+        return {word[:5] for word in words if len(word) > 3 or not word.isascii() or word[-1].isdigit()}
 
     return bool(stems(one) & stems(other))
 
@@ -359,4 +360,4 @@ def _normalized(text: str) -> str:
 
 def _key(text: str) -> str:
     """A text without what changes nothing: its case, spaces and punctuation."""
-    return " ".join(tokens(text)) or text.strip()
+    return " ".join(medical_text.words(text)) or text.strip()

@@ -165,25 +165,23 @@ def test_a_wrong_letter_goes_to_the_judge_and_the_right_one_does_not() -> None:
     assert run_recipe(draft("paper", content=CHOICE), paper).data["final"]["by"] == "judge"
 
 
-@pytest.mark.parametrize(
-    ("answer", "letter"), [("B. Fluid", "B"), ("(b)", "B"), ("b", "B"), ("B) x", "B"), ("Bone", ""), ("", "")]
-)
-def test_the_option_letter_is_read_from_an_answer(answer: str, letter: str) -> None:
-    assert reference.letter_of(answer) == letter
+def test_an_options_first_word_is_not_the_letter_of_another() -> None:
+    options = [["A", "A bruise"], ["B", "Fluid"], ["C", "A torn ligament"]]
+    content = {**CHOICE, "options": options, "answer": "A bruise", "letter": "A"}
+    wrong = ScriptedModels(generator=GOOD % "A torn ligament", judge=WRONG, reporter="A report.")
+    assert status_of(draft("released", content=content), wrong) == "wrong"
+    right = ScriptedModels(generator=GOOD % "A bruise", reporter="A report.")
+    assert run_recipe(draft("released", content=content), right).data["final"]["by"] == "letter"
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        ("Yes.", "yes", True),
-        ("the left lung", "Left lung", True),
-        ("pleural effusions", "pleural effusoins", True),
-        ("left", "right", False),
-        ("", "yes", False),
-    ],
+    ("answer", "status"),
+    [("No.", "kept"), ("Yes, definitely; no doubt", "wrong"), ("not seen", "wrong"), ("No, there is none", "kept")],
 )
-def test_answers_are_compared_as_text(first: str, second: str, same: bool) -> None:
-    assert reference.is_same_text(first, second) is same
+def test_an_answer_is_compared_as_text_where_the_judge_cannot_be_read(answer: str, status: str) -> None:
+    content = {**draft().record.content, "answer": "No"}
+    models = ScriptedModels(generator=GOOD % answer, judge="I cannot say.", reporter="A report.")
+    assert status_of(draft("released", content=content), models) == status
 
 
 def test_the_report_includes_all_questions_about_the_same_image() -> None:

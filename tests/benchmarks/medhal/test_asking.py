@@ -98,9 +98,9 @@ def test_scores_match_the_libraries_and_are_given_only_for_true_negatives() -> N
     scores = scoring.scores(explanation, true)
     assert scores["bleu"] == pytest.approx(sacrebleu.sentence_bleu(explanation, [true]).score / 100)
     for name, score in RougeScorer(["rouge1", "rouge2"]).score(true, explanation).items():
-        assert scores[name] == pytest.approx(score.fmeasure)
-    assert scoring.scores(true, true) == pytest.approx({"bleu": 1.0, "rouge1": 1.0, "rouge2": 1.0})
-    assert scores["rouge1"] == pytest.approx(2 * 4 / (6 + 7))  # by hand: the, patient, 16, years
+        assert scores[name] == pytest.approx(score.fmeasure, abs=1e-6)
+    assert scoring.scores(true, true) == pytest.approx(dict.fromkeys(scores, 1.0))
+    assert scores["rouge1"] == pytest.approx(2 * 4 / (6 + 7), abs=1e-6)  # by hand: the, patient, 16, years
     reply = "Factual: NO\nExplanation: Drug 1 raises blood pressure."
     scored = {
         (factual, verdict): bool(protocol.score(sample(factual=factual), RUBRIC, "plain", {}, reply, verdict))

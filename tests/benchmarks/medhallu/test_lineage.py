@@ -6,6 +6,7 @@ from django.template import Context
 from django.template.loader import render_to_string
 
 from mhb_site.benchmarks.medhallu import attempt
+from mhb_site.benchmarks.medhallu.clusters import MEASURES
 from mhb_site.benchmarks.medhallu.lineage import analysis, lineage
 from review.charts.scatter import MAX_POINTS
 from review.rules.blocks import Points, Table
@@ -208,9 +209,7 @@ def test_the_analysis_contains_the_papers_table_of_clusters():
     first, second = data["clusters"]["clusters"][1:]
     for row, cluster, candidates in zip(table.rows, (first, second), ("4", "2"), strict=True):
         assert row[1:3] == ("2", candidates)
-        assert row[3:] == tuple(
-            f"{cluster[name]:.3f}" for name in ("cosine", "euclidean", "rouge1", "rouge2", "rougeL")
-        )
+        assert row[3:] == tuple(f"{cluster[name]:.3f}" for name in MEASURES)
     assert [row[1:] for row in shown["Uniform clusters and isolated true answers"].rows] == [
         ("2", "100.0 %"),
         ("2", "100.0 %"),

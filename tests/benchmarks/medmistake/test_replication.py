@@ -265,6 +265,7 @@ def test_giveaways_are_found_in_english_and_chinese() -> None:
     assert giveaway.find_giveaways("会不会是药物过敏反应？", "指出药物过敏反应。", ["我起了疹子。"])[0] == "药物过敏"
     assert giveaway.find_giveaways("我起了疹子，怎么办？", "指出药物过敏反应。", ["我起了疹子。"]) == []
     assert giveaway.unsaid_numbers("I am 45, for 3 days.", ["3 days"]) == ["45"]
+    assert giveaway.unsaid_numbers("At 1,000 m my T-score was −2.5.", ["1000 m, T-score of 2.5"]) == ["-2.5"]
 
 
 def test_simulated_mistakes_are_replicated_at_the_configured_rate() -> None:

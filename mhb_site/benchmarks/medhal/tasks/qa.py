@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from generation.common.medical_text import is_same_text
 from mhb_site.benchmarks.medhal.tasks.pair import Pair, draw_index
 from mhb_site.benchmarks.medhal.tasks.sentences import last_question, last_sentence
 
@@ -50,8 +51,23 @@ _UNSEEN = re.compile(
 _PLACEHOLDER = re.compile(r"\A\W*(?:not recalled|option [a-e]|no option)\W*\Z", re.IGNORECASE)
 _LETTER = re.compile(r"\A\W*[a-e]\W*\Z", re.IGNORECASE)
 _NUMBER = re.compile(r"\A\s*(?:q\.?\s*)?\d{1,3}[.)]\s+", re.IGNORECASE)
+# The letter of the right option as explanations name it: 'b', (b), b. i.e.,
+_OPTION = (
+    r"[\"'‘“`(\[]*(?!(?<=\bis\s)(?-i:a\s+(?!i\.?\s?e\b)[a-z]))\b[a-e](?![\w'’-]*[a-z])[\"'’”`)\]]*+(?:\s*+[.:)\-–,]+)?"
+    r"(?:\s*+\bi\.?\s?e\b\.?\s*+[,.:]?)?"
+)
+_BEFORE = r"(?:[\s.:\-–=,]|\b(?:is|was|option|choice)\b)*"
 _ANSWER = re.compile(
-    r"^\s*\(?ans(?:wer)?\b[\s.:\-–is]*\(?[a-d](?![a-z])\)?\s*[.:)\-–,]*\s*(?:i\.?e\.?\s*[,.:]*)?\s*", re.IGNORECASE
+    rf"\A\s*\(?(?:(?:so|hence|thus)\W+)?(?:the\s+)?(?:(?:correct\s+|right\s+)?ans(?:wer)?|(?:correct|right)\s+(?:option|choice))\b{_BEFORE}{_OPTION}\s*"
+    r"|\A\s*[\"'‘“(\[]*[a-e][\"'’”)\]]*\s*[.,]?\s*i\.?\s?e\b\.?\s*[,.:]?\s*",
+    re.IGNORECASE,
+)
+# Further on: a sentence that says no more, and the letter in one that does. 'Answer a' may be a verb.
+_LATER = r"\bans(?:wer)?(?:\.|\s+is\b|\s*[:\-–=])[\s.:\-–=]*(?:option\s+)?"
+_ANSWER_ALONE = re.compile(rf"(?:(?<=[.!?\n])|\A)[^.!?\n]{{0,40}}{_LATER}{_OPTION}\s*(?=\Z|\n)", re.IGNORECASE)
+_ANSWER_LATER = re.compile(rf"({_LATER}){_OPTION}\s*", re.IGNORECASE)
+_RIGHT_OPTION = re.compile(
+    rf"\b(?:option|choice)\s+{_OPTION}(?=\s+is\s+(?:the\s+)?(?:correct|right|true|answer|best)\b)", re.IGNORECASE
 )
 
 
@@ -64,7 +80,7 @@ def pairs(content: Mapping[str, Any], external_id: str, settings: Mapping[str, A
     wrong_letters = [
         letter
         for letter, text in content["options"].items()
-        if _normalised(text) != _normalised(content["options"][answer]) and not _PLACEHOLDER.search(text)
+        if not is_same_text(text, content["options"][answer]) and not _PLACEHOLDER.search(text)
     ]
     if not wrong_letters:
         return [Pair("qa", out="no-wrong-option")]
@@ -128,8 +144,12 @@ def _context_and_question(question: str, mode: str) -> tuple[str, str]:
 
 
 def clean_explanation(text: str) -> str:
-    """The data set's explanation without a leading letter of the answer ('Ans. b …')."""
-    return _ANSWER.sub("", text).strip()
+    """The data set's explanation without the letter of the answer ('Ans. is 'b' i.e. …').
+
+    The letter tells which options were offered, and no statement shows them.
+    """
+    text = _ANSWER_ALONE.sub("", _ANSWER.sub("", text))
+    return _RIGHT_OPTION.sub("this", _ANSWER_LATER.sub(r"\1", text)).strip()
 
 
 def _most_similar(letters: Sequence[str], options: Mapping[str, str], answer: str) -> list[str]:
@@ -140,7 +160,3 @@ def _most_similar(letters: Sequence[str], options: Mapping[str, str], answer: st
 
     closest = min(map(distance, letters))
     return [letter for letter in letters if distance(letter) == closest]
-
-
-def _normalised(text: str) -> str:
-    return " ".join(text.casefold().split()).strip(" .")

@@ -1,0 +1,260 @@
+"""Whether two medical texts say the same: the one place that decides by their words.
+
+What changes nothing is ignored: case, width, spacing, punctuation, Unicode's ways of writing one
+character, a Greek letter or its name. What changes the meaning is kept: signs, decimals, exponents,
+comparisons, directions, ratios, negation, the marks of Indic and Semitic scripts. What cannot be
+told is different: a judge or a person then decides.
+"""
+
+import html
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+import regex
+
+# ------------------------------------------------------------------------------------------- words
+
+_SUPERSCRIPT = regex.compile(r"(\d?)([⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+)")
+_HTML_SUPERSCRIPT = regex.compile(r"(\d?)<sup>\s*+([+\-−]?\d*[+\-−]?)\s*+</sup>", regex.IGNORECASE)
+# Before NFKC, which would make 1½ of '11/2', 38ºC of '38oC', and 0·5 and 0.5 two texts.
+_MIXED_FRACTION = regex.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
+_MIDDLE_DOT = regex.compile(r"(?<=\d)[·∙⋅](?=\d)")
+# A minus by itself behind a word: 'HBsAg −'. A hyphen there may be a dash.
+_MINUS_BEHIND = regex.compile(r"(?<=[^\d\s]\s)−(?=\s*+(?:[^\s\d]|$))|(?<=[^\d\s]\s)[-–](?=[,;.)]|$)")
+_THOUSANDS_SPACE = regex.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
+_SIGNS = str.maketrans(
+    {
+        **dict.fromkeys("−‐‑‒–", "-"),
+        **dict.fromkeys("—―", " "),
+        **dict.fromkeys("≧⩾", "≥"),
+        **dict.fromkeys("≦⩽", "≤"),
+        **dict.fromkeys("º˚°", " "),
+        **dict.fromkeys("⇑⬆", "↑"),
+        **dict.fromkeys("⇓⬇", "↓"),
+        "⇒": "→",
+        "×": "x",
+        "⁄": "/",
+        "∼": "~",
+        "’": "'",
+    }
+)
+_RESPELLED = (
+    (regex.compile(r"\p{Cf}+"), ""),  # soft hyphens, marks of direction
+    (regex.compile(r"-{1,2}>"), " → "),
+    (regex.compile(r"-{2,}"), " "),
+    (regex.compile(r">=|=>"), "≥"),
+    (regex.compile(r"<=|=<"), "≤"),
+    (regex.compile(r"!="), "≠"),
+    (regex.compile(r"\+\s*/\s*-"), "±"),
+    (regex.compile(r"\*\*(?=-?\d)"), "^"),
+    (regex.compile(r"\^\{\s*([+-]?\d+)\s*\}"), r"^\1"),
+    (regex.compile(r"\(\s*([+-])\s*\)"), r"(\1)"),
+    (regex.compile(r"(?<=\d)\s++:\s++(?=\d)"), ":"),
+    (regex.compile(r"([+-])ve\b"), r"\1 "),
+    # A range, which is no sign: 5-10, 5 – 10, 5 to 10.
+    (regex.compile(r"(?<=\d)\s*+(?:-|~|\bto\b|至)\s*+(?=[+-]?\.?\d)"), " … "),
+    (regex.compile(r"\bmm hg\b"), "mmhg"),
+    (regex.compile(r"\b(?:cannot|can't)\b"), "can not"),
+    (regex.compile(r"\bwon't\b"), "will not"),
+    (regex.compile(r"n't\b"), " not"),
+)
+_GREEK = {
+    unicodedata.lookup(f"GREEK SMALL LETTER {name.upper()}"): f" {name} "
+    for name in (
+        *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lamda", "mu", "nu"),
+        *("xi", "omicron", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"),
+    )
+} | {"λ": " lambda "}
+# A letter by itself: not one of a Greek word, nor the μ of a unit.
+_GREEK_LETTER = regex.compile(
+    r"(?:(?<=[\p{L}\p{N}])-)?+(?<!\p{Greek})(?!μ[a-z])(\p{Greek})(?!\p{Greek}|\p{M})(?:-(?=[\p{L}\p{N}]))?+"
+)
+_GREEK_NAME = regex.compile(r"\b(alpha|beta|gamma|delta|epsilon|kappa|lambda|omega)(?=\d)")
+_SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー"
+_WORD = regex.compile(
+    rf"""
+      \^[+-]?\d+                                                              # an exponent
+    | (?:(?<![\p{{Latin}}\p{{Greek}}\p{{Cyrillic}}\p{{N}})\]%+-])[+-])?+      # a number with its sign
+      (?:\d+(?:[.,]\d+)*+|(?<!\w)\.\d+)
+    | [+<>≤≥≠±%‰↑↓→←♀♂…]
+    | (?<=[\p{{L}}\p{{N}})(])-(?![\p{{L}}\p{{N}}])                            # a sign behind: HBsAg-
+    | (?<=\d)[/:](?=\d)
+    | [{_SPACELESS}]\p{{M}}*+
+    | \p{{L}}(?:(?![{_SPACELESS}])[\p{{L}}\p{{M}}\p{{N}}])*+
+    """,
+    regex.VERBOSE,
+)
+_GROUPED = regex.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_OTHER_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
+_UNIT_SPELLINGS = {"mcg": "μg", "ug": "μg", "ul": "μl", "umol": "μmol", "um": "μm"}
+
+
+def words(text: str) -> list[str]:
+    """The words, numbers and telling signs of a text, each in one spelling.
+
+    A number has its sign and decimals ('-2.5', '1000' for 1,000), an exponent is one word ('^9'), a
+    unit another ('5mg' is two words), and so is each character of a script without spaces. '…'
+    stands between the ends of a range.
+    """
+    if "&" in text:
+        text = html.unescape(text)
+    text = _HTML_SUPERSCRIPT.sub(_raised, text)
+    text = _SUPERSCRIPT.sub(_raised, text)
+    text = _MIXED_FRACTION.sub(" ", text)
+    text = _MIDDLE_DOT.sub(".", text)
+    text = _THOUSANDS_SPACE.sub("", text)
+    text = _MINUS_BEHIND.sub("(-)", text)
+    text = text.translate(_SIGNS)
+    text = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS)
+    for pattern, spelling in _RESPELLED:
+        text = pattern.sub(spelling, text)
+    text = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    text = _GREEK_LETTER.sub(lambda match: _GREEK.get(match[1], match[0]), text)
+    text = _GREEK_NAME.sub(r"\1 ", text)
+    return [_spelled(word) for word in _WORD.findall(text)]
+
+
+def _raised(match: "regex.Match[str]") -> str:
+    """A superscript: an exponent behind a digit, else what is written on the line (m2, Na+)."""
+    digit, raised = match[1], unicodedata.normalize("NFKC", match[2])
+    is_exponent = digit and raised.strip("+-−")
+    return f"{digit}^{raised} " if is_exponent else f"{digit}{raised} "
+
+
+def _spelled(word: str) -> str:
+    """A word as numbers and units are written here."""
+    if not word[-1].isdecimal() or word[0] == "^" or not _is_number(word):
+        return _UNIT_SPELLINGS.get(word, word)
+    if _GROUPED.fullmatch(word):
+        word = word.replace(",", "")
+    sign = word[0] if word[0] in "+-" else ""
+    number = word.removeprefix(sign)
+    if number.count(".") == 1 and "," not in number:
+        number = number.rstrip("0").rstrip(".")
+    return f"{sign}0{number}" if number.startswith(".") or not number else sign + number
+
+
+def _is_number(word: str) -> bool:
+    return word.lstrip("+-.")[:1].isdecimal()
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers among the `words` of a text, exponents included."""
+    return [word for word in words(text) if word[0] == "^" or _is_number(word)]
+
+
+def is_same_text(first: str, second: str) -> bool:
+    """Whether two texts have the same `words`; False if they have none."""
+    known = words(first)
+    return bool(known) and known == words(second)
+
+
+# ----------------------------------------------------------------------------------------- answers
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_LEAD_IN = frozenset(
+    {"answer", "correct", "final", "is", "it", "this", "that", "are", "would", "be", "option", "choice"}
+)
+_SAID_IN_WORDS = (
+    ("greater than or equal to", "≥"),
+    ("less than or equal to", "≤"),
+    ("more than", ">"),
+    ("greater than", ">"),
+    ("less than", "<"),
+    ("at least", "≥"),
+    ("at most", "≤"),
+    ("plus or minus", "±"),
+    ("percent", "%"),
+    ("per cent", "%"),
+    ("positive", "+"),
+    ("negative", "-"),
+)
+_NUMBER_WORDS = {
+    name: str(number)
+    for number, name in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)  # noqa: SIM905
+}
+# What a unit is also called behind a number.
+_UNITS = {
+    **dict.fromkeys(("gram", "grams", "gm", "gms"), "g"),
+    **dict.fromkeys(("milligram", "milligrams", "mgs"), "mg"),
+    **dict.fromkeys(("microgram", "micrograms"), "μg"),
+    **dict.fromkeys(("kilogram", "kilograms", "kgs"), "kg"),
+    **dict.fromkeys(("liter", "liters", "litre", "litres"), "l"),
+    **dict.fromkeys(("milliliter", "milliliters", "millilitre", "millilitres", "mls"), "ml"),
+    **dict.fromkeys(("hour", "hours", "hr", "hrs"), "h"),
+    **dict.fromkeys(("minute", "minutes", "mins"), "min"),
+    **{f"{unit}s": unit for unit in ("day", "week", "month", "year")},
+    **dict.fromkeys(("yr", "yrs"), "year"),
+}
+_YES, _NO = frozenset({"yes", "是", "有"}), frozenset({"no", "否", "不", "无", "没"})
+
+
+def is_same_answer(given: str, true: str) -> bool:
+    """Whether a given answer says what the true one says, to be sure of it without a judge.
+
+    Beyond `is_same_text`, an answer may begin with 'the answer is', and write numbers, units and
+    comparisons in words. Nothing may be added or missing: neither 'no fracture' nor 'hip fracture'
+    is 'fracture'. A true answer yes or no is given by an answer that begins with it.
+    """
+    given_words, true_words = _content(given), _content(true)
+    if not given_words or not true_words:
+        return False
+    if given_words == true_words:
+        return True
+    polarity = _polarity(true_words)
+    return len(true_words) == 1 and polarity is not None and polarity == _polarity(given_words)
+
+
+def _content(answer: str) -> list[str]:
+    """The words of an answer in one wording, without articles and what introduces it."""
+    kept = [word for word in words(answer) if word not in _ARTICLES]
+    while len(kept) > 1 and kept[0] in _LEAD_IN:
+        del kept[0]
+    wording = f" {' '.join(_NUMBER_WORDS.get(word, word) for word in kept)} "
+    for phrase, sign in _SAID_IN_WORDS:
+        wording = wording.replace(f" {phrase} ", f" {sign} ")
+    content: list[str] = []
+    for word in wording.split():
+        follows_number = bool(content) and _is_number(content[-1])
+        content.append(_UNITS.get(word, word) if follows_number else word)
+    return content
+
+
+def _polarity(content: Sequence[str]) -> bool | None:
+    """True for an answer that begins with yes, False with no; None for one that leaves it open."""
+    if len(content) > 1 and content[1] in ("or", "and", "/"):
+        return None
+    if content[0] in _YES:
+        return True
+    return False if content[0] in _NO else None
+
+
+_LETTER = regex.compile(
+    r"^\W*+(?:(?:the\s+)?(?:correct\s+|final\s+|right\s+)?(?:answer|option|choice)(?:\s+is)?|选项?|答案[是为]?)?"
+    r"(?:\s*+[:：])?\s*+(?:option\s+)?([\"'*(\[]*+)([A-Za-z])(?![\p{L}\p{N}\p{M}'’])\s*+([)\].:,、\"'*]*+)\s*+",
+    regex.IGNORECASE,
+)
+
+
+def chosen_letter(answer: str, options: Mapping[str, str]) -> str:
+    """The letter of the option that an answer chooses for certain; '' if that cannot be told.
+
+    An answer is an option's text; or its letter by itself, or before that text ('B. Fluid'). 'A
+    fracture' is no letter, nor is the name in 'E. coli'. A letter before the text of another option
+    chooses neither.
+
+    Args:
+        options: the options' texts by their capital letters.
+    """
+    by_text = [letter for letter, text in options.items() if is_same_text(answer, text)]
+    if len(by_text) > 1:
+        by_text = [letter for letter in by_text if options[letter].strip() == answer.strip()]
+    match = _LETTER.match(unicodedata.normalize("NFKC", answer))
+    letter = match[2].upper() if match else ""
+    if match is None or letter not in options:
+        return by_text[0] if len(by_text) == 1 else ""
+    rest = words(unicodedata.normalize("NFKC", answer)[match.end() :])
+    if by_text:  # the letter is the text's first word, or the options are letters in another order
+        return by_text[0] if len(by_text) == 1 and (rest or by_text == [letter]) else ""
+    chosen = words(options[letter])
+    return letter if not rest or rest[: len(chosen)] == chosen else ""

@@ -1,0 +1,80 @@
+"""Medical texts that say the same and texts that do not, by a table of hand-written pairs."""
+
+from pathlib import Path
+
+import pytest
+
+from generation.common.medical_text import chosen_letter, is_same_answer, is_same_text, numbers, words
+
+pytestmark = pytest.mark.plain
+# kind, first, second. 'same': the same text. 'answer': the same answer in other words. 'other':
+# neither. In the style of real rows, with \u escapes for characters that editors hide.
+PAIRS = [line.split("\t") for line in Path(__file__).with_name("medical_pairs.tsv").read_text("utf-8").splitlines()[1:]]
+
+
+def unescaped(text: str) -> str:
+    for code in ("00a0", "00ad", "200b", "202f"):
+        text = text.replace(f"\\u{code}", chr(int(code, 16))).replace(f"\\x{code[2:]}", chr(int(code, 16)))
+    return text
+
+
+def test_there_are_two_hundred_pairs_of_all_kinds() -> None:
+    kinds = [kind for kind, _first, _second in PAIRS]
+    assert len(PAIRS) >= 200
+    assert min(kinds.count(kind) for kind in ("same", "answer", "other")) >= 25
+
+
+@pytest.mark.parametrize(("kind", "first", "second"), PAIRS)
+def test_pairs_are_told_as_people_tell_them(kind: str, first: str, second: str) -> None:
+    first, second = unescaped(first), unescaped(second)
+    assert is_same_text(first, second) == is_same_text(second, first) == (kind == "same")
+    assert is_same_answer(first, second) == (kind != "other")
+
+
+def test_words_are_single_characters_where_a_script_has_no_spaces() -> None:
+    assert words("Ｆｅｖｅｒ of 38.5°C：发热") == ["fever", "of", "38.5", "c", "发", "热"]
+    assert words("5mg/kg") == ["5", "mg", "kg"]
+    assert numbers("T-score −2.5 in 1,000 of 10⁹ il6") == ["-2.5", "1000", "10", "^9"]
+
+
+OPTIONS = {"A": "Fluid", "B": "No fluid", "C": "A torn ligament", "D": "E. coli", "E": "None"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "letter"),
+    [
+        ("A", "A"),
+        ("(a)", "A"),
+        ("A. Fluid", "A"),
+        ("Ａ．Fluid", "A"),
+        ("**B**", "B"),
+        ("B) no fluid is seen", "B"),
+        ("The correct answer is (C)", "C"),
+        ("Option E", "E"),
+        ("选B", "B"),
+        ("fluid.", "A"),
+        ("A torn ligament", "C"),
+        ("E. coli", "D"),
+        ("A fracture of hip", ""),
+        ("A mass", ""),
+        ("E. coli infection", ""),
+        ("B. Fluid", ""),  # the letter of one and the text of another
+        ("A or B", ""),
+        ("I think so", ""),
+        ("F", ""),
+        ("", ""),
+    ],
+)
+def test_an_answer_chooses_an_option_only_for_certain(answer: str, letter: str) -> None:
+    assert chosen_letter(answer, OPTIONS) == letter
+
+
+def test_a_letter_that_is_also_another_options_text_chooses_neither() -> None:
+    groups = {"A": "B", "B": "A", "C": "AB"}
+    assert [chosen_letter(answer, groups) for answer in ("A", "AB", "C", "B. A")] == ["", "C", "C", "B"]
+    assert chosen_letter("A", {"A": "A", "B": "B"}) == "A"
+
+
+def test_options_that_differ_only_in_case_are_told_by_their_text() -> None:
+    assert chosen_letter("Mg", {"A": "mg", "B": "Mg"}) == "B"
+    assert chosen_letter("4.6", {"A": "4.6", "B": "4.6"}) == ""
