@@ -3,9 +3,9 @@
 from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
 
+from evaluation.numbers.rules import NO_ANSWER, NO_RESPONSE, NOT_JUDGED, RUBRIC, UNJUDGED
 from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import Protocol
-from evaluation.verdicts.selection import NO_ANSWER, NO_RESPONSE, NOT_JUDGED, RUBRIC, UNJUDGED
 from generation.jobs.endpoint_choices import error_words
 
 # Defaults for verdicts that the protocol has no words for.

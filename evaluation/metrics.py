@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluation.numbers.rates import Rate
+from evaluation.numbers.scores import Score
 from evaluation.statistics.intervals import MINIMUM, Method, f_interval, mean_interval, rate_interval
-from evaluation.verdicts.rates import Rate
-from evaluation.verdicts.scores import Score
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

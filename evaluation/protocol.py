@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evaluation.verdicts.rates import FacetValue as FacetValue
-from evaluation.verdicts.rates import Rate as Rate
-from evaluation.verdicts.rates import Weights as Weights
-from evaluation.verdicts.selection import EXCLUDED as EXCLUDED
-from evaluation.verdicts.selection import JUDGE_FAILED as JUDGE_FAILED
-from evaluation.verdicts.selection import JUDGE_FAILURES as JUDGE_FAILURES
-from evaluation.verdicts.selection import JUDGED as JUDGED
-from evaluation.verdicts.selection import POLARITY as POLARITY
-from evaluation.verdicts.selection import RUBRIC as RUBRIC
-from evaluation.verdicts.selection import UNDECIDED as UNDECIDED
-from evaluation.verdicts.selection import UNPARSED as UNPARSED
+from evaluation.numbers.rates import FacetValue as FacetValue
+from evaluation.numbers.rates import Rate as Rate
+from evaluation.numbers.rates import Weights as Weights
+from evaluation.numbers.rules import EXCLUDED as EXCLUDED
+from evaluation.numbers.rules import JUDGE_FAILED as JUDGE_FAILED
+from evaluation.numbers.rules import JUDGE_FAILURES as JUDGE_FAILURES
+from evaluation.numbers.rules import JUDGED as JUDGED
+from evaluation.numbers.rules import POLARITY as POLARITY
+from evaluation.numbers.rules import RUBRIC as RUBRIC
+from evaluation.numbers.rules import UNDECIDED as UNDECIDED
+from evaluation.numbers.rules import UNPARSED as UNPARSED
 from generation.llm.types import Message, Request
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from django.utils.translation import gettext_lazy as _
 from evaluation import registry
 from evaluation.answers import queries
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers import changes as counted
+from evaluation.numbers.changes import ALL, BROKEN, FIXED, KEPT, STAYED, Change
+from evaluation.numbers.totals import unit_totals
 from evaluation.protocol import Protocol, Rate
-from evaluation.reports.numbers import changes as counted
-from evaluation.reports.numbers.changes import ALL, BROKEN, FIXED, KEPT, STAYED, Change
 from evaluation.reports.queries import Report
 from evaluation.runs import queries as runs_queries
-from evaluation.runs.plan import outcomes_of
 from evaluation.runs.rows import chains
-from evaluation.runs.rows.verdicts import verdict_table
+from evaluation.runs.verdicts import run_frame
 from generation.models import ReleasedSample
 from review.charts.flow import FlowChart, Stream, flow
 
@@ -92,8 +92,8 @@ def samples_with_move(run: Run, report: Report, query: Mapping[str, str]) -> lis
     first, second, endpoint, move = (query.get(name, "") for name in ("first", "second", "model", "move"))
     if rate is None or move not in MOVES or (first, second) not in known or endpoint not in (ALL, *report.endpoints):
         return []
-    table = verdict_table(run, runs_queries.data_sets_of(run), outcomes_of(run, protocol))
-    return counted.samples_with_move(table, protocol, rate, first=first, second=second, endpoint=endpoint, move=move)
+    totals = unit_totals(run_frame(run).current, [rate])[rate.name]
+    return counted.samples_with_move(totals, protocol, first=first, second=second, endpoint=endpoint, move=move)
 
 
 def parts_table(run: Run, sample: ReleasedSample, query: Mapping[str, str]) -> dict[str, Any]:

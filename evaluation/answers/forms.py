@@ -12,12 +12,12 @@ from evaluation.answers import queries
 from evaluation.answers.search import MAX_LETTERS
 from evaluation.labels import verdict_label
 from evaluation.models import Run
+from evaluation.numbers.report_numbers import POLARITIES
+from evaluation.numbers.rules import POLARITY, UNJUDGED
 from evaluation.protocol import FacetView
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.figures import excluded_verdicts
-from evaluation.reports.numbers.report_numbers import POLARITIES
 from evaluation.runs import queries as runs_queries
-from evaluation.verdicts.selection import POLARITY, UNJUDGED
 from generation.models import Sample
 from generation.samples import queries as samples_queries
 

@@ -8,21 +8,21 @@ than `MINIMUM` (per trap) or `MIN_SAMPLE_ANSWERS` (per sample).
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from evaluation import registry
 from evaluation.models import Run
+from evaluation.numbers.frame import Frame
+from evaluation.numbers.late import pl
+from evaluation.numbers.totals import UnitTotals, facet_totals, unit_totals
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.counting import unit_totals
 from evaluation.runs.plan import plan_of
-from evaluation.runs.rows.verdicts import counted_verdicts
+from evaluation.runs.verdicts import run_frame
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.intervals import MINIMUM, RateInterval, rate_interval
-from evaluation.verdicts.selection import Ints, in_arm
-from evaluation.verdicts.table import VerdictTable
 from generation.models import ReleasedSample
 from generation.samples import queries as samples_queries
 from review.quality.reliability import blind_answers
@@ -155,45 +155,47 @@ def _physicians(run: Run) -> dict[int, PhysicianCount]:
 
 @dataclass(frozen=True)
 class _Models:
-    """The totals of the rate for each model and unit, of the samples that physicians saw.
+    """The frame of the models' verdicts on the samples that physicians saw."""
 
-    `units`: those of the arm that the rate counts.
-    """
-
-    table: VerdictTable
+    frame: Frame
     rate: Rate
-    units: Ints
 
-    def failures(self, rows: Ints | None = None) -> dict[int, dict[str, Failures]]:
-        """Released sample -> endpoint -> failures. `rows`: only these judgments."""
-        totals = unit_totals(self.table, self.rate, rows)
-        sums: dict[int, dict[str, Failures]] = defaultdict(dict)
-        for unit in self.units.tolist():
-            of_sample = sums[int(self.table.unit_sample[unit])]
-            for place, endpoint in enumerate(self.table.endpoints):
-                own = Failures(int(totals.hits[place, unit]), int(totals.counted[place, unit]))
-                if own.counted or totals.excluded[place, unit]:
-                    of_sample[endpoint] = _pool([own, of_sample.get(endpoint, Failures(0, 0))])
-        return {sample: by_endpoint for sample, by_endpoint in sums.items() if by_endpoint}
+    def failures(self) -> dict[int, dict[str, Failures]]:
+        """Released sample -> endpoint -> failures."""
+        return _failures(unit_totals(self.frame, [self.rate])[self.rate.name])
+
+    def by_value(self, facet: str) -> dict[str, dict[int, dict[str, Failures]]]:
+        """Value of a facet -> released sample -> endpoint -> failures."""
+        by_value = facet_totals(self.frame, [self.rate], facet)
+        return {value: _failures(totals[self.rate.name]) for value, totals in by_value}
 
     @property
     def clusters(self) -> dict[int, int]:
         """Released sample -> its cluster."""
-        return dict(zip(self.table.unit_sample.tolist(), self.table.unit_cluster.tolist(), strict=True))
+        return dict(self.frame.units.select("sample", "cluster").iter_rows())
+
+
+def _failures(totals: UnitTotals) -> dict[int, dict[str, Failures]]:
+    sums: dict[int, dict[str, Failures]] = defaultdict(dict)
+    for unit in np.flatnonzero(totals.in_arm).tolist():
+        of_sample = sums[int(totals.units.sample[unit])]
+        for place, endpoint in enumerate(totals.models):
+            own = Failures(int(totals.totals.hits[place, unit]), int(totals.totals.counted[place, unit]))
+            if own.counted or totals.totals.excluded[place, unit]:
+                of_sample[endpoint] = _pool([own, of_sample.get(endpoint, Failures(0, 0))])
+    return {sample: by_endpoint for sample, by_endpoint in sums.items() if by_endpoint}
 
 
 def _models(run: Run, rate: Rate, physicians: Mapping[int, PhysicianCount]) -> _Models:
-    table = counted_verdicts(run)
-    return _Models(table, rate, np.flatnonzero(in_arm(table, rate) & np.isin(table.unit_sample, list(physicians))))
+    frame = run_frame(run).current
+    seen = pl.col("sample").is_in(list(physicians))
+    return _Models(replace(frame, rows=frame.rows.filter(seen), units=frame.units.filter(seen)), rate)
 
 
 def _traps(run: Run, models: _Models, physicians: Mapping[int, PhysicianCount]) -> tuple[NoticedTrap, ...]:
     labels = {term.code: term.label for term in samples_queries.terms(run.release.benchmark)}
     traps = []
-    for code, members in sorted(models.table.members.get(SUBTYPE, {}).items()):
-        failures = models.failures(np.flatnonzero(members[models.table.rubric]))
-        if not failures:
-            continue
+    for code, failures in models.by_value(SUBTYPE).items():
         counts = [physicians[sample] for sample in failures]
         total = PhysicianCount(sum(count.noticed for count in counts), sum(count.asked for count in counts))
         pooled = _pool(part for by_endpoint in failures.values() for part in by_endpoint.values())

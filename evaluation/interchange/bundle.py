@@ -19,19 +19,19 @@ from django.db.models import F
 import evaluation
 from evaluation import errors
 from evaluation.interchange.programs import verify_run
-from evaluation.interchange.programs.rows import OPEN
+from evaluation.interchange.programs.bundle_rows import OPEN
 from evaluation.interchange.provenance import judging
 from evaluation.interchange.provenance.software import REQUIRED, software
 from evaluation.judges.queries import validation_of
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
+from evaluation.numbers import values
+from evaluation.numbers.rules import POLARITY
 from evaluation.protocol import Protocol
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
-from evaluation.reports.numbers import values
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
-from evaluation.runs.rows.verdicts import load_samples
-from evaluation.verdicts.selection import POLARITY
+from evaluation.runs.verdicts import load_samples
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
@@ -46,12 +46,12 @@ ROOT = Path(evaluation.__file__).parents[1]
 # The program, and below it what it shares with the site, under the same names: the arithmetic.
 SHARED = (
     "evaluation/metrics.py", "evaluation/panel.py", "evaluation/protocol.py",
-    "evaluation/statistics/*.py", "evaluation/verdicts/*.py",
-    "evaluation/judges/numbers/*.py", "evaluation/reports/numbers/*.py", "evaluation/interchange/programs/[!v]*.py",
+    "evaluation/statistics/*.py", "evaluation/numbers/*.py",
+    "evaluation/judges/numbers/*.py", "evaluation/interchange/programs/[!v]*.py",
     "generation/llm/types.py", "review/quality/agreement.py", "review/rules/wilson_interval.py",
     "review/rules/shown_values.py",
     *(f"{folder}/__init__.py" for folder in (
-        "evaluation", "evaluation/judges", "evaluation/reports", "evaluation/interchange",
+        "evaluation", "evaluation/judges", "evaluation/interchange",
         "generation", "generation/llm", "review", "review/quality", "review/rules",
     )),
 )  # fmt: skip
@@ -191,6 +191,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
             "scores": [asdict(rule) for rule in protocol.scores],
             "contrasts": [list(contrast) for contrast in protocol.contrasts],
             "rivals": sorted(protocol.rivals),
+            "variants_of": {key: sorted(each.variants) for key, each in protocol.by_rubric.items() if each.variants},
         },
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
         "prompt_set": dict(run.prompt_set.texts) if run.prompt_set else None,
@@ -205,7 +206,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
 def _clusters(run: Run) -> dict[int, str]:
     """Primary key of each sample -> key of the first sample from the same source record."""
     samples = load_samples(run.release)
-    cluster_of = dict(zip(samples.ids.tolist(), samples.clusters.tolist(), strict=True))
+    cluster_of = dict(samples.select("sample", "cluster").iter_rows())
     names: dict[int, str] = {}
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position").values_list("pk", "key")
     return {pk: names.setdefault(cluster_of[pk], key) for pk, key in rows}

@@ -2,23 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
-from evaluation.metrics import Totals
 from evaluation.models import Run
+from evaluation.numbers.comparing import ModelComparison, compare_pair
+from evaluation.numbers.frame import Frame
+from evaluation.numbers.plans import Plan
+from evaluation.numbers.rules import COMBINED
+from evaluation.numbers.totals import UnitTotals, has_data, unit_totals
 from evaluation.protocol import DataSet, Protocol, Rate
-from evaluation.reports.numbers.comparing import ModelComparison, compare_pair
-from evaluation.reports.numbers.counting import COMBINED, is_present, unit_totals
 from evaluation.runs import queries
 from evaluation.runs.plan import plan_of
-from evaluation.runs.rows.verdicts import verdict_table
-from evaluation.verdicts.plans import Plan
-from evaluation.verdicts.selection import Ints, in_arm
-from evaluation.verdicts.table import VerdictTable
+from evaluation.runs.verdicts import run_frame
 from generation.models import ReleasedSample
 
 MAX_FLIPS = 200  # listed per pair of models and data set
@@ -112,7 +110,7 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     minimum = max(side.plan.minimum for side in sides)
     rows: list[ModelChange] = []
     for rate in protocol.rates:
-        if all(is_present(side.table, rate) for side in sides):
+        if all(has_data(side.frame, rate) for side in sides):
             rows += _model_changes(rate, datasets, protocol, shared, sides, pairs, minimum)
     order = [name for name, _label, _indexes in _groups(datasets, protocol)]
     rows.sort(key=lambda row: (pairs.index((row.first, row.second)), order.index(row.dataset)))
@@ -148,20 +146,13 @@ class _Side:
     def __init__(self, run: Run, protocol: Protocol, datasets: Sequence[DataSet]) -> None:
         endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
         self.plan: Plan = plan_of(run, protocol, endpoints)
-        self.table: VerdictTable = verdict_table(run, datasets, self.plan.outcomes)
-        self._release = run.release_id
+        self.frame: Frame = run_frame(run, datasets, self.plan.outcomes).current
+        self.keys = dict(ReleasedSample.objects.filter(release=run.release_id).order_by().values_list("pk", "key"))
 
-    @cached_property
-    def unit_of(self) -> dict[tuple[str, int], int]:
-        """(key of a sample, index of a data set) -> unit."""
-        keys = dict(ReleasedSample.objects.filter(release=self._release).order_by().values_list("pk", "key"))
-        units = zip(self.table.unit_sample.tolist(), self.table.unit_dataset.tolist(), strict=True)
-        return {(keys[sample], dataset): unit for unit, (sample, dataset) in enumerate(units)}
-
-    def totals(self, unit_totals: Totals, model: str, units: Ints) -> Totals:
-        """The totals of one model on these units."""
-        endpoint = self.table.endpoints.index(model)
-        return unit_totals.map(lambda values: values[endpoint][units])
+    def places(self, totals: UnitTotals) -> dict[tuple[str, int], int]:
+        """(key of a sample, place of a data set) -> place of the unit, of those of the arm."""
+        units = zip(totals.units.sample.tolist(), totals.units.dataset.tolist(), totals.in_arm.tolist(), strict=True)
+        return {(self.keys[sample], data): place for place, (sample, data, in_arm) in enumerate(units) if in_arm}
 
 
 def _groups(datasets: Sequence[DataSet], protocol: Protocol) -> list[tuple[str, str, list[int]]]:
@@ -181,23 +172,21 @@ def _model_changes(
     pairs: Sequence[tuple[str, str]],
     minimum: int,
 ) -> list[ModelChange]:
-    first, second = sides
-    table = first.table
-    totals = [unit_totals(side.table, rate) for side in sides]
-    of_arm = [in_arm(side.table, rate) for side in sides]
+    totals = [unit_totals(side.frame, [rate])[rate.name] for side in sides]
+    first, second = (side.places(of_side) for side, of_side in zip(sides, totals, strict=True))
     rows = []
     for name, label, indexes in _groups(datasets, protocol):
         shared_units = [
-            (key, unit, second.unit_of[key, dataset])
-            for (key, dataset), unit in first.unit_of.items()
-            if dataset in indexes and key in shared and (key, dataset) in second.unit_of
-            if of_arm[0][unit] and of_arm[1][second.unit_of[key, dataset]]
+            (key, unit, second[key, dataset])
+            for (key, dataset), unit in first.items()
+            if dataset in indexes and key in shared and (key, dataset) in second
         ]
         units = [np.array([unit[column] for unit in shared_units], dtype=np.int64) for column in (1, 2)]
+        clusters = totals[0].units.cluster[units[0]]
         for pair in pairs:
-            before, after = (sides[side].totals(totals[side], pair[side], units[side]) for side in (0, 1))
+            before, after = (totals[side].of(pair[side], units[side]) for side in (0, 1))
             names = {"dataset": name, "first": pair[1], "second": pair[0]}
-            difference = compare_pair(rate, after, before, table.unit_cluster[units[0]], names, minimum)
+            difference = compare_pair(rate, after, before, clusters, names, minimum)
             in_both = before.in_scope & after.in_scope
             flipped = np.flatnonzero(in_both & ((before.hits > 0) != (after.hits > 0))).tolist()
             worse = sum(int(after.hits[index] > 0) for index in flipped)

@@ -14,11 +14,11 @@ from evaluation.interchange import several_judges
 from evaluation.interchange.files import Entry, RefusedRow, VerdictRow
 from evaluation.interchange.rows import chunked
 from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.numbers.rules import NO_RESPONSE, NOT_JUDGED
 from evaluation.protocol import Protocol
 from evaluation.runs.queries import count_rubrics
 from evaluation.runs.rows import tallies
 from evaluation.runs.settings import RELEASE_HELP
-from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
 from generation.endpoints import services as endpoints_services
 from generation.jobs.settings import setting, settings_class
 from generation.llm.errors import BrokenReply

@@ -11,11 +11,12 @@ from django.db.models import Count
 from django.utils.translation import gettext_noop
 
 from evaluation import registry
+from evaluation.numbers.late import pl
+from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import DataSet
-from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import queries
-from evaluation.runs.rows.verdicts import load_samples
 from evaluation.runs.settings import RunSettings
+from evaluation.runs.verdicts import load_samples
 from evaluation.statistics import planning
 from evaluation.statistics.intervals import MINIMUM
 from generation.jobs.settings import setting, settings_class
@@ -138,8 +139,8 @@ def _sizes(release: Release, facets: Sequence[str]) -> dict[tuple[str, str], dic
     The key ('', '') is for all criteria.
     """
     samples = load_samples(release)
-    known = zip(samples.ids.tolist(), samples.clusters.tolist(), samples.is_control.tolist(), strict=True)
-    cluster_of = {sample: cluster for sample, cluster, control in known if not control}
+    known = samples.filter(~pl.col("is_control")).select("sample", "cluster")
+    cluster_of = dict(known.iter_rows())
     sizes: dict[tuple[str, str], dict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     rubrics = ReleasedRubric.objects.filter(sample__release=release).order_by()
     rows = [("", "", *row) for row in rubrics.values_list("sample__task", "sample").annotate(n=Count("pk"))]

@@ -12,9 +12,9 @@ from django.db.models import Q
 from evaluation import errors
 from evaluation.interchange.bundle import READABLE_FORMATS
 from evaluation.models import Run
+from evaluation.numbers.rules import UNDECIDED, failure_rule
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.intervals import MINIMUM
-from evaluation.verdicts.selection import UNDECIDED, failure_rule
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import UnknownPrompts
 from generation.models import LAUNCH_SETTINGS, Endpoint, Release

@@ -11,7 +11,7 @@ from evaluation.judges.numbers.validation import PhysicianVerdict, ValidationRep
 from evaluation.models import Run, Validation, ValidationItem
 from evaluation.runs.plan import plan_of
 from evaluation.runs.queries import data_sets_of
-from evaluation.runs.rows.verdicts import counted_verdicts
+from evaluation.runs.verdicts import run_frame
 from generation.models import ReleasedRubric
 from review.access.visibility import counted_reviews
 from review.models import Case
@@ -34,7 +34,7 @@ def models_not_drawn(validation: Validation) -> list[str]:
 def criteria_of(run: Run) -> JudgedCriteria:
     """The judgments of a run that physicians can check."""
     protocol = registry.protocol(run.release.benchmark)
-    return judged_criteria(counted_verdicts(run), protocol, plan_of(run, protocol, ()))
+    return judged_criteria(run_frame(run).current, protocol, plan_of(run, protocol, ()))
 
 
 def validation_report(run: Run) -> ValidationReport | None:

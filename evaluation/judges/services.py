@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-import numpy as np
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -101,16 +100,13 @@ def _population(run: Run, judged: JudgedCriteria) -> list[tuple[int, tuple[str, 
 
     A stratum is a model, task and variant, and whether the judge failed any criterion.
     """
-    table, datasets = judged.table, runs_queries.data_sets_of(run)
-    responses, first_rows, places = np.unique(table.response[judged.rows], return_index=True, return_inverse=True)
-    failed = np.bincount(places, judged.failed[judged.rows], len(responses)) > 0
-    rows = judged.rows[first_rows]
-    endpoints, units = table.endpoint[rows], table.unit_dataset[table.unit[rows]]
+    datasets = {data.name: data for data in runs_queries.data_sets_of(run)}
+    failing = judged.frame.has(judged.protocol.failing_verdicts).any().alias("failed")
+    checkable = judged.frame.rows[judged.rows]
+    responses = checkable.group_by("response", "model", "dataset").agg(failing).sort("response")
     return [
-        (pk, (table.endpoints[endpoint], datasets[dataset].task, datasets[dataset].variant, has_failed))
-        for pk, endpoint, dataset, has_failed in zip(
-            responses.tolist(), endpoints.tolist(), units.tolist(), failed.tolist(), strict=True
-        )
+        (pk, (model, datasets[name].task, datasets[name].variant, has_failed))
+        for pk, model, name, has_failed in responses.iter_rows()
     ]
 
 

@@ -10,13 +10,13 @@ from evaluation.judges.numbers.values import SIMULATED_NOTICE as SIMULATED_NOTIC
 from evaluation.judges.numbers.variance import ModelVariance, variances
 from evaluation.judges.queries import validation_report
 from evaluation.models import Judgment, Run
+from evaluation.numbers.frame import counts_against
 from evaluation.protocol import UNDECIDED
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import endpoints_of, judges_of
 from evaluation.runs.rows.result_cache import cached, key_of
-from evaluation.runs.rows.verdicts import RunVerdicts
 from evaluation.runs.selecting_models import selecting_models
-from evaluation.verdicts.selection import counts_against
+from evaluation.runs.verdicts import RunVerdicts
 from generation.models import BatchRole, Endpoint, Release, ReleasedSample
 from generation.models.work import Work
 
@@ -52,7 +52,7 @@ def repeats(verdicts: RunVerdicts) -> dict[str, Any]:
     run, protocol = verdicts.run, registry.protocol(verdicts.run.release.benchmark)
     models: tuple[ModelVariance, ...] = ()
     if run.answers_each > 1 or run.panel:
-        models = variances(verdicts.table, protocol, verdicts.votes if run.panel else None)
+        models = variances(verdicts.frame, protocol, verdicts.votes if run.panel else None)
     return values.repeats(run.answers_each, run.judgments_each, models)
 
 
@@ -83,7 +83,7 @@ def panel_report(verdicts: RunVerdicts) -> PanelReport | None:
         run.panel,
         [judge.name for judge in judges_of(run)],
         run.judgments_each,
-        verdicts.table,
+        verdicts.frame,
         protocol.known_verdicts,
         verdicts.votes,
         decided=states.filter(status=Work.Status.DONE).count(),
@@ -106,7 +106,7 @@ def self_preference(verdicts: RunVerdicts) -> SelfPreference:
     """The endpoints that share a family with a tested model, and how much such judges favour it."""
     run = verdicts.run
     return families.self_preference(
-        lambda: (verdicts.table, verdicts.votes),
+        lambda: (verdicts.frame, verdicts.votes),
         registry.protocol(run.release.benchmark),
         has_panel=bool(run.panel),
         judges=list(map(member, judges_of(run))),
@@ -125,4 +125,4 @@ def makers(release: Release) -> list[tuple[str, Endpoint]]:
 def judged_counts(verdicts: RunVerdicts) -> Counts:
     """The counts of each model, over the verdicts in the protocol's first rate."""
     protocol = registry.protocol(verdicts.run.release.benchmark)
-    return counts_against(verdicts.table, protocol.rates[0], protocol.failing_verdicts)
+    return counts_against(verdicts.frame, protocol.rates[0], protocol.failing_verdicts)

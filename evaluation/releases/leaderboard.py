@@ -6,30 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from django.db.models import Exists, OuterRef
 from django.utils.translation import gettext_noop as _
-from numpy.typing import NDArray
 
 from evaluation import registry
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.comparing import compare_pair
+from evaluation.numbers.rules import COMBINED, NO_RESPONSE, NOT_JUDGED
+from evaluation.numbers.totals import unit_totals
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.published import FilledTable, filled
 from evaluation.reports import queries as reports_queries
-from evaluation.reports.numbers import counting
-from evaluation.reports.numbers.comparing import compare_pair
-from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import plan
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.plan import plan_of
 from evaluation.runs.rows import result_cache
-from evaluation.runs.rows.verdicts import verdict_table
 from evaluation.runs.selecting_models import reported_names, selection
+from evaluation.runs.verdicts import run_frame
 from evaluation.statistics.multiplicity import Rank, holm, ranks
-from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED, Ints, in_arm
-from evaluation.verdicts.table import VerdictTable
 from generation.models import Endpoint, Release
 from generation.models.work import Work
 from review.rules.shown_values import shown
@@ -297,20 +293,13 @@ def _compare_pairs(
     Counts like the reports of their runs, with the same rules for outcomes and the same clusters.
     """
     plans = {run.pk: plan_of(run, registry.protocol(run.release.benchmark), ()) for run, _tested in measured}
-    tables = {run.pk: verdict_table(run, datasets, plans[run.pk].outcomes) for run, _endpoint in measured}
-    keys = np.unique(np.concatenate([_units(table) for table in tables.values()]))
+    frames = {run.pk: run_frame(run, datasets, plans[run.pk].outcomes).current for run, _endpoint in measured}
+    by_run = {pk: unit_totals(frame, [rate])[rate.name] for pk, frame in frames.items()}
+    keys = np.unique(np.concatenate([of_run.keys for of_run in by_run.values()]))
     clusters = np.zeros(len(keys), dtype=np.int64)
-    totals = {}
-    for pk, table in tables.items():
-        indexes = np.searchsorted(keys, _units(table))
-        clusters[indexes] = table.unit_cluster
-        unit_totals = counting.unit_totals(table, rate)
-        of_arm = in_arm(table, rate)
-        for endpoint in (endpoint for run, endpoint in measured if run.pk == pk):
-            row = table.endpoints.index(endpoint.name)
-            totals[endpoint.name] = unit_totals.map(
-                lambda values, row=row, mask=of_arm, at=indexes: _scatter(values[row] * mask, at, len(keys))  # type: ignore[misc]
-            )
+    for of_run in by_run.values():
+        clusters[np.searchsorted(keys, of_run.keys)] = of_run.units.cluster
+    totals = {endpoint.name: by_run[run.pk].placed(keys, endpoint.name) for run, endpoint in measured}
     minimum = max(of_run.minimum for of_run in plans.values())
     comparisons = [
         compare_pair(
@@ -325,18 +314,6 @@ def _compare_pairs(
     ]
     adjusted = holm([p for _names, _difference, p in defined])
     return {names: (difference, p) for (names, difference, _p), p in zip(defined, adjusted, strict=True)}
-
-
-def _units(table: VerdictTable) -> Ints:
-    """A number for each sample in a data set, the same in every run of a release."""
-    return table.unit_sample * max(1, len(table.datasets)) + table.unit_dataset
-
-
-def _scatter(values: NDArray[Any], indexes: Ints, count: int) -> NDArray[Any]:
-    """An array of `count` zeros with `values` at `indexes`."""
-    array = np.zeros(count, dtype=values.dtype)
-    array[indexes] = values
-    return array
 
 
 def _sort_key(entry: LeaderboardEntry, lower: bool) -> tuple[bool, float, str]:

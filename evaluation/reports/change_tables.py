@@ -1,8 +1,8 @@
 """Changes by contrast, and means over models and data sets, as tables of a document."""
 
+from evaluation.numbers.changes import BROKEN, FIXED
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
-from evaluation.reports.numbers.changes import BROKEN, FIXED
 from evaluation.reports.queries import Report
 from review.charts.text_measure import format_share
 from review.common import text_tables

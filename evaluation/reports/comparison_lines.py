@@ -6,10 +6,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation.models import Response
+from evaluation.numbers.comparing import ModelComparison
+from evaluation.numbers.rules import CANCELLED, EDITED, INVALIDATED, LIMIT, MISSING, PENDING, SUPERSEDED
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, JUDGE_FAILURES, JUDGED, UNDECIDED, UNPARSED, Protocol, Rate
-from evaluation.reports.numbers.comparing import ModelComparison
 from evaluation.reports.queries import Report
-from evaluation.verdicts.selection import PENDING
 from review.charts.text_measure import format_share
 
 KIND_LABELS = {
@@ -18,6 +18,12 @@ KIND_LABELS = {
     JUDGE_FAILED: _("answered, judge failed"),
     UNDECIDED: _("answered, judges without a majority"),
     PENDING: _("not judged yet"),
+    MISSING: _("no answer"),
+    INVALIDATED: _("invalidated by the tool that judged it"),
+    LIMIT: _("stopped by a limit of the tool that asked it"),
+    EDITED: _("score edited by hand"),
+    SUPERSEDED: _("superseded by a later answer"),
+    CANCELLED: _("cancelled or discarded"),
 }
 
 

@@ -7,6 +7,9 @@ from evaluation.judges import summary
 from evaluation.labels import failure_words, value_name
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
+from evaluation.numbers.comparing import ModelComparison
+from evaluation.numbers.counting import RateRow
+from evaluation.numbers.plans import SECONDARY
 from evaluation.protocol import UNDECIDED, Rate
 from evaluation.reports import change_tables, score_lines
 from evaluation.reports.comparison_lines import (
@@ -19,11 +22,8 @@ from evaluation.reports.comparison_lines import (
     rule_label,
 )
 from evaluation.reports.headlines import answer
-from evaluation.reports.numbers.comparing import ModelComparison
-from evaluation.reports.numbers.counting import RateRow
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import JUDGE, judges_of, models_asked
-from evaluation.verdicts.plans import SECONDARY
 from review.charts.text_measure import format_share
 from review.common import text_tables
 

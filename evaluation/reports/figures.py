@@ -9,14 +9,14 @@ from django.utils.translation import gettext
 from evaluation.labels import value_name
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Response
+from evaluation.numbers.averages import Contrast
+from evaluation.numbers.comparing import ModelComparison, Ranking
+from evaluation.numbers.counting import OutcomeCount, RateRow
+from evaluation.numbers.rules import POLARITY, UNJUDGED
 from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.comparison_lines import held_out_cells
-from evaluation.reports.numbers.averages import Contrast
-from evaluation.reports.numbers.comparing import ModelComparison, Ranking
-from evaluation.reports.numbers.counting import OutcomeCount, RateRow
 from evaluation.reports.queries import Report
 from evaluation.reports.score_lines import ScoreFigures, score_figures
-from evaluation.verdicts.selection import POLARITY, UNJUDGED
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.heat_map import HeatMap, heat
 from review.charts.radar import RadarChart, Series, radar

@@ -8,13 +8,13 @@ from typing import Any
 from django.utils.translation import override
 
 from evaluation.judges import summary
+from evaluation.numbers import values
+from evaluation.numbers.counting import OutcomeCount
+from evaluation.numbers.held_out import HeldOutGap
 from evaluation.reports import score_lines
 from evaluation.reports.documents import SIMULATED, as_latex
 from evaluation.reports.documents import as_markdown as as_markdown
 from evaluation.reports.headlines import answer
-from evaluation.reports.numbers import values
-from evaluation.reports.numbers.counting import OutcomeCount
-from evaluation.reports.numbers.held_out import HeldOutGap
 from evaluation.reports.queries import Report
 from evaluation.runs.queries import models_asked
 from review.common import csv_text

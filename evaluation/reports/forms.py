@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from evaluation import registry
 from evaluation.errors import WrongWeights
 from evaluation.models import Run
+from evaluation.numbers.report_numbers import Options
 from evaluation.reports import queries
-from evaluation.reports.numbers.report_numbers import Options
 
 WEIGHT = "weight-"  # before a value: the field of its weight
 MAX_WEIGHTS = 50

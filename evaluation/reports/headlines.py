@@ -9,11 +9,11 @@ from django.utils.translation import gettext, ngettext
 from evaluation import registry
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
+from evaluation.numbers.comparing import ModelComparison
+from evaluation.numbers.report_numbers import Options
+from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p
-from evaluation.reports.numbers.comparing import ModelComparison
-from evaluation.reports.numbers.counting import COMBINED
-from evaluation.reports.numbers.report_numbers import Options
 from evaluation.reports.queries import Report, report, waiting_key
 from evaluation.runs.queries import judges_of
 from evaluation.runs.rows import result_cache

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from django.utils.translation import gettext, override
 
 from evaluation import registry
+from evaluation.numbers.counting import RateRow
+from evaluation.numbers.rules import COMBINED
 from evaluation.published import FilledTable, PaperColumn, filled
 from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS
-from evaluation.reports.numbers.counting import COMBINED, RateRow
 from evaluation.reports.queries import Report, shares_of_samples
 from review.charts.bars import Bar, BarChart, bars
 from review.common import csv_text, text_tables

@@ -11,20 +11,20 @@ from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.numbers import scoring
+from evaluation.numbers.averages import Contrast, MetricAverages, averages_of, contrasts_of
+from evaluation.numbers.counting import RateRow as RateRow
+from evaluation.numbers.plans import Plan
+from evaluation.numbers.report_numbers import Options, ReportNumbers, count
+from evaluation.numbers.rules import BROKEN, NO_RESPONSE, NOT_JUDGED, POLARITY, UNJUDGED
+from evaluation.numbers.rules import COMBINED as COMBINED
 from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNDECIDED, UNPARSED, DataSet, FacetView, Protocol, Rate
-from evaluation.reports.numbers import scoring
-from evaluation.reports.numbers.averages import Contrast, MetricAverages, averages_of, contrasts_of
-from evaluation.reports.numbers.counting import COMBINED as COMBINED
-from evaluation.reports.numbers.counting import RateRow as RateRow
-from evaluation.reports.numbers.report_numbers import Options, ReportNumbers, count
 from evaluation.runs.plan import outcomes_of, plan_of
 from evaluation.runs.queries import LeftOut, data_sets_of, is_simulated, left_out
 from evaluation.runs.rows import cache_warming, result_cache
-from evaluation.runs.rows.verdicts import read_scores, verdict_table
 from evaluation.runs.selecting_models import selecting_models
-from evaluation.verdicts.plans import Plan
-from evaluation.verdicts.selection import BROKEN, NO_RESPONSE, NOT_JUDGED, POLARITY, UNJUDGED
+from evaluation.runs.verdicts import read_scores, run_frame
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample
 from generation.models.work import Work
 from generation.samples import queries
@@ -198,10 +198,10 @@ def oddity_of(outcome: str, detail: str, like_reasoning: bool) -> str | None:
 
 
 def _numbers(run: Run, basis: _Basis) -> ReportNumbers:
-    table = verdict_table(run, basis.datasets, basis.plan.outcomes)
+    frame = run_frame(run, basis.datasets, basis.plan.outcomes)
     if basis.protocol.scores:
-        table = scoring.with_scores(table, basis.protocol.scores, read_scores(run))
-    return count(table, basis.protocol, basis.plan, basis.labels, basis.options, basis.unranked)
+        frame = scoring.with_scores(frame, basis.protocol.scores, read_scores(run))
+    return count(frame, basis.protocol, basis.plan, basis.labels, basis.options, basis.unranked)
 
 
 def unread(run: Run) -> Unread:

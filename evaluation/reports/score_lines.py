@@ -6,9 +6,9 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from evaluation.numbers.scoring import MeasuredScore, ScoreRow
+from evaluation.numbers.values import SCORE
 from evaluation.protocol import ScoreRule
-from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
-from evaluation.reports.numbers.values import SCORE
 from evaluation.reports.queries import Report
 from review.charts.boxes import Box, BoxChart, boxes
 from review.charts.text_measure import format_share

@@ -3,19 +3,19 @@
 from rest_framework import serializers
 
 from evaluation.metrics import MeasuredRate
+from evaluation.numbers import values
+from evaluation.numbers.averages import Averages, Contrast
+from evaluation.numbers.changes import Bottleneck, Change
+from evaluation.numbers.comparing import ModelComparison, Ranking
+from evaluation.numbers.counting import OutcomeCount
+from evaluation.numbers.held_out import HeldOutGap
+from evaluation.numbers.plans import ROLES
+from evaluation.numbers.rates import Rate
+from evaluation.numbers.scoring import MeasuredScore, ScoreRow
 from evaluation.protocol import ScoreRule
-from evaluation.reports.numbers import values
-from evaluation.reports.numbers.averages import Averages, Contrast
-from evaluation.reports.numbers.changes import Bottleneck, Change
-from evaluation.reports.numbers.comparing import ModelComparison, Ranking
-from evaluation.reports.numbers.counting import OutcomeCount
-from evaluation.reports.numbers.held_out import HeldOutGap
-from evaluation.reports.numbers.scoring import MeasuredScore, ScoreRow
 from evaluation.runs.api import PlanSerializer
 from evaluation.statistics.intervals import Method
 from evaluation.statistics.multiplicity import Rank
-from evaluation.verdicts.plans import ROLES
-from evaluation.verdicts.rates import Rate
 from review.common.serializers import DataclassSerializer, TypedSerializer
 
 
@@ -146,8 +146,9 @@ class SamplesSerializer(TypedSerializer):
 class OutcomeSerializer(DataclassSerializer):
     """How many responses of a model on a data set ended in one way, and how their rubrics are counted.
 
-    `kind`: judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, no_majority or
-    pending. `counted`: rubrics with a verdict. `rule`: judged, excluded, or the verdict that is
+    `kind`: judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, no_majority,
+    pending, missing (no answer), or why it is void: invalidated, limit, edited, superseded,
+    cancelled. `counted`: rubrics with a verdict. `rule`: judged, excluded, or the verdict that is
     counted.
     """
 

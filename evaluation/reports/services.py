@@ -6,8 +6,8 @@ from django.core.cache import cache
 
 from evaluation.errors import StillCounting
 from evaluation.models import Run
+from evaluation.numbers.report_numbers import Options
 from evaluation.reports import queries, tasks
-from evaluation.reports.numbers.report_numbers import Options
 from generation.jobs.live_status import live_workers
 from review.common.waking import wake
 

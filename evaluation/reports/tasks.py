@@ -6,8 +6,8 @@ from typing import Any
 from celery import shared_task
 
 from evaluation.models import Run
+from evaluation.numbers.report_numbers import Options
 from evaluation.reports import queries
-from evaluation.reports.numbers.report_numbers import Options
 
 
 @shared_task

@@ -11,12 +11,12 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.interchange.power import CellPower, expected_power
 from evaluation.models import Run
+from evaluation.numbers.plans import Plan
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import leaving, queries, services
 from evaluation.runs.kind import RUNS
 from evaluation.runs.queries import RunProgress
 from evaluation.runs.serializers import LaunchRunSerializer, RunSettingsSerializer, run_settings
-from evaluation.verdicts.plans import Plan
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.api import register_answer
 from generation.jobs.live_status import Progress

@@ -8,11 +8,11 @@ from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
 from evaluation.models import Run
+from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Protocol
 from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.runs import plan, queries
 from evaluation.runs.settings import RunSettings
-from evaluation.verdicts.selection import COMBINED
 from generation.jobs.forms import BUDGET, SpendingForm
 from generation.models import Endpoint, Release
 from generation.prompts import queries as prompts_queries

@@ -6,11 +6,11 @@ from typing import Any
 
 from evaluation import errors
 from evaluation.models import Response, Run
+from evaluation.numbers.plans import Pair, Plan
+from evaluation.numbers.rules import COMBINED, failure_rule
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, UNDECIDED, CountingPreset, DataSet, Protocol
 from evaluation.runs.settings import MAX_MINIMUM, RunSettings
 from evaluation.statistics.intervals import MINIMUM
-from evaluation.verdicts.plans import Pair, Plan
-from evaluation.verdicts.selection import COMBINED, failure_rule
 
 
 def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:

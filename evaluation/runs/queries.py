@@ -13,10 +13,10 @@ from pydantic import BaseModel
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
+from evaluation.numbers.rules import NOT_JUDGED
 from evaluation.panel import INITIAL_JUDGES
 from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
 from evaluation.runs.settings import MAX_JUDGES, MAX_REPEATS, RunSettings
-from evaluation.verdicts.selection import NOT_JUDGED
 from generation.errors import NotCallable
 from generation.jobs import live_status
 from generation.jobs import queries as jobs_queries

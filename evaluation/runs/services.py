@@ -9,12 +9,12 @@ from django.utils import timezone
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunJudge, Vote
+from evaluation.numbers.rules import NO_RESPONSE, NOT_JUDGED
 from evaluation.runs import queries
 from evaluation.runs.plan import make_plan, plan_overrides
 from evaluation.runs.rows import filling, tallies
 from evaluation.runs.rows.chains import HOPELESS
 from evaluation.runs.settings import RunSettings
-from evaluation.verdicts.selection import NO_RESPONSE, NOT_JUDGED
 from generation.common.chunks import chunked
 from generation.engine import provider_batches
 from generation.errors import NotRepeatable

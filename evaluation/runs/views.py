@@ -16,6 +16,7 @@ from evaluation.errors import StillCounting
 from evaluation.interchange import power
 from evaluation.judges import summary
 from evaluation.models import Run
+from evaluation.numbers.rules import COMBINED, UNJUDGED
 from evaluation.protocol import EXCLUDED
 from evaluation.reports import paper_layout
 from evaluation.reports import queries as reports_queries
@@ -24,13 +25,11 @@ from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.reports.figures import Link, figures, rate_named
 from evaluation.reports.forms import read_options
 from evaluation.reports.headlines import answer, headlines
-from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, leaving, queries, services, trials
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows.result_cache import cached_page
 from evaluation.runs.settings import RunSettings
-from evaluation.verdicts.selection import UNJUDGED
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.queries import with_role_names
 from generation.jobs.views import Launch, job_context

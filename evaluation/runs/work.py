@@ -12,11 +12,11 @@ from django.db import transaction
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
+from evaluation.numbers.rules import NO_ANSWER, NO_RESPONSE, NOT_JUDGED
 from evaluation.protocol import JUDGED, Decision, Protocol
 from evaluation.runs import leaving, plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
 from evaluation.runs.rows.reading import Reader, ResponseReading, Rubrics, format_score, rubrics_of
-from evaluation.verdicts.selection import NO_ANSWER, NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches
 from generation.engine.bound_models import BoundModels
 from generation.engine.task_queue import check_tries, finish_all, join, requeue, take

@@ -7,6 +7,7 @@ from django import template
 from django.utils.translation import gettext
 
 from evaluation.metrics import MeasuredRate
+from evaluation.numbers.comparing import ModelComparison
 from evaluation.protocol import Rate
 from evaluation.reports import score_lines
 from evaluation.reports.comparison_lines import (
@@ -19,7 +20,6 @@ from evaluation.reports.comparison_lines import (
     rule_label,
     scale_of,
 )
-from evaluation.reports.numbers.comparing import ModelComparison
 from review.charts.interval import Mark, difference_mark
 from review.charts.text_measure import format_share
 

@@ -4,6 +4,7 @@ Frozen releases stay unchanged.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
@@ -95,6 +96,13 @@ def _record_erratum(sample: Sample, kind: Kind, actor: User | None, reason: str)
     return Erratum.objects.create(
         sample=sample, kind=kind, reason=reason.strip()[:2000], actor=actor, at=timezone.now()
     )
+
+
+def withdrawn(release: Release, as_of: datetime | None = None) -> QuerySet[Erratum]:
+    """The withdrawals of samples of a release; `as_of`: those known by then, by default all."""
+    of_release = SampleVersion.objects.filter(released__release=release).values("sample")
+    rows = Erratum.objects.filter(kind=Kind.WITHDRAWN, sample__in=of_release).order_by("pk")
+    return rows if as_of is None else rows.filter(at__lte=as_of)
 
 
 def reviewed_sample_id(physician: User, review_id: int) -> int:

@@ -8,8 +8,8 @@ import pytest
 from django.db.models import F
 
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.rules import NO_RESPONSE
 from evaluation.runs import work
-from evaluation.verdicts.selection import NO_RESPONSE
 from generation.batches import services as batches_services
 from generation.llm import errors
 from generation.llm.simulator.faults import FaultKind

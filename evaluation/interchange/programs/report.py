@@ -7,17 +7,27 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from evaluation.interchange.programs.bundle_rows import (
+    ANSWER,
+    CRITERION,
+    DONE,
+    Answer,
+    Criterion,
+    Rows,
+    answer_of,
+    criterion_of,
+    spelled,
+)
 from evaluation.interchange.programs.files import lines
-from evaluation.interchange.programs.rows import DONE, Answer, Criterion, Rows, answer_of, criterion_of, spelled
 from evaluation.judges.numbers import families, validation, values
 from evaluation.judges.numbers.agreement import panel_report
 from evaluation.judges.numbers.criteria import judged_criteria
 from evaluation.judges.numbers.families import Counts, Member
 from evaluation.judges.numbers.variance import variances
+from evaluation.numbers import values as report_values
+from evaluation.numbers.report_numbers import ReportNumbers
 from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import UNDECIDED
-from evaluation.reports.numbers import values as report_values
-from evaluation.reports.numbers.report_numbers import ReportNumbers
 
 PRIMARY, SECONDARY = "primary", "secondary"
 STATED = ("run", "judge", "models", "simulated", "simulated_reviewers", "endpoints", "estimated")
@@ -56,18 +66,18 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
 
 
 def _panel(rows: Rows) -> dict[str, Any] | None:
-    run, states = rows.run, rows.judgments.values()
+    run, states = rows.run, rows.judgments
     if not run["panel"]:
         return None
     report = panel_report(
         run["panel"],
         rows.judges,
         run["settings"]["judgments"],
-        rows.table,
+        rows.frame.current,
         rows.protocol.known_verdicts,
         rows.votes,
-        decided=sum(status == DONE for _verdict, status, _error in states),
-        undecided=sum(error == NO_MAJORITY for _verdict, _status, error in states),
+        decided=int((states["status"] == DONE).sum()),
+        undecided=int((states["error"] == NO_MAJORITY).sum()),
         undecided_rule=rows.plan.outcomes[UNDECIDED],
     )
     return values.panel(report)
@@ -76,7 +86,7 @@ def _panel(rows: Rows) -> dict[str, Any] | None:
 def _repeats(rows: Rows) -> dict[str, Any]:
     settings, has_panel = rows.run["settings"], bool(rows.run["panel"])
     is_split = settings["answers"] > 1 or has_panel
-    models = variances(rows.table, rows.protocol, rows.votes if has_panel else None) if is_split else ()
+    models = variances(rows.frame.current, rows.protocol, rows.votes if has_panel else None) if is_split else ()
     return values.repeats(settings["answers"], settings["judgments"], models)
 
 
@@ -86,7 +96,7 @@ def _preference(rows: Rows, judged: Counts) -> dict[str, Any]:
         [Member(name, run["families"][name]) for name in names] for names in (run["endpoints"], rows.judges)
     )
     found = families.self_preference(
-        lambda: (rows.table, rows.votes),
+        lambda: (rows.frame.current, rows.votes),
         rows.protocol,
         has_panel=bool(run["panel"]),
         judges=judges,
@@ -99,18 +109,20 @@ def _preference(rows: Rows, judged: Counts) -> dict[str, Any]:
 def _validation(rows: Rows, folder: Path) -> dict[str, Any]:
     run = rows.run
     drawn = list(lines(folder / "validation.jsonl"))
-    closed = dict(_closed(rows, drawn))
-    answers, reviews = _answers(rows, closed, folder), list(lines(folder / "physicians.jsonl"))
+    response_of = {row[:4]: row[4] for row in rows.responses.select(*ANSWER, "response").iter_rows()}
+    closed = dict(_closed(rows, response_of, drawn))
+    rubric_of = {row[:5]: row[5] for row in rows.judgments.select(*CRITERION, "number").iter_rows()}
+    answers, reviews = _answers(rows, closed, rubric_of, folder), list(lines(folder / "physicians.jsonl"))
     by_physicians = {}
     for key, by_role in answers.items():
         if PRIMARY in by_role:
-            place = rows.answers[key[:4]], rows.rubrics[key[1], key[4]]
+            place = response_of[key[:4]], rubric_of[key]
             others = [answer for role, answer in by_role.items() if role not in (PRIMARY, SECONDARY)]
             by_physicians[place] = validation.physician_verdict(
                 *place, closed[key[:4]], by_role[PRIMARY], by_role.get(SECONDARY, ""), others
             )
-    judged = judged_criteria(rows.table, rows.protocol, rows.plan)
-    keys = {number: key for (_sample, key), number in rows.rubrics.items()}
+    judged = judged_criteria(rows.frame.current, rows.protocol, rows.plan)
+    keys = dict(rows.rubrics.select("rubric", "key").iter_rows())
     models_drawn = {row["model"] for row in drawn}
     models, comparisons = validation.models_and_pairs(judged, rows.protocol.datasets, by_physicians, rows.plan)
     report = validation.ValidationReport(
@@ -131,13 +143,15 @@ def _validation(rows: Rows, folder: Path) -> dict[str, Any]:
     return values.validation(report)
 
 
-def _closed(rows: Rows, drawn: list[Mapping[str, Any]]) -> Iterator[tuple[Answer, float]]:
+def _closed(
+    rows: Rows, response_of: Mapping[Answer, int], drawn: list[Mapping[str, Any]]
+) -> Iterator[tuple[Answer, float]]:
     """The drawn answers that physicians have decided, with their weights."""
     seen: set[Answer] = set()
     for row in drawn:
         answer = answer_of(row)
         name = f"validation.jsonl: {spelled(answer)}"
-        if answer not in rows.answers:
+        if answer not in response_of:
             rows.faults.append(f"{name}: no such response")
         if answer in seen:
             rows.faults.append(f"{name}: twice")
@@ -148,13 +162,15 @@ def _closed(rows: Rows, drawn: list[Mapping[str, Any]]) -> Iterator[tuple[Answer
             yield answer, row["weight"]
 
 
-def _answers(rows: Rows, closed: Mapping[Answer, float], folder: Path) -> dict[Criterion, dict[str, str]]:
+def _answers(
+    rows: Rows, closed: Mapping[Answer, float], rubric_of: Mapping[Criterion, int], folder: Path
+) -> dict[Criterion, dict[str, str]]:
     """What physicians answered on each criterion, by their role."""
     answers: dict[Criterion, dict[str, str]] = defaultdict(dict)
     for row in lines(folder / "physicians.jsonl"):
         key = criterion_of(row)
         name = f"physicians.jsonl: {spelled(key)} by {row['physician']}"
-        if key[:4] not in closed or key not in rows.judgments:
+        if key[:4] not in closed or key not in rubric_of:
             rows.faults.append(f"{name}: not drawn, or not decided")
             continue
         if row["role"] in answers[key]:

@@ -23,12 +23,12 @@ if not __package__:  # in a bundle
     sys.dont_write_bytecode = True  # add no files to it
     sys.path.insert(0, str(Path(__file__).resolve().parent))
 from evaluation.interchange.programs import files, report
+from evaluation.interchange.programs.bundle_rows import Rows
 from evaluation.interchange.programs.differences import Differences
-from evaluation.interchange.programs.rows import Rows
-from evaluation.reports.numbers import values
-from evaluation.reports.numbers.report_numbers import count
+from evaluation.numbers import values
+from evaluation.numbers.report_numbers import count
 
-FORMAT = 3  # of the bundles that this program counts again
+FORMAT = 4  # of the bundles that this program counts again
 MAX_FAULTS_PRINTED = 200
 READ_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
 
@@ -37,7 +37,7 @@ def recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
     """The rows of a bundle, and what its files of numbers should state, by name."""
     rows = Rows(folder)
     labels = {value: label for view in rows.protocol.facets for value, label in view.values}
-    numbers = count(rows.table, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
+    numbers = count(rows.frame, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
     stated = {"numbers.json": values.by_model(numbers), "report.json": report.report_of(rows, numbers, folder)}
     return rows, json.loads(json.dumps(stated))
 

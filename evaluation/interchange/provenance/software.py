@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-REQUIRED = ("numpy", "scipy")  # by the check of a bundle
+REQUIRED = ("numpy", "polars", "scipy")  # by the check of a bundle
 LIBRARIES = (*REQUIRED, "openai", "django")
 
 

@@ -1,14 +1,16 @@
 """Agreement between the judges of a panel, and of each judge with itself."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
+from evaluation.numbers.frame import Frame, Ints, as_array
+from evaluation.numbers.late import pl
 from evaluation.panel import Rule
-from evaluation.verdicts.selection import Ints
-from evaluation.verdicts.table import VerdictTable, VoteGroup
 from review.quality.agreement import RaterAgreement, ac1, kappa, several_raters, table_interval
 
 SEVERAL = 3  # judges from which on there are figures for all of them together
@@ -60,25 +62,21 @@ def panel_report(
     rule: str,
     judges: Sequence[str],
     judgments: int,
-    table: VerdictTable,
+    frame: Frame,
     known: Sequence[str],
-    groups: Iterable[VoteGroup],
+    cast: pl.DataFrame,
     *,
     decided: int,
     undecided: int,
     undecided_rule: str,
 ) -> PanelReport:
-    """The agreement within a panel. `known`: the verdicts of the protocol. `groups`: all votes."""
-    groups = list(groups)
-    verdicts = sorted({*known, *(group.verdict for group in groups)})
-    votes = {
-        (judge, repeat): np.full(len(table.verdict), -1) for judge in judges for repeat in range(min(judgments, 2))
-    }
-    for group in groups:
-        if (group.judge, group.repeat) in votes:
-            rows = table.places(group.responses, group.rubrics)
-            votes[group.judge, group.repeat][rows[rows >= 0]] = verdicts.index(group.verdict)
-    clusters: Ints = table.unit_cluster[table.unit]
+    """The agreement within a panel. `known`: the verdicts of the protocol. `cast`: all votes."""
+    verdicts = sorted({*known, *cast["voted"].unique()})
+    votes = {(judge, repeat): np.full(frame.rows.height, -1) for judge in judges for repeat in range(min(judgments, 2))}
+    for (judge, number, verdict), of_judge in frame.on(cast).group_by("judge", "number", "voted"):
+        if (judge, number) in votes:
+            votes[judge, number][as_array(of_judge["row"])] = verdicts.index(verdict)
+    clusters: Ints = frame.array("cluster")
 
     def compared(pairs: Iterable[tuple[tuple[str, int], tuple[str, int]]]) -> tuple[JudgeAgreement, ...]:
         found = [

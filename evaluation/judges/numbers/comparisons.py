@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluation.judges.numbers.criteria import JudgedCriteria
+from evaluation.numbers.frame import Ints
+from evaluation.numbers.plans import PLANNED
+from evaluation.numbers.rules import COMBINED
 from evaluation.statistics.clusters import Floats, cluster_totals
 from evaluation.statistics.comparisons import PairedDifference, paired_difference
 from evaluation.statistics.correction import CheckedVerdicts, corrected_difference
 from evaluation.statistics.multiplicity import holm_by_family
-from evaluation.verdicts.plans import PLANNED
-from evaluation.verdicts.selection import COMBINED, Ints, in_scope
 
 Checked = Callable[[Ints], CheckedVerdicts]
 
@@ -63,22 +64,25 @@ def corrected_comparisons(
         checked: judgments -> their verdicts, some of them checked by physicians.
         labels: of the data sets.
     """
-    table, rate = judged.table, judged.rate
-    pairs = [pair for pair in pairs if set(pair) <= set(table.endpoints)]
+    frame, rate = judged.frame, judged.rate
+    pairs = [pair for pair in pairs if set(pair) <= set(frame.models)]
     if not rate.is_share or not pairs:
         return ()
-    counted, compared, families = in_scope(table, rate), [], list[str]()
+    counted, compared, families = frame.places(frame.in_scope(rate)), [], list[str]()
+    model, unit, dataset = (frame.array(name) for name in ("model", "unit", "dataset"))
+    units = 1 + int(unit.max(initial=0))
+    dataset_of = np.full(units, -1)
+    dataset_of[unit] = dataset
     of_model = {
-        name: counted[table.endpoint[counted] == table.endpoints.index(name)]
-        for name in {name for pair in pairs for name in pair}
+        name: counted[model[counted] == frame.models.index(name)] for name in {name for pair in pairs for name in pair}
     }
-    has_verdict = {name: np.bincount(table.unit[rows], minlength=table.units) > 0 for name, rows in of_model.items()}
-    everything = np.ones(table.units, dtype=np.bool_)
-    groups = [(name, table.unit_dataset == position) for position, name in enumerate(table.datasets)]
+    has_verdict = {name: np.bincount(unit[rows], minlength=units) > 0 for name, rows in of_model.items()}
+    everything = np.ones(units, dtype=np.bool_)
+    groups = [(name, dataset_of == position) for position, name in enumerate(frame.datasets)]
     for name, in_group in [*groups, *([(COMBINED, everything)] if pooled else [])]:
         for first, second in pairs:
             shared = in_group & has_verdict[first] & has_verdict[second]
-            one, other = (checked(rows[shared[table.unit[rows]]]) for rows in (of_model[first], of_model[second]))
+            one, other = (checked(rows[shared[unit[rows]]]) for rows in (of_model[first], of_model[second]))
             raw = paired_difference(*_totals(one), *_totals(other), minimum=minimum)
             corrected = corrected_difference(one, other, minimum=minimum)
             labelled = name, labels[name], first, second

@@ -7,10 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluation.numbers.frame import Frame, Ints
+from evaluation.numbers.late import pl
+from evaluation.numbers.plans import Plan
+from evaluation.numbers.rules import JUDGE_FAILURES, JUDGED, UNJUDGED
 from evaluation.protocol import Protocol, Rate
-from evaluation.verdicts.plans import Plan
-from evaluation.verdicts.selection import JUDGE_FAILURES, JUDGED, UNJUDGED, Ints, has_verdict, in_arm
-from evaluation.verdicts.table import VerdictTable
 
 
 @dataclass(frozen=True)
@@ -21,37 +22,34 @@ class JudgedCriteria:
     judge, or with one that the run's rule for a failure of the judge gave in its place.
     """
 
-    table: VerdictTable
+    frame: Frame
     protocol: Protocol
     rate: Rate
     rows: Ints
 
     @cached_property
     def failed(self) -> NDArray[np.bool_]:
-        """Whether each judgment of the table counts against the model."""
-        return has_verdict(self.table, self.protocol.failing_verdicts, np.arange(len(self.table.verdict)))
+        """Whether each row of the frame counts against the model."""
+        failing = self.frame.has(self.protocol.failing_verdicts)
+        return self.frame.rows.select(failing.alias("failing"))["failing"].to_numpy()
 
     @cached_property
     def clusters(self) -> Ints:
-        """The cluster of each judgment of the table."""
-        clusters: Ints = self.table.unit_cluster[self.table.unit]
-        return clusters
+        """The cluster of each row of the frame."""
+        return self.frame.array("cluster")
 
     def keys(self, rows: Ints) -> Sequence[tuple[int, int]]:
         """The ids of the response and the rubric of each of these judgments."""
-        rubrics = self.table.rubric_ids[self.table.rubric[rows]]
-        return list(zip(self.table.response[rows].tolist(), rubrics.tolist(), strict=True))
+        keys = self.frame.rows.select("response", "rubric")[rows]
+        return list(keys.iter_rows())
 
 
-def judged_criteria(table: VerdictTable, protocol: Protocol, plan: Plan) -> JudgedCriteria:
+def judged_criteria(frame: Frame, protocol: Protocol, plan: Plan) -> JudgedCriteria:
     """The judgments of a run that physicians can check."""
     rate = validated_rate(protocol, plan)
-    everything, kinds = np.arange(len(table.verdict)), np.array(table.kinds)[table.kind]
-    by_judge = (kinds == JUDGED) & has_verdict(table, protocol.judge_verdicts, everything)
-    in_place = np.isin(kinds, JUDGE_FAILURES) & ~has_verdict(table, frozenset([UNJUDGED]), everything)
-    return JudgedCriteria(
-        table, protocol, rate, np.flatnonzero((by_judge | in_place) & in_arm(table, rate)[table.unit])
-    )
+    by_judge = (pl.col("why") == JUDGED) & frame.has(protocol.judge_verdicts)
+    in_place = pl.col("why").is_in(JUDGE_FAILURES) & (pl.col("verdict") != UNJUDGED)
+    return JudgedCriteria(frame, protocol, rate, frame.places((by_judge | in_place) & frame.in_arm(rate)))
 
 
 def validated_rate(protocol: Protocol, plan: Plan) -> Rate:

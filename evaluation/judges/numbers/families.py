@@ -3,17 +3,18 @@
 For panels, also how much a judge favours its own family.
 """
 
-from collections import defaultdict
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from evaluation.numbers.frame import Frame, as_array, votes_in_scope
+from evaluation.numbers.late import pl
 from evaluation.protocol import Protocol
 from evaluation.statistics.comparisons import difference_of_differences
-from evaluation.verdicts.selection import JudgeVote, votes_in_scope
-from evaluation.verdicts.table import VerdictTable, VoteGroup
 
 Counts = Mapping[str, tuple[int, int]]  # model under test -> (failed, judged)
 
@@ -71,7 +72,7 @@ class SelfPreference:
 
 
 def self_preference(
-    read: Callable[[], tuple[VerdictTable, Iterable[VoteGroup]]],
+    read: Callable[[], tuple[Frame, pl.DataFrame]],
     protocol: Protocol,
     *,
     has_panel: bool,
@@ -94,35 +95,36 @@ def self_preference(
     kin_judges = {each.endpoint for each in kin if each.role == "judge"}
     if not has_panel or not kin_judges or len({judge.family for judge in judges}) == 1:
         return SelfPreference(tuple(kin), ())
-    table, groups = read()
-    votes = votes_in_scope(table, protocol.rates[0], protocol.failing_verdicts, groups)
-    found = [_preference(judge, judges, tested, votes, table) for judge in judges if judge.name in kin_judges]
+    frame, all_votes = read()
+    votes = votes_in_scope(frame, protocol.rates[0], protocol.failing_verdicts, all_votes)
+    found = [_preference(judge, judges, tested, votes) for judge in judges if judge.name in kin_judges]
     return SelfPreference(tuple(kin), tuple(preference for preference in found if preference is not None))
 
 
 def _preference(
-    judge: Member, judges: Sequence[Member], tested: Sequence[Member], votes: Sequence[JudgeVote], table: VerdictTable
+    judge: Member, judges: Sequence[Member], tested: Sequence[Member], votes: pl.DataFrame
 ) -> Preference | None:
     """None if the panel has no judge, or the run no tested model, of another family."""
-    others = {other.name for other in judges if other.family != judge.family}
-    family_of = {model.name: model.family for model in tested}
-    by_row: dict[int, tuple[list[bool], list[bool]]] = defaultdict(lambda: ([], []))
-    for vote in votes:
-        if vote.judge == judge.name or vote.judge in others:
-            by_row[vote.row][vote.judge in others].append(vote.failed)
-    # Is the model of the judge's family? -> cluster -> failed and judged: by the judge, by others
-    sums: dict[bool, dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0, 0]))
-    for row, sides in by_row.items():
-        if all(sides):  # criteria on which both voted
-            same = family_of[table.endpoints[table.endpoint[row]]] == judge.family
-            cell = sums[same][int(table.unit_cluster[table.unit[row]])]
-            for place, failed in enumerate(sides):
-                cell[2 * place] += sum(failed)
-                cell[2 * place + 1] += len(failed)
-    if not all(sums[same] for same in (True, False)):
-        return None
-    clusters = sorted({*sums[True], *sums[False]})
-    totals = [np.array([sums[same].get(cluster, [0] * 4) for cluster in clusters]).T for same in (True, False)]
+    others = [other.name for other in judges if other.family != judge.family]
+    kin = [model.name for model in tested if model.family == judge.family]
+    by_own, by_other = pl.col("judge") == judge.name, pl.col("judge").is_in(others)
+    failed = pl.col("failed").cast(pl.Int64)
+    by_criterion = votes.group_by("row", "model", "cluster").agg(
+        (failed * by_own).sum().alias("own"),
+        by_own.sum().alias("own_n"),
+        (failed * by_other).sum().alias("others"),
+        by_other.sum().alias("others_n"),
+    )
+    on_both = by_criterion.filter((pl.col("own_n") > 0) & (pl.col("others_n") > 0))
+    on_kin = on_both.with_columns(pl.col("model").is_in(kin).alias("is_kin"))
+    names = ("own", "own_n", "others", "others_n")
+    totals = []
+    for is_kin in (True, False):
+        if not (on_kin["is_kin"] == is_kin).any():
+            return None
+        of_side = [(pl.col(name) * (pl.col("is_kin") == is_kin)).sum() for name in names]
+        sums = on_kin.group_by("cluster").agg(*of_side).sort("cluster")
+        totals.append(np.array([as_array(sums[name]) for name in names]))
     found = difference_of_differences(totals[0], totals[1])
     own_n, others_n = (int(of_side[1].sum()) for of_side in totals)
     return Preference(judge.name, judge.family, found.first, found.second, own_n, others_n, found.low, found.high)

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from evaluation import panel
 from evaluation.judges.numbers.comparisons import CorrectedComparison, corrected_comparisons
 from evaluation.judges.numbers.criteria import JudgedCriteria
+from evaluation.numbers.frame import Ints
+from evaluation.numbers.plans import Plan
+from evaluation.numbers.rates import gettext_noop
+from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import DataSet, Rate
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.correction import CheckedVerdicts, CorrectedRate, corrected_rate
 from evaluation.statistics.intervals import RateInterval, rate_interval
 from evaluation.statistics.label_agreement import LabelAgreement, label_agreement
 from evaluation.statistics.validation import JudgeQuality, judge_quality
-from evaluation.verdicts.plans import Plan
-from evaluation.verdicts.rates import gettext_noop
-from evaluation.verdicts.selection import COMBINED, Ints, has_verdict, in_scope
 
 Floats = NDArray[np.float64]
 MET, NOT_MET, UNCLEAR = "met", "not-met", "unclear"  # physicians' answers
@@ -136,17 +137,19 @@ def models_and_pairs(
     plan: Plan,
 ) -> tuple[tuple[ModelValidation, ...], tuple[CorrectedComparison, ...]]:
     """The quality of the judge on each model's answers, with raw and corrected rates and pairs."""
-    table, minimum = judged.table, plan.minimum
-    counted, checkable = in_scope(table, judged.rate), np.zeros(len(table.verdict), dtype=np.bool_)
+    frame, minimum = judged.frame, plan.minimum
+    counted, checkable = frame.places(frame.in_scope(judged.rate)), np.zeros(frame.rows.height, dtype=np.bool_)
+    model, dataset = frame.array("model"), frame.array("dataset")
     checkable[judged.rows] = True
     # By judgment; NaN and 1 where physicians have not decided.
-    truth, first, second = np.full((3, len(table.verdict)), np.nan)
-    weights = np.ones(len(table.verdict))
+    truth, first, second = np.full((3, frame.rows.height), np.nan)
+    weights = np.ones(frame.rows.height)
     for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True) if by_physicians else ():
         if (verdict := by_physicians.get(key)) is not None:
             truth[row], first[row], second[row] = map(_as_float, (verdict.truth, verdict.first, verdict.second))
             weights[row] = verdict.weight
-    hit = has_verdict(table, frozenset(judged.rate.hits), np.arange(len(table.verdict)))
+    hits = frame.has(frozenset(judged.rate.hits))
+    hit = frame.rows.select(hits.alias("hit"))["hit"].to_numpy()
     true_hit = truth if judged.protocol.is_lower_better(judged.rate) else 1 - truth
 
     def checked(rows: Ints) -> CheckedVerdicts:
@@ -164,12 +167,12 @@ def models_and_pairs(
         return judge_quality(judged.clusters[both], reference[both], rated[both], weights[both], minimum=minimum)
 
     result = []
-    for endpoint, name in enumerate(table.endpoints):
-        rows = counted[table.endpoint[counted] == endpoint]
-        of_model = judged.rows[table.endpoint[judged.rows] == endpoint]
+    for endpoint, name in enumerate(frame.models):
+        rows = counted[model[counted] == endpoint]
+        of_model = judged.rows[model[judged.rows] == endpoint]
         if not len(rows):
             continue
-        by_dataset = [(data, rows[table.unit_dataset[table.unit[rows]] == at]) for at, data in enumerate(datasets)]
+        by_dataset = [(data, rows[dataset[rows] == at]) for at, data in enumerate(datasets)]
         raw, corrected = rates(rows)
         result.append(
             ModelValidation(

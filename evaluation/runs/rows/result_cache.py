@@ -14,9 +14,10 @@ from django.core.cache import cache
 from django.utils.translation import get_language
 
 from evaluation.models import Run
+from generation.samples import errata
 
 # Raise it when the same verdicts give other numbers, or when classes of cached values change.
-VERSION = 9
+VERSION = 10
 LIFETIME = 30 * 24 * 3600  # seconds
 T = TypeVar("T")
 
@@ -33,7 +34,8 @@ def key_of(run: Run, name: str, *basis: Any) -> str:
     """
     if not is_over(run):
         return ""
-    parts = [VERSION, run.pk, run.finished_at, run.rubrics_total, *basis]
+    withdrawn = errata.withdrawn(run.release).count()
+    parts = [VERSION, run.pk, run.finished_at, run.rubrics_total, withdrawn, *basis]
     return f"{name}:" + sha256(json.dumps(parts, sort_keys=True, default=_plain).encode()).hexdigest()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.verdicts.scores import NUMBER, Judged, Score, Scores
+from evaluation.numbers.scores import NUMBER, Judged, Score, Scores
 
 
 @dataclass(frozen=True)

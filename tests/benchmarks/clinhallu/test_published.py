@@ -4,7 +4,7 @@ reports."""
 import pytest
 
 from evaluation import registry
-from evaluation.reports.numbers.averages import Averages, averages, mean
+from evaluation.numbers.averages import Averages, averages, mean
 
 # Table 2: the printed averages of accuracy and the three rates of hallucination.
 AVERAGES = {

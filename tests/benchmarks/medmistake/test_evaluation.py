@@ -10,11 +10,11 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation.models import Judgment
+from evaluation.numbers.report_numbers import Options
 from evaluation.protocol import Rubric, Sample
 from evaluation.releases.leaderboard import leaderboard
 from evaluation.reports import formats, paper_layout
 from evaluation.reports import queries as reports_queries
-from evaluation.reports.numbers.report_numbers import Options
 from evaluation.runs import services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.selecting_models import reported_names, selecting_models, selection

@@ -139,7 +139,7 @@ def test_a_bundle_has_the_settings_prompts_and_responses(run: Run, folder: Path)
 
 def test_a_bundle_says_what_made_it_and_when_each_answer_came(run: Run, folder: Path) -> None:
     made_with = document(folder)["made_with"]
-    assert made_with["libraries"] == {name: version(name) for name in ("numpy", "scipy", "openai", "django")}
+    assert made_with["libraries"] == {name: version(name) for name in ("numpy", "polars", "scipy", "openai", "django")}
     assert made_with["mhb"]
     rows = rows_in(folder, "responses.jsonl")
     paid = {(row["model"], row["sample"]): row["replied_at"] for row in rows}

@@ -17,7 +17,7 @@ from evaluation.judges import summary
 from evaluation.models import Judgment, Run, Vote
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries
-from evaluation.runs.rows.verdicts import RunVerdicts
+from evaluation.runs.verdicts import RunVerdicts
 from generation.models import Release
 from tests.engine import bare_release
 from tests.evaluation.interchange.test_importing import FIRST, SECOND, import_rows, row, write_rows

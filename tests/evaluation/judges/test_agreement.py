@@ -15,8 +15,8 @@ from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import services
 from evaluation.runs.rows import votes
-from evaluation.runs.rows.verdicts import RunVerdicts
 from evaluation.runs.settings import RunSettings
+from evaluation.runs.verdicts import RunVerdicts
 from generation.models import BatchRole, Endpoint, Release
 from generation.models.work import Work
 from review.quality.agreement import kappa, several_raters, table_interval

@@ -183,7 +183,7 @@ def test_a_study_that_grows_is_counted_again(release: Release) -> None:
     pk, denominators = import_verdicts(("one", "0", True))
     assert denominators == [1]
     assert import_verdicts(("one", "1", False)) == (pk, [2])
-    assert import_verdicts(("two", "0", True)) == (pk, [1, 2])
+    assert import_verdicts(("two", "0", True)) == (pk, [2, 1])
     run = judged_run(release, "three", verdicts=GOOD)
     before = leaderboard(release)
     Run.objects.filter(pk=run.pk).update(plan={**run.plan, "outcomes": {**run.plan["outcomes"], "answered": "not_met"}})

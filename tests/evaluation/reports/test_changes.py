@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.protocol import DataSet, Protocol, Rate
-from evaluation.reports.numbers.changes import (
+from evaluation.numbers.changes import (
     ALL,
     BROKEN,
     FIXED,
@@ -15,10 +14,12 @@ from evaluation.reports.numbers.changes import (
     changes,
     samples_with_move,
 )
+from evaluation.numbers.frame import DataSetKey
+from evaluation.numbers.totals import UnitTotals, unit_totals
+from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.statistics.comparisons import paired_difference
-from evaluation.verdicts.selection import UNJUDGED
-from evaluation.verdicts.table import VerdictTable
 from review.charts.flow import Stream, flow
+from tests.evaluation.frames import frame_of
 
 RATE = Rate("acc", "Accuracy", "Right ones.", {"right": 1}, {"right": 1, "wrong": 1})
 PROTOCOL = Protocol(
@@ -37,51 +38,25 @@ BY_HAND = {
     "m": {"free": "rrrrwwwwww", "one": "rrwwrrrwww", "two": "rrrrwwwwwr"},
     "n": {"free": "rrrrrrrrww", "one": "rrrrrrrrrr", "two": "rrrrrrrrw-"},
 }
-VERDICTS = (UNJUDGED, "right", "wrong")
+LETTERS = {"r": "right", "w": "wrong", "-": ""}
+DATASETS = [DataSetKey(data.name, data.task, data.variant) for data in PROTOCOL.datasets]
 
 
-def table(verdicts: dict[str, dict[str, str]] | None = None) -> VerdictTable:
+def totals(verdicts: dict[str, dict[str, str]] | None = None, rate: Rate = RATE) -> dict[str, UnitTotals]:
     by_hand = verdicts or BY_HAND
-    names, models = list(by_hand["m"]), list(by_hand)
-    n = len(by_hand["m"]["free"])
-    rows = [
-        (
-            models.index(model),
-            names.index(name) * n + at,
-            VERDICTS.index({"r": "right", "w": "wrong"}.get(letter, UNJUDGED)),
-        )
-        for model, datasets in by_hand.items()
-        for name, letters in datasets.items()
-        for at, letter in enumerate(letters)
-    ]
-    endpoint, unit, verdict = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
-    samples = np.tile(np.arange(n, dtype=np.int64), 3)
-    return VerdictTable(
-        endpoints=tuple(models),
-        datasets=tuple(names),
-        verdicts=VERDICTS,
-        kinds=("judged",),
-        endpoint=endpoint,
-        unit=unit,
-        rubric=np.zeros(len(rows), dtype=np.int64),
-        verdict=verdict,
-        kind=np.zeros(len(rows), dtype=np.int64),
-        unit_sample=samples,
-        unit_dataset=np.repeat(np.arange(3, dtype=np.int64), n),
-        unit_cluster=samples,
-        unit_is_control=np.zeros(3 * n, dtype=np.bool_),
-        unit_is_held_out=np.zeros(3 * n, dtype=np.bool_),
-        rubrics=1,
-        response=np.zeros(len(rows), dtype=np.int64),
-        rubric_ids=np.ones(1, dtype=np.int64),
-        members={},
-        responses={},
-        failed={},
-    )
+    rows = []
+    for model, datasets in by_hand.items():
+        for name, letters in datasets.items():
+            variant = "" if name == "free" else name
+            rows += [
+                {"model": model, "variant": variant, "sample": at, "rubric": at, "said": LETTERS[letter]}
+                for at, letter in enumerate(letters)
+            ]
+    return unit_totals(frame_of(list(by_hand), DATASETS, {}, rows), [rate])
 
 
 def test_fix_and_break_rates_are_as_computed_by_hand() -> None:
-    by_model = {(change.endpoint, change.first): change for change in changes(table(), PROTOCOL, [RATE], minimum=10)}
+    by_model = {(change.endpoint, change.first): change for change in changes(totals(), PROTOCOL, minimum=10)}
     one = by_model["m", "one"]
     assert dict(one.moves) == {KEPT: 2, BROKEN: 2, FIXED: 3, STAYED: 3}
     assert (one.fix_rate, one.break_rate) == (3 / 6, 2 / 4)
@@ -107,7 +82,7 @@ def test_fix_and_break_rates_are_as_computed_by_hand() -> None:
     assert mean_without_interval.gain == pytest.approx(0.05)
     assert mean.moves[FIXED] == 5
 
-    [bottleneck] = bottlenecks(table(), PROTOCOL, [RATE], list(by_model.values()), minimum=10)
+    [bottleneck] = bottlenecks(totals(), PROTOCOL, list(by_model.values()), minimum=10)
     assert (bottleneck.dataset, bottleneck.label, bottleneck.runner_up) == ("free", "One replaced", "Two replaced")
     assert bottleneck.gains == pytest.approx({"One replaced": 0.15, "Two replaced": 0.05})
     assert bottleneck.lead == pytest.approx(0.1)
@@ -116,8 +91,8 @@ def test_fix_and_break_rates_are_as_computed_by_hand() -> None:
 
 def test_the_lead_of_a_bottleneck_is_paired_by_sample() -> None:
     def lead(one: str, two: str) -> Bottleneck:
-        rows = table({"m": {"free": "w" * 20, "one": one, "two": two}})
-        [bottleneck] = bottlenecks(rows, PROTOCOL, [RATE], changes(rows, PROTOCOL, [RATE], minimum=10), minimum=10)
+        rows = totals({"m": {"free": "w" * 20, "one": one, "two": two}})
+        [bottleneck] = bottlenecks(rows, PROTOCOL, changes(rows, PROTOCOL, minimum=10), minimum=10)
         return bottleneck
 
     clear = lead("r" * 18 + "ww", "r" * 4 + "w" * 16)
@@ -140,17 +115,17 @@ def test_the_lead_of_a_bottleneck_is_paired_by_sample() -> None:
 
 def test_samples_with_a_move_can_be_listed() -> None:
     def samples(model: str, move: str) -> list[int]:
-        return samples_with_move(table(), PROTOCOL, RATE, first="one", second="free", endpoint=model, move=move)
+        return samples_with_move(totals()[RATE.name], PROTOCOL, first="one", second="free", endpoint=model, move=move)
 
     assert samples("m", FIXED) == [4, 5, 6]
     assert samples("m", BROKEN) == [2, 3]
     assert samples(ALL, FIXED) == [4, 5, 6, 8, 9]
-    assert samples_with_move(table(), PROTOCOL, RATE, first="none", second="free", endpoint="m", move=FIXED) == []
+    assert samples_with_move(totals()[RATE.name], PROTOCOL, first="none", second="free", endpoint="m", move=FIXED) == []
 
 
 def test_a_rate_that_is_better_when_low_counts_its_hits_as_wrong() -> None:
     rate = Rate("err", "Errors", "Wrong ones.", {"wrong": 1}, {"right": 1, "wrong": 1})
-    [one, *_] = changes(table(), PROTOCOL, [rate], minimum=10)
+    [one, *_] = changes(totals(rate=rate), PROTOCOL, minimum=10)
     assert one.gain == pytest.approx(-0.1)
     assert one.moves[FIXED] == 3
 

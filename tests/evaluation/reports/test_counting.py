@@ -23,11 +23,11 @@ from evaluation.interchange import bundle
 from evaluation.interchange.programs import verify_run
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.report_numbers import Options
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES
 from evaluation.reports import documents, formats, queries
 from evaluation.reports.figures import figures
 from evaluation.reports.headlines import answer
-from evaluation.reports.numbers.report_numbers import Options
 from evaluation.reports.queries import Report
 from evaluation.runs import services
 from evaluation.runs.settings import RunSettings

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.verdicts.scores import Score, Scores
+from evaluation.numbers.scores import Score, Scores
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def test_a_new_score_reaches_report_documents_and_the_check_of_a_bundle(
 
 
 def test_a_check_imports_nothing_that_a_file_names() -> None:
-    from evaluation.verdicts.rates import rate_from_json
+    from evaluation.numbers.rates import rate_from_json
 
     described = evaluation_registry.protocol("toy").rates[1].as_json()
     assert rate_from_json(described) == replace(evaluation_registry.protocol("toy").rates[1])

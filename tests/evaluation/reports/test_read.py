@@ -17,6 +17,7 @@ from evaluation import errors
 from evaluation import registry as evaluation_registry
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.rules import NO_RESPONSE
 from evaluation.protocol import Decision, Sample
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
@@ -24,7 +25,6 @@ from evaluation.runs import estimate, services, work
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
-from evaluation.verdicts.selection import NO_RESPONSE
 from generation.engine import apart
 from generation.engine.sweeping import sweep
 from generation.jobs import services as jobs_services

@@ -26,8 +26,8 @@ from evaluation.reports import documents, formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import services
 from evaluation.runs.rows import votes
-from evaluation.runs.rows.verdicts import RunVerdicts
 from evaluation.runs.settings import RunSettings
+from evaluation.runs.verdicts import RunVerdicts
 from generation.models import Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
 from review.models import Assignment, User

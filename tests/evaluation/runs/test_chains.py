@@ -19,11 +19,11 @@ from evaluation.answers import queries as answers_queries
 from evaluation.interchange import bundle, rerunning
 from evaluation.interchange.programs import verify_run
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.rules import NO_RESPONSE
 from evaluation.protocol import Ask, DataSet, Decision, Judging, Protocol, Rate, Rubric, Sample
 from evaluation.runs import adding, estimate, services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
-from evaluation.verdicts.selection import NO_RESPONSE
 from generation.engine.task_queue import requeue_expired, take
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services

@@ -11,11 +11,11 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.rules import NOT_JUDGED
 from evaluation.reports import documents
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
-from evaluation.verdicts.selection import NOT_JUDGED
 from generation.jobs import services as jobs_services
 from generation.llm.reply_reading import read_completion
 from generation.llm.simulator.server import run_in_background

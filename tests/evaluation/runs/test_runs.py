@@ -18,13 +18,13 @@ from django.utils import timezone
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run
+from evaluation.numbers.rules import NO_RESPONSE
 from evaluation.protocol import Protocol
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
-from evaluation.verdicts.selection import NO_RESPONSE
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import MAX_TRIES, requeue, requeue_expired, take
 from generation.errors import JobOver

@@ -4,14 +4,12 @@ Which samples are held out is drawn by source record, so that the two parts diff
 A model that does better on what is public may have seen it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from evaluation.metrics import MeasuredRate, measure
-from evaluation.protocol import Rate
-from evaluation.reports.numbers.counting import parts_of, unit_totals
+from evaluation.numbers.totals import UnitTotals
 from evaluation.statistics.comparisons import independent_difference
-from evaluation.verdicts.table import VerdictTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +32,21 @@ class HeldOutGap:
     held_out_clusters: int
 
 
-def held_out_gaps(table: VerdictTable, rates: Sequence[Rate], *, pooled: bool, minimum: int) -> Iterator[HeldOutGap]:
+def held_out_gaps(all_totals: Iterable[UnitTotals], *, pooled: bool, minimum: int) -> Iterator[HeldOutGap]:
     """The gaps of all models that have verdicts on both parts, by rate and data set."""
-    held_out = table.unit_is_held_out
-    if not held_out.any() or held_out.all():
-        return
-    for rate in rates:
-        units = unit_totals(table, rate)
-        parts = zip(*(parts_of(table, rate, where, pooled=pooled) for where in (~held_out, held_out)), strict=True)
-        for public, private in parts:
-            for place, endpoint in enumerate(table.endpoints):
+    for totals in all_totals:
+        held_out = totals.units.is_held_out
+        if not held_out.any() or held_out.all():
+            continue
+        public_groups, private_groups = (totals.groups(pooled=pooled, where=where) for where in (~held_out, held_out))
+        for public, private in zip(public_groups, private_groups, strict=True):
+            for model in totals.models:
                 one, other = (
-                    measure(rate, group.totals(units, place), minimum=minimum, with_bounds=False)
+                    measure(totals.rate, totals.by_cluster(model, group), minimum=minimum, with_bounds=False)
                     for group in (public, private)
                 )
                 if one.value is not None and other.value is not None:
-                    yield _gap((public.name, rate.name, endpoint), one, one.value, other, other.value)
+                    yield _gap((public.name, totals.rate.name, model), one, one.value, other, other.value)
 
 
 def _gap(

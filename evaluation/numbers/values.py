@@ -5,13 +5,13 @@ from dataclasses import asdict
 from typing import Any
 
 from evaluation.metrics import MeasuredRate
+from evaluation.numbers.averages import averages_of, contrasts_of
+from evaluation.numbers.comparing import ModelComparison
+from evaluation.numbers.counting import RateRow
+from evaluation.numbers.plans import PLANNED, Plan
+from evaluation.numbers.report_numbers import ReportNumbers
+from evaluation.numbers.scoring import ScoreRow
 from evaluation.protocol import Protocol, Rate
-from evaluation.reports.numbers.averages import averages_of, contrasts_of
-from evaluation.reports.numbers.comparing import ModelComparison
-from evaluation.reports.numbers.counting import RateRow
-from evaluation.reports.numbers.report_numbers import ReportNumbers
-from evaluation.reports.numbers.scoring import ScoreRow
-from evaluation.verdicts.plans import PLANNED, Plan
 from review.rules.shown_values import shown
 
 

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.metrics import Totals
-from evaluation.protocol import Rate
-from evaluation.reports.numbers.counting import RateRow, UnitGroup, unit_groups, unit_totals, weighted_sums
+from evaluation.numbers.counting import RateRow
+from evaluation.numbers.plans import EXPLORATORY, PLANNED
+from evaluation.numbers.rates import Rate
+from evaluation.numbers.scores import Ints, Score
+from evaluation.numbers.totals import UnitGroup, UnitTotals, weighted_sums
 from evaluation.statistics.bootstrap import cluster_bootstrap
 from evaluation.statistics.comparisons import mcnemar, paired_difference
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm_by_family, ranks
-from evaluation.verdicts.plans import EXPLORATORY, PLANNED
-from evaluation.verdicts.scores import Score
-from evaluation.verdicts.selection import Ints
-from evaluation.verdicts.table import VerdictTable
 
 CELL_PAIRS = 45  # the pairs of ten models; with more, breakdowns are not compared
 
@@ -63,71 +62,53 @@ class ModelComparison:
 
 
 def compare(
-    table: VerdictTable,
-    rate: Rate,
+    totals: UnitTotals,
     pairs: Sequence[tuple[str, str]],
     *,
     pooled: bool,
     minimum: int,
     role: Callable[[str, str], str],
 ) -> list[ModelComparison]:
-    """Compare these pairs on every data set, with p adjusted by Holm.
+    """Compare these pairs by a rate on every data set, with p adjusted by Holm.
 
     Planned comparisons are one family over all data sets, so that a plan errs in 5 % of studies;
     others are one on each data set. `role`: of a rate on a data set, as `Plan.role`.
     """
-    units, compared = unit_totals(table, rate), list[ModelComparison]()
-    for group in unit_groups(table, rate, pooled=pooled):
-        compared += _compare_group(table, rate, pairs, units, group, minimum, role=role(rate.name, group.name))
+    compared = list[ModelComparison]()
+    for group in totals.groups(pooled=pooled):
+        compared += _compare_group(totals, pairs, group, minimum, role=role(totals.rate.name, group.name))
     families = ["" if each.role == PLANNED else each.dataset for each in compared]
     adjusted = holm_by_family(families, [each.p for each in compared])
     return [replace(each, p_adjusted=p) for each, p in zip(compared, adjusted, strict=True)]
 
 
 def _compare_group(
-    table: VerdictTable,
-    rate: Rate,
-    pairs: Sequence[tuple[str, str]],
-    units: Totals,
-    group: UnitGroup,
-    minimum: int,
-    **labels: str,
+    totals: UnitTotals, pairs: Sequence[tuple[str, str]], group: UnitGroup, minimum: int, **labels: str
 ) -> list[ModelComparison]:
     """Compare these pairs on one data set, or on all pooled."""
-    of_model = {
-        name: units.map(lambda values, at=at: values[at][group.units])  # type: ignore[misc]
-        for at, name in enumerate(table.endpoints)
-    }
-    labels["dataset"] = group.name
-    return [
-        compare_pair(
-            rate, of_model[first], of_model[second], group.clusters, {**labels, "first": first, "second": second}, minimum
-        )
-        for first, second in pairs
-    ]  # fmt: skip
+    of_model = {model: totals.of(model, group.units) for model in totals.models}
+    compared = []
+    for first, second in pairs:
+        names = {**labels, "dataset": group.name, "first": first, "second": second}
+        compared.append(compare_pair(totals.rate, of_model[first], of_model[second], group.clusters, names, minimum))
+    return compared
 
 
 def compare_cells(
-    table: VerdictTable,
-    rate: Rate,
-    pairs: Sequence[tuple[str, str]],
-    values: Mapping[str, Ints],
-    *,
-    pooled: bool,
-    minimum: int,
+    totals: Mapping[str, UnitTotals], pairs: Sequence[tuple[str, str]], *, pooled: bool, minimum: int
 ) -> list[ModelComparison]:
     """Compare these pairs for each value of a breakdown; none for more than `CELL_PAIRS` pairs.
 
-    `values`: value -> its judgments. p is adjusted by Benjamini-Hochberg over all comparisons.
-    Where data sets are pooled, only the pooled ones are compared.
+    `totals`: of a rate, by value. p is adjusted by Benjamini-Hochberg over all comparisons. Where
+    data sets are pooled, only the pooled ones are compared.
     """
     if len(pairs) > CELL_PAIRS:
         return []
     comparisons = list[ModelComparison]()
-    for value, rows in values.items():
-        units, groups = unit_totals(table, rate, rows), unit_groups(table, rate, rows, pooled=pooled)
+    for value, of_value in totals.items():
+        groups = of_value.groups(pooled=pooled)
         for group in groups[-1:] if pooled else groups:
-            compared = _compare_group(table, rate, pairs, units, group, minimum, value=value)
+            compared = _compare_group(of_value, pairs, group, minimum, value=value)
             comparisons += [comparison for comparison in compared if comparison.clusters]
     adjusted = iter(benjamini_hochberg([comparison.p for comparison in comparisons if comparison.p is not None]))
     return [

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
-from evaluation.verdicts.scores import Score
+from evaluation.numbers.scores import Score
 
 
 class FacetValue(NamedTuple):

@@ -19,7 +19,8 @@ class Judged(NamedTuple):
     """The criteria of many answers with their verdicts, one entry for each.
 
     `answers`: how many answers there are; `answer`: that of each criterion. `hit`: whether its
-    verdict is one of the rate's `hits`; `has_verdict`: whether it is in the rate's scope.
+    verdict is one of the rate's `hits`; `has_verdict`: whether it is in the rate's scope. `rubric`:
+    its id. `members`: facet -> value -> the ids of the rubrics that have it.
     """
 
     answers: int
@@ -27,12 +28,11 @@ class Judged(NamedTuple):
     hit: Flags
     has_verdict: Flags
     rubric: Ints
-    members: Mapping[str, Mapping[str, Flags]]  # facet -> value -> which rubrics have it
+    members: Mapping[str, Mapping[str, Ints]]
 
     def having(self, facet: str, value: str) -> Flags:
         """Which criteria have this value of a facet."""
-        has_value = self.members.get(facet, {}).get(value)
-        return np.zeros(len(self.rubric), dtype=np.bool_) if has_value is None else has_value[self.rubric]
+        return np.isin(self.rubric, self.members.get(facet, {}).get(value, []))
 
     def numbers(self, facet: str) -> Floats:
         """The number that is each criterion's value of a facet; NaN for a criterion without one."""

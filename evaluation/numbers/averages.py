@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from evaluation.numbers.counting import RateRow
 from evaluation.protocol import Protocol, Rate
-from evaluation.reports.numbers.counting import RateRow
 
 Cell = tuple[str, str]  # data set, model
 MetricAverages = tuple[str, str, "Averages"]  # rate, variant, means

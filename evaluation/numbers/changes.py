@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.metrics import Totals
-from evaluation.protocol import Protocol, Rate
-from evaluation.reports.numbers.averages import mean
-from evaluation.reports.numbers.comparing import ModelComparison, compare_pair
-from evaluation.reports.numbers.counting import unit_totals
+from evaluation.numbers.averages import mean
+from evaluation.numbers.comparing import ModelComparison, compare_pair
+from evaluation.numbers.scores import Ints
+from evaluation.numbers.totals import UnitTotals
+from evaluation.protocol import Protocol
 from evaluation.statistics.multiplicity import holm
-from evaluation.verdicts.selection import Ints
-from evaluation.verdicts.table import VerdictTable
 from review.rules.shown_values import shown
 
 ALL = ""  # endpoint name of the mean over models
@@ -104,22 +103,21 @@ def fix_and_break(moves: Mapping[str, int]) -> tuple[float | None, float | None]
     return moves[FIXED] / wrong if wrong else None, moves[BROKEN] / right if right else None
 
 
-def changes(table: VerdictTable, protocol: Protocol, rates: Sequence[Rate], *, minimum: int) -> list[Change]:
+def changes(all_totals: Mapping[str, UnitTotals], protocol: Protocol, *, minimum: int) -> list[Change]:
     """The changes of every contrast, by rate and model, with the mean over models last.
 
     Only proportions have changes: of a sample that weighs more, no answer is fixed or broken.
     """
     result: list[Change] = []
-    contrasts = [contrast for contrast in protocol.contrasts if set(contrast[:2]) <= set(table.datasets)]
-    for rate in rates if contrasts else ():
-        if not rate.is_proportion:
+    for totals in all_totals.values():
+        if not totals.rate.is_proportion:
             continue
-        units = unit_totals(table, rate)
-        for first, second, label in contrasts:
-            shared = _shared(table, first, second)
+        for first, second, label in protocol.contrasts:
+            if not {first, second} <= set(totals.datasets):
+                continue
+            shared = _shared(totals, first, second)
             rows = [
-                _change(table, rate, protocol, units, shared, (first, second, label), endpoint, minimum)
-                for endpoint in range(len(table.endpoints))
+                _change(totals, protocol, shared, (first, second, label), model, minimum) for model in totals.models
             ]
             if not any(row.clusters for row in rows):
                 continue
@@ -127,16 +125,16 @@ def changes(table: VerdictTable, protocol: Protocol, rates: Sequence[Rate], *, m
             rows = [row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rows]
             result += rows
             if len(rows) > 1:
-                result.append(_over_models(table, rate, units, shared, rows, minimum))
+                result.append(_over_models(totals, shared, rows, minimum))
     return result
 
 
-def _shared(table: VerdictTable, first: str, second: str) -> tuple[Ints, Ints]:
+def _shared(totals: UnitTotals, first: str, second: str) -> tuple[Ints, Ints]:
     """The units of the samples in both data sets, in the same order."""
-    units_by_dataset = [np.flatnonzero(table.unit_dataset == table.datasets.index(name)) for name in (first, second)]
-    first_samples, second_samples = (table.unit_sample[units] for units in units_by_dataset)
+    places = [np.flatnonzero(totals.units.dataset == totals.datasets.index(name)) for name in (first, second)]
+    first_samples, second_samples = (totals.units.sample[units] for units in places)
     _, first_places, second_places = np.intersect1d(first_samples, second_samples, return_indices=True)
-    return units_by_dataset[0][first_places], units_by_dataset[1][second_places]
+    return places[0][first_places], places[1][second_places]
 
 
 def classify_moves(first: Totals, second: Totals, *, lower_is_better: bool) -> dict[str, NDArray[np.bool_]]:
@@ -155,25 +153,21 @@ def classify_moves(first: Totals, second: Totals, *, lower_is_better: bool) -> d
 
 
 def _change(
-    table: VerdictTable,
-    rate: Rate,
+    totals: UnitTotals,
     protocol: Protocol,
-    units: Totals,
     shared: tuple[Ints, Ints],
     contrast: tuple[str, str, str],
-    endpoint: int,
+    model: str,
     minimum: int,
 ) -> Change:
-    first_totals, second_totals = (
-        units.map(lambda values: values[endpoint][shared[0]]),
-        units.map(lambda values: values[endpoint][shared[1]]),
-    )
-    moves = classify_moves(first_totals, second_totals, lower_is_better=protocol.is_lower_better(rate))
+    first_totals, second_totals = (totals.of(model, side) for side in shared)
+    moves = classify_moves(first_totals, second_totals, lower_is_better=protocol.is_lower_better(totals.rate))
     counts = {name: int(units_moved.sum()) for name, units_moved in moves.items()}
     first, second, label = contrast
     labels = {"dataset": first, "first": first, "second": second}
-    compared = compare_pair(rate, first_totals, second_totals, table.unit_cluster[shared[0]], labels, minimum)
-    return _make_change(compared, label, table.endpoints[endpoint], counts, fix_and_break(counts))
+    clusters = totals.units.cluster[shared[0]]
+    compared = compare_pair(totals.rate, first_totals, second_totals, clusters, labels, minimum)
+    return _make_change(compared, label, model, counts, fix_and_break(counts))
 
 
 def _make_change(
@@ -194,15 +188,13 @@ def _make_change(
     )
 
 
-def _over_models(
-    table: VerdictTable, rate: Rate, units: Totals, shared: tuple[Ints, Ints], rows: Sequence[Change], minimum: int
-) -> Change:
+def _over_models(totals: UnitTotals, shared: tuple[Ints, Ints], rows: Sequence[Change], minimum: int) -> Change:
     """The change averaged over models, without weights.
 
     It has an interval only if all models have all of these samples: the mean of their gains is then
     the gain of all their answers pooled.
     """
-    pooled = _pooled(table, rate, units, shared, (rows[0].first, rows[0].second), minimum)
+    pooled = _pooled(totals, shared, (rows[0].first, rows[0].second), minimum)
     moves = {name: sum(row.moves[name] for row in rows) for name in MOVES}
     shares = mean(row.fix_rate for row in rows), mean(row.break_rate for row in rows)
     change = _make_change(pooled, rows[0].label, ALL, moves, shares)
@@ -210,29 +202,28 @@ def _over_models(
     return replace(change, rates=rates, gain=mean(row.gain for row in rows))
 
 
-def _pooled(
-    table: VerdictTable, rate: Rate, units: Totals, shared: tuple[Ints, Ints], names: tuple[str, str], minimum: int
-) -> ModelComparison:
+def _pooled(totals: UnitTotals, shared: tuple[Ints, Ints], names: tuple[str, str], minimum: int) -> ModelComparison:
     """Compare two data sets over the answers of all models pooled.
 
     Without an interval and p unless all models have the same samples.
     """
-    first, second = (units.map(lambda values: values[:, side].sum(axis=0)) for side in shared)  # noqa: B023
-    sides = [units.counted[:, side] for side in shared]
+    first, second = (totals.totals.map(lambda values: values[:, side].sum(axis=0)) for side in shared)  # noqa: B023
+    sides = [totals.totals.counted[:, side] for side in shared]
     is_complete = all((side == side[0]).all() for side in sides)
     labels = {"dataset": names[0], "first": names[0], "second": names[1]}
-    comparison = compare_pair(rate, first, second, table.unit_cluster[shared[0]], labels, minimum)
+    clusters = totals.units.cluster[shared[0]]
+    comparison = compare_pair(totals.rate, first, second, clusters, labels, minimum)
     return comparison if is_complete else replace(comparison, low=None, high=None, p=None)
 
 
 def bottlenecks(
-    table: VerdictTable, protocol: Protocol, rates: Sequence[Rate], all_changes: Sequence[Change], *, minimum: int
+    all_totals: Mapping[str, UnitTotals], protocol: Protocol, all_changes: Sequence[Change], *, minimum: int
 ) -> list[Bottleneck]:
     """The bottleneck of each rate and baseline with at least two competing contrasts."""
     result: list[Bottleneck] = []
-    for rate in rates if all_changes else ():
+    for totals in all_totals.values() if all_changes else ():
+        rate, rate_rows = totals.rate, list[Bottleneck]()
         sign = -1 if protocol.is_lower_better(rate) else 1
-        units, rate_rows = unit_totals(table, rate), []
         of_rate = [change for change in all_changes if change.rate == rate.name]
         for second in dict.fromkeys(change.second for change in of_rate):
             contrast_rows = [change for change in of_rate if change.second == second]
@@ -246,7 +237,7 @@ def bottlenecks(
             gains = {label: change.gain for label, change in competing.items() if change.gain is not None}
             [first, second_best, *_rest] = sorted(gains, key=lambda label: -sign * gains[label])
             names = competing[first].first, competing[second_best].first
-            lead = _pooled(table, rate, units, _shared(table, *names), names, minimum)
+            lead = _pooled(totals, _shared(totals, *names), names, minimum)
             value = lead.difference if lead.p is not None else gains[first] - gains[second_best]
             found: dict[str, Any] = {
                 "dataset": second,
@@ -263,16 +254,15 @@ def bottlenecks(
 
 
 def samples_with_move(
-    table: VerdictTable, protocol: Protocol, rate: Rate, *, first: str, second: str, endpoint: str, move: str
+    totals: UnitTotals, protocol: Protocol, *, first: str, second: str, endpoint: str, move: str
 ) -> list[int]:
     """The ids of the samples that made this move in a contrast, for one model or (`ALL`) any."""
-    if not {first, second} <= set(table.datasets):
+    if not {first, second} <= set(totals.datasets):
         return []
-    units, shared = unit_totals(table, rate), _shared(table, first, second)
-    sample_ids: set[int] = set()
-    for row, name in enumerate(table.endpoints):
-        if endpoint in (ALL, name):
-            sides = (units.map(lambda values, row=row, side=side: values[row][side]) for side in shared)  # type: ignore[misc]
-            moves = classify_moves(*sides, lower_is_better=protocol.is_lower_better(rate))
-            sample_ids.update(table.unit_sample[shared[0]][moves[move]].tolist())
+    shared, sample_ids = _shared(totals, first, second), set[int]()
+    for model in totals.models:
+        if endpoint in (ALL, model):
+            sides = (totals.of(model, side) for side in shared)
+            moves = classify_moves(*sides, lower_is_better=protocol.is_lower_better(totals.rate))
+            sample_ids.update(totals.units.sample[shared[0]][moves[move]].tolist())
     return sorted(sample_ids)

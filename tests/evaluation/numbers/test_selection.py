@@ -1,29 +1,20 @@
 """Which verdicts a number counts, against a count by hand over the same rows."""
 
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-import numpy as np
 import pytest
 
-from evaluation.reports.numbers import comparing
-from evaluation.reports.numbers.counting import Counting
-from evaluation.verdicts.plans import Plan
-from evaluation.verdicts.rates import Rate
-from evaluation.verdicts.selection import Ints, cluster_numbers, counted_verdict, counts_against
-from evaluation.verdicts.table import (
-    DataSetKey,
-    JudgmentGroup,
-    ResponseGroup,
-    RubricColumns,
-    SampleColumns,
-    VerdictTable,
-    build_table,
-)
+from evaluation.numbers import comparing
+from evaluation.numbers.counting import Counting, verdict_counts
+from evaluation.numbers.frame import DataSetKey, Frame, counts_against
+from evaluation.numbers.plans import Plan
+from evaluation.numbers.rates import Rate
+from evaluation.numbers.rules import counted_verdict
+from evaluation.numbers.totals import unit_totals
 from mhb_site.benchmarks.medhal.protocol import PROTOCOL as MEDHAL
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL as MHB
+from tests.evaluation.frames import frame_of
 
 pytestmark = pytest.mark.plain
 RULES = {
@@ -80,45 +71,21 @@ def world(seed: int) -> list[Judged]:
     return rows
 
 
-def table_of(rows: list[Judged], datasets: list[DataSetKey], rules: dict[str, str]) -> VerdictTable:
-    """The rows as a table, in a mixed order, as a database may return them."""
+def frame_of_rows(rows: list[Judged], datasets: list[DataSetKey], rules: dict[str, str]) -> Frame:
+    """The rows as a frame, in a mixed order, as a database may return them."""
     mixed = Random(1).sample(rows, len(rows))
-    samples = {row.sample: row for row in mixed}
-    response_ids = {key: n for n, key in enumerate(dict.fromkeys((row.model, row.sample) for row in mixed), 500)}
-    ended: dict[tuple[str, str], set[int]] = defaultdict(set)  # model, outcome -> samples
-    judged: dict[tuple[str, str], list[Judged]] = defaultdict(list)  # verdict, error -> rows
-    for row in mixed:
-        ended[row.model, row.outcome].add(row.sample)
-        judged[row.verdict, row.error].append(row)
-
-    def ids(values: Iterable[int]) -> Ints:
-        return np.array(list(values), dtype=np.int64)
-
-    responses = [
-        ResponseGroup(model, "", outcome, False, ids(response_ids[model, n] for n in numbers), ids(numbers))
-        for (model, outcome), numbers in ended.items()
+    verdicts = [
+        {
+            **{
+                name: getattr(row, name) for name in ("model", "sample", "record", "task", "rubric", "outcome", "error")
+            },
+            "is_control": row.arm == "control",
+            "said": row.verdict,
+        }
+        for row in mixed
     ]
-    judgments = [
-        JudgmentGroup(
-            verdict, "done" if verdict else "failed", error,
-            ids(response_ids[row.model, row.sample] for row in group), ids(row.rubric for row in group),
-        )
-        for (verdict, error), group in judged.items()
-    ]  # fmt: skip
-    numbers = ids(samples)
-    records = ids(row.record for row in samples.values())
-    return build_table(
-        ["good", "bad"], datasets, rules,
-        SampleColumns(
-            numbers, [row.task for row in samples.values()], cluster_numbers(records, numbers, numbers),
-            np.array([row.arm == "control" for row in samples.values()]), np.zeros(len(samples), dtype=np.bool_),
-        ),
-        RubricColumns(
-            np.unique([row.rubric for row in mixed]),
-            {"polarity": {p: np.unique([r.rubric for r in mixed if r.polarity == p]) for p in ("must", "must not")}},
-        ),
-        responses, judgments,
-    )  # fmt: skip
+    members = {("polarity", row.polarity, row.rubric) for row in mixed}
+    return frame_of(["good", "bad"], datasets, rules, verdicts, sorted(members))
 
 
 DATASETS = [DataSetKey("dialogue", "dialogue", ""), DataSetKey("report", "report", "")]
@@ -131,8 +98,9 @@ RATE, SAMPLES, DOUBT = (
 
 def test_rates_count_the_rows_that_their_rules_arm_and_criteria_say() -> None:
     rows = world(3)
-    table = table_of(rows, DATASETS, RULES)
-    counted = Counting(MHB, (RATE, SAMPLES, DOUBT), True, 10).rows(table)
+    frame = frame_of_rows(rows, DATASETS, RULES)
+    totals = unit_totals(frame, (RATE, SAMPLES, DOUBT))
+    counted = Counting(MHB, True, 10).rows(totals, verdict_counts(frame, pooled=True)[""])
     for row in counted:
         own = [r for r in rows if r.model == row.endpoint and r.task in PLACES[row.dataset]]
         traps, controls = ([r for r in own if r.arm == arm] for arm in ("trap", "control"))
@@ -150,7 +118,7 @@ def test_rates_count_the_rows_that_their_rules_arm_and_criteria_say() -> None:
             len(known),
         )
         assert row.rates[RATE.name].clusters == len({r.record for r in traps if r.counted})
-    assert counts_against(table, RATE, MHB.failing_verdicts) == {
+    assert counts_against(frame, RATE, MHB.failing_verdicts) == {
         model: (
             sum(r.counted == "not_met" for r in rows if r.model == model and r.arm == "trap"),
             sum(r.counted != "" for r in rows if r.model == model and r.arm == "trap"),
@@ -172,8 +140,8 @@ def test_differences_are_of_the_samples_that_both_models_answered(rate: Rate, se
             verdict = ("tp" if positive else "tn") if dice.random() < right else ("fn" if positive else "fp")
             verdict = "unparsed-factual" if dice.random() < 0.1 else verdict
             rows.append(Judged(model, sample, sample, "qa", "trap", sample, "must", "answered", verdict, ""))
-    table = table_of(rows, [DataSetKey("qa", "qa", "")], {})
-    [comparison] = comparing.compare(table, rate, [("good", "bad")], pooled=False, minimum=10, role=Plan("f1", ()).role)
+    totals = unit_totals(frame_of_rows(rows, [DataSetKey("qa", "qa", "")], {}), [rate])[rate.name]
+    [comparison] = comparing.compare(totals, [("good", "bad")], pooled=False, minimum=10, role=Plan("f1", ()).role)
     answered = {
         model: {r.sample: r.verdict for r in rows if r.model == model and len(r.verdict) == 2}
         for model in ("good", "bad")

@@ -1,0 +1,276 @@
+"""The rows of a bundle as the tables of a frame, and what contradicts itself in them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from evaluation import panel
+from evaluation.interchange.programs.files import document, lines
+from evaluation.numbers.frame import SAMPLE, DataSetKey, Frame, Tables, build_frame
+from evaluation.numbers.late import pl
+from evaluation.numbers.plans import Plan
+from evaluation.numbers.rates import rate_from_json
+from evaluation.numbers.rules import CONTROL, HELD_OUT, NO_RESPONSE, NOT_JUDGED, RUBRIC
+from evaluation.numbers.scoring import with_scores
+from evaluation.protocol import CountingPreset, DataSet, FacetView, Protocol, ScoreRule
+
+OPEN = "open"  # the outcome of a response that has not ended
+DONE, FAILED = "done", "failed"
+IMPORTED = "imported"
+
+Answer = tuple[str, str, str, int]  # model, sample, variant, repeat
+Criterion = tuple[str, str, str, int, str]  # and rubric
+ANSWER = ("model", "sample", "variant", "repeat")
+CRITERION = (*ANSWER, "rubric")
+
+
+def answer_of(row: Mapping[str, Any]) -> Answer:
+    """Which answer a row is about."""
+    return row["model"], row["sample"], row["variant"], row["repeat"]
+
+
+def criterion_of(row: Mapping[str, Any]) -> Criterion:
+    """Which criterion of an answer a row is about."""
+    return (*answer_of(row), row["rubric"])
+
+
+def spelled(key: Iterable[object]) -> str:
+    """A key for readers."""
+    return " ".join(map(str, key))
+
+
+def protocol_of(run: Mapping[str, Any]) -> Protocol:
+    """What run.json says about counting. Nobody can be asked or judged by it."""
+    about = run["protocol"]
+    return Protocol(
+        label=about["label"],
+        datasets=tuple(DataSet(**each) for each in about["datasets"]),
+        ask=lambda _sample, _seed: (),
+        rates=tuple(map(rate_from_json, about["rates"])),
+        facets=tuple(
+            FacetView(each["name"], each["label"], rate=each["rate"], values=tuple(map(tuple, each["values"])))
+            for each in about["views"]
+        ),
+        pooled=about["pooled"],
+        contrasts=tuple(map(tuple, about["contrasts"])),
+        rivals=frozenset(about["rivals"]),
+        verdicts=about["verdicts"],
+        outcomes=about["outcomes"],
+        presets={name: CountingPreset(name, outcomes=outcomes) for name, outcomes in about["presets"].items()},
+        wrong=frozenset(about["wrong"]),
+        scores=tuple(ScoreRule(**each) for each in about["scores"]),
+    )
+
+
+def plan_of(run: Mapping[str, Any]) -> Plan:
+    """The analysis plan in run.json."""
+    return Plan(**{**run["plan"], "comparisons": tuple(map(tuple, run["plan"]["comparisons"]))})
+
+
+class Rows:
+    """The rows of a bundle.
+
+    `faults`: what contradicts them. `checked`: judgments of a panel that were decided again.
+    `frame`: all verdicts. `votes`: those of a panel with a verdict.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.run: dict[str, Any] = document(folder / "run.json")
+        self.protocol, self.plan = protocol_of(self.run), plan_of(self.run)
+        self.faults: list[str] = []
+        self.checked = self.scored = 0
+        self._folder = folder
+        samples, self.rubrics, members = self._read_samples()
+        self.samples = samples
+        self.responses = self._read_responses()
+        self.judgments = self._read_judgments()
+        keys = [DataSetKey(data.name, data.task, data.variant) for data in self.protocol.datasets]
+        tables = Tables(
+            samples=samples,
+            rubrics=self.rubrics.select("rubric", "sample", "key"),
+            members=members,
+            responses=self.responses.select(
+                "response", "model", "variant", "repeat", pl.col("number").alias("sample"), "outcome", "failed"
+            ),
+            judgments=self.judgments.select(
+                "response", pl.col("number").alias("rubric"), pl.col("verdict").alias("said"), "status", "error"
+            ),
+            voids=self._voids(),
+            variants_of=self.run["protocol"]["variants_of"],
+            repeats=self.run["settings"]["answers"],
+            cluster_unit=self.run.get("cluster_unit", SAMPLE),
+        )
+        self.frame: Frame = build_frame(self.run["endpoints"], keys, self.plan.outcomes, tables)
+        if self.protocol.scores:
+            self.frame = with_scores(self.frame, self.protocol.scores, self._read_scores())
+        self.votes = self._read_votes() if self.run["panel"] else pl.DataFrame()
+
+    def _read(self, name: str, **columns: Any) -> pl.DataFrame:
+        """Columns of a file of JSON Lines; every column is read, of whatever others there are."""
+        path = self._folder / name
+        if not path.stat().st_size:
+            return pl.DataFrame(schema=columns)
+        return pl.read_ndjson(path, schema=columns).select(*columns)
+
+    def _refuse(self, name: str, rows: pl.DataFrame, key: Iterable[str], reason: str, by: str = "") -> None:
+        for row in rows.select(*key).iter_rows():
+            place = f"{spelled(row[:-1])} by {row[-1]}" if by else spelled(row)
+            self.faults.append(f"{name}: {place}: {reason}")
+
+    def _read_samples(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """The samples, rubrics and facets of the release. Ids are places in the file."""
+        counted_keys = {rate.only.value for rate in self.protocol.rates if rate.only and rate.only.facet == RUBRIC}
+        samples, rubrics, members = list[Any](), list[Any](), list[Any]()
+        cluster_of: dict[str, int] = {}
+        for number, sample in enumerate(lines(self._folder / "samples.jsonl")):
+            cluster = cluster_of.setdefault(sample["cluster"], len(cluster_of))
+            is_control, is_held_out = sample["arm"] == CONTROL, sample["split"] == HELD_OUT
+            withdrawn = sample.get("withdrawn", False)
+            samples.append((number, sample["sample"], sample["task"], cluster, is_control, is_held_out, withdrawn))
+            for rubric in sample["rubrics"]:
+                of_key = {RUBRIC: [rubric["key"]]} if rubric["key"] in counted_keys else {}
+                for name, values in {**rubric["facets"], **of_key}.items():
+                    members += [(name, value, len(rubrics)) for value in values]
+                rubrics.append((len(rubrics), number, sample["sample"], rubric["key"]))
+        columns = ("sample", "name", "task", "cluster", "is_control", "is_held_out", "withdrawn")
+        types = (pl.Int64, pl.String, pl.String, pl.Int64, pl.Boolean, pl.Boolean, pl.Boolean)
+        of_rubric = {"rubric": pl.Int64, "sample": pl.Int64, "name": pl.String, "key": pl.String}
+        of_member = {"facet": pl.String, "value": pl.String, "rubric": pl.Int64}
+        return (
+            pl.DataFrame(samples, schema=dict(zip(columns, types, strict=True)), orient="row"),
+            pl.DataFrame(rubrics, schema=of_rubric, orient="row"),
+            pl.DataFrame(members, schema=of_member, orient="row"),
+        )
+
+    def _read_responses(self) -> pl.DataFrame:
+        name, text = "responses.jsonl", pl.String
+        columns = dict.fromkeys(("model", "sample", "variant", "outcome", "status", "oddity", "void"), text)
+        rows = self._read(name, repeat=pl.Int64, **columns)
+        known = self.samples.select(pl.col("name").alias("sample"), pl.col("sample").alias("number"))
+        rows = rows.join(known, on="sample", how="left", maintain_order="left")
+        is_known, is_first = pl.col("number").is_not_null(), pl.struct(ANSWER).is_first_distinct()
+        self._refuse(name, rows.filter(~is_known), ["sample"], "not a sample of the release")
+        rows = rows.filter(is_known)
+        self._refuse(name, rows.filter(~is_first), ANSWER, "twice")
+        return (
+            rows.filter(is_first)
+            .with_row_index("response")
+            .with_columns(
+                pl.col("response").cast(pl.Int64),
+                pl.col("outcome").replace(OPEN, ""),
+                (pl.col("status") == FAILED).alias("failed"),
+                pl.col("void").fill_null(""),
+            )
+        )
+
+    def _on_criteria(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows with the ids of their response and rubric (`number`), null where there is none."""
+        rubrics = self.rubrics.select(pl.col("name").alias("sample"), pl.col("key").alias("rubric"), number="rubric")
+        answers = self.responses.select(*ANSWER, "response")
+        rows = rows.join(rubrics, on=["sample", "rubric"], how="left", maintain_order="left")
+        return rows.join(answers, on=list(ANSWER), how="left", maintain_order="left")
+
+    def _read_judgments(self) -> pl.DataFrame:
+        name = "judgments.jsonl"
+        columns = dict.fromkeys(
+            ("model", "sample", "variant", "rubric", "verdict", "status", "error", "void"), pl.String
+        )
+        rows = self._on_criteria(name, self._read(name, repeat=pl.Int64, **columns))
+        has_rubric, has_answer = pl.col("number").is_not_null(), pl.col("response").is_not_null()
+        self._refuse(name, rows.filter(~has_rubric), CRITERION, "not a rubric of the release")
+        self._refuse(name, rows.filter(has_rubric & ~has_answer), CRITERION, "no such response")
+        rows = rows.filter(has_rubric & has_answer)
+        is_first = pl.struct(CRITERION).is_first_distinct()
+        self._refuse(name, rows.filter(~is_first), CRITERION, "twice")
+        return rows.filter(is_first).with_columns(pl.col("void").fill_null(""))
+
+    def _voids(self) -> pl.DataFrame:
+        of_answers = self.responses.select("response", pl.lit(None, dtype=pl.Int64).alias("rubric"), "void")
+        of_criteria = self.judgments.select("response", pl.col("number").alias("rubric"), "void")
+        return pl.concat([of_answers, of_criteria]).filter(pl.col("void") != "")
+
+    def _read_scores(self) -> pl.DataFrame:
+        name, names = "scores.jsonl", [rule.name for rule in self.protocol.scores]
+        scores = pl.Struct(dict.fromkeys(names, pl.Float64))
+        columns = dict.fromkeys(("model", "sample", "variant", "rubric"), pl.String)
+        rows = self._on_criteria(name, self._read(name, repeat=pl.Int64, **columns, scores=scores))
+        judged = self.judgments.select("response", "number")
+        known = rows.join(judged, on=["response", "number"], how="semi", maintain_order="left")
+        others = rows.join(judged, on=["response", "number"], how="anti", maintain_order="left")
+        self._refuse(name, others, CRITERION, "no such judgment")
+        numbers = known.select("response", pl.col("number").alias("rubric"), "scores").unnest("scores")
+        self.scored = sum(len(numbers) - numbers[each].null_count() for each in names)
+        return numbers
+
+    def _read_votes(self) -> pl.DataFrame:
+        """Read the votes of a panel, and decide every judgment again."""
+        name, by_judge = "votes.jsonl", (*CRITERION, "judge")
+        columns = dict.fromkeys(
+            ("model", "sample", "variant", "rubric", "judge", "status", "verdict", "error"), pl.String
+        )
+        rows = self._on_criteria(name, self._read(name, repeat=pl.Int64, vote=pl.Int64, **columns))
+        rows = rows.join(
+            self.judgments.select("response", "number", is_judged=True), on=["response", "number"], how="left",
+            maintain_order="left",
+        )  # fmt: skip
+        is_known = pl.col("is_judged").is_not_null() & pl.col("judge").is_in(self.judges)
+        self._refuse(name, rows.filter(~is_known), by_judge, "no such judgment or judge", by="judge")
+        rows = rows.filter(is_known)
+        is_first = pl.struct(*by_judge, "vote").is_first_distinct()
+        self._refuse(name, rows.filter(~is_first), by_judge, "twice", by="judge")
+        self.cast = rows.filter(is_first)
+        by_criterion: dict[Criterion, dict[str, list[str]]] = defaultdict(dict)
+        for *key, judge, verdict in self.cast.select(*by_judge, "verdict").iter_rows():
+            by_criterion[tuple(key)].setdefault(judge, []).append(verdict)
+        for row in self.judgments.select(*CRITERION, "verdict", "status", "error").iter_rows():
+            self._decide(row[:5], by_criterion.get(row[:5], {}), *row[5:])
+        votes = self.cast.filter(pl.col("verdict") != "")
+        names = {"vote": "number", "verdict": "voted", "number": "rubric"}
+        return votes.select("judge", "vote", "verdict", "response", "number").rename(names)
+
+    def _decide(self, key: Criterion, by_judge: Mapping[str, list[str]], verdict: str, status: str, error: str) -> None:
+        rule = self.run["panel"]
+        if status not in (DONE, FAILED) or (not by_judge and error in (NO_RESPONSE, NOT_JUDGED)):
+            return
+        cast = [by_judge[judge] for judge in self.judges if judge in by_judge]
+        initial = panel.INITIAL_JUDGES
+        is_settled = rule == panel.Rule.ESCALATION and len(cast) >= initial and not panel.is_disputed(cast)
+        expected = initial if is_settled else len(self.judges)
+        left_out, each = self.run.get("judges_left_out", ()), self.run["settings"]["judgments"]
+        if self.run["origin"] == IMPORTED:  # elsewhere, a judge may have judged only a part
+            expected = len(cast) or 1
+        elif not is_settled:  # those that were left out may have voted before
+            expected -= sum(judge not in by_judge for judge in left_out)
+        whole = [len(votes) == each for judge, votes in by_judge.items() if judge not in left_out]
+        if len(cast) != expected or not all(whole):
+            self.faults.append(f"votes.jsonl: {spelled(key)}: votes are missing, or more than were asked for")
+            return
+        self.checked += 1
+        decided = panel.decide(rule, cast)
+        no_majority = not decided and any(map(any, cast))  # where every vote failed, the error is that of a vote
+        if decided != verdict or no_majority != (error == panel.NO_MAJORITY):
+            decisions = f"the panel decides {decided or 'nothing'}, not {verdict or error or 'nothing'}"
+            self.faults.append(f"votes.jsonl: {spelled(key)}: {decisions}")
+
+    @cached_property
+    def oddities(self) -> Counter[tuple[str, str]]:
+        """(model, unknown ending, or '' for text like reasoning) -> responses."""
+        odd = self.responses.filter(pl.col("oddity").is_not_null())
+        return Counter(odd.select("model", "oddity").iter_rows())
+
+    @cached_property
+    def judged(self) -> Counter[str]:
+        """Verdicts asked of a judge, or votes of a panel, by error; '': those that were read."""
+        rows = self.cast if self.run["panel"] else self.judgments
+        asked = pl.col("status").is_in([DONE, FAILED]) & ~pl.col("error").is_in([NO_RESPONSE, NOT_JUDGED])
+        is_launched = self.run["judge"] and self.run["origin"] != IMPORTED
+        return Counter(rows.filter(asked)["error"].to_list()) if is_launched else Counter()
+
+    @property
+    def judges(self) -> list[str]:
+        """The judges of the run, in the order of the panel."""
+        return [self.run["judge"], *self.run["further_judges"]] if self.run["judge"] else []

@@ -1,0 +1,141 @@
+"""Counts verdicts: every rate of every model on every data set, overall and by breakdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evaluation.metrics import MeasuredRate, measure
+from evaluation.numbers.frame import Frame
+from evaluation.numbers.late import pl
+from evaluation.numbers.rules import ANSWERED, COMBINED, JUDGE_FAILURES, JUDGED, KINDS, failure_rule
+from evaluation.numbers.totals import UnitTotals
+from evaluation.protocol import Protocol
+
+VerdictCounts = Mapping[tuple[str, str], Counter[str]]  # model, data set -> verdict -> count
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """The result of one endpoint on one data set, overall or for one value of a facet.
+
+    Data set 'combined' pools all data sets. `verdicts`: verdict -> count, including 'unjudged',
+    without control samples. `rates`: by name.
+    """
+
+    endpoint: str
+    dataset: str
+    value: str  # of the facet; empty overall
+    label: str
+    verdicts: Mapping[str, int]
+    rates: Mapping[str, MeasuredRate]
+
+    @property
+    def measured(self) -> MeasuredRate:
+        """The first of the rates."""
+        return next(iter(self.rates.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How to count a run. `minimum`: clusters below which no interval is given."""
+
+    protocol: Protocol
+    pooled: bool
+    minimum: int
+
+    def rows(
+        self, totals: Mapping[str, UnitTotals], verdicts: VerdictCounts, value: str = "", label: str = ""
+    ) -> list[RateRow]:
+        """A row for each model and data set, from the totals of each rate.
+
+        `value`: of a breakdown; these have no rates of control samples, which have no traps.
+        """
+        rates: dict[tuple[str, str], dict[str, MeasuredRate]] = {}
+        names: list[str] = []
+        for rate_name, of_rate in totals.items():
+            if value and of_rate.rate.arm == "control":
+                continue
+            better = "low" if self.protocol.is_lower_better(of_rate.rate) else "high"
+            groups = of_rate.groups(pooled=self.pooled)
+            names = [group.name for group in groups]
+            for group in groups:
+                for model in of_rate.models:
+                    by_cluster = of_rate.by_cluster(model, group)
+                    measured = measure(
+                        of_rate.rate, by_cluster, minimum=self.minimum, better=better, with_bounds=not value
+                    )
+                    rates.setdefault((model, group.name), {})[rate_name] = measured
+        if self.pooled:
+            self._mark_partial(rates)
+        models = dict.fromkeys(model for model, _name in rates)
+        return [
+            RateRow(model, name, value, label, verdicts.get((model, name), Counter()), rates[model, name])
+            for model in models
+            for name in names
+        ]
+
+    def _mark_partial(self, rates: Mapping[tuple[str, str], dict[str, MeasuredRate]]) -> None:
+        """Mark the pooled rates of which a data set was asked and has no verdict."""
+        for (model, name), by_rate in rates.items():
+            if name != COMBINED:
+                continue
+            parts = [of_part for (other, part), of_part in rates.items() if other == model and part != COMBINED]
+            for rate_name, rate in by_rate.items():
+                by_rate[rate_name] = rate.pooling(part[rate_name] for part in parts)
+
+
+def verdict_counts(frame: Frame, facet: str = "", *, pooled: bool) -> dict[str, VerdictCounts]:
+    """Value of the facet ('' without one) -> the counts of verdicts, without control samples."""
+    rows = frame.rows.filter(~pl.col("is_control"))
+    rows = rows.join(frame.facet(facet), on="rubric") if facet else rows.with_columns(pl.lit("").alias("value"))
+    counts: dict[str, dict[tuple[str, str], Counter[str]]] = {}
+    by_verdict = rows.group_by("value", "model", "dataset", "verdict").agg(pl.len())
+    for value, model, dataset, verdict, n in by_verdict.iter_rows():
+        of_value = counts.setdefault(value, {})
+        for name in (dataset, COMBINED) if pooled else (dataset,):
+            of_value.setdefault((model, name), Counter())[verdict] += n
+    return dict(counts.items())
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCount:
+    """How responses of one model on one data set ended, and how this outcome is counted.
+
+    `kind`: judged, an outcome without an answer, or the reason why an answer has no verdict.
+    `responses`: how many, None for kinds of judgments. `criteria`: how many, `counted`: those with
+    a verdict. `rule`: how the outcome is counted.
+    """
+
+    endpoint: str
+    dataset: str
+    kind: str
+    responses: int | None
+    criteria: int
+    counted: int
+    rule: str
+
+
+def endings(frame: Frame, rules: Mapping[str, str]) -> list[OutcomeCount]:
+    """The endings that occurred, by model, data set and kind."""
+    responses = {
+        (model, dataset, outcome): n
+        for model, dataset, outcome, n in frame.responses.group_by("model", "dataset", "outcome")
+        .agg(pl.col("n").sum())
+        .iter_rows()
+    }
+    by_kind = frame.rows.group_by("model", "dataset", "why").agg(pl.len(), pl.col("counts").sum())
+    criteria = {(model, dataset, why): (n, counted) for model, dataset, why, n, counted in by_kind.iter_rows()}
+    rows = []
+    for model in frame.models:
+        for dataset in frame.datasets:
+            for kind in KINDS:
+                outcome = ANSWERED if kind == JUDGED else kind
+                n, counted = criteria.get((model, dataset, kind), (0, 0))
+                is_outcome = outcome == ANSWERED or (outcome in rules and outcome not in JUDGE_FAILURES)
+                ended = responses.get((model, dataset, outcome), 0) if is_outcome else None
+                if ended or n:
+                    rule = failure_rule(rules, outcome)
+                    rows.append(OutcomeCount(model, dataset, kind, ended, n, counted, rule))
+    return rows

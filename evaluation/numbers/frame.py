@@ -1,0 +1,312 @@
+"""The frame of a run: a row for every criterion that could have been judged, judged or not.
+
+How to use it. `evaluation.runs.verdicts.run_frame(run)` reads the frame of a run as of a moment;
+`build_frame` makes one of tables from elsewhere. `Frame.rows` is a polars DataFrame with a row for
+each model, data set, repeat and criterion that the frozen release, the variants and the repeats of
+the run could have had judged:
+
+| column | |
+|---|---|
+| model, dataset | their names, as Enum in the order of the run |
+| repeat | the number of the answer, from 0 |
+| sample, rubric | ids in the release |
+| unit | a sample in one data set: its place in `Frame.units` |
+| cluster | what shares a document, an image, a record: the same number; see `Frame.cluster_unit` |
+| is_control, is_held_out | the arm and the part of the sample |
+| response | its id; null: there is no answer |
+| outcome | how the response ended; '' : it has not |
+| said | the verdict that was given, whatever it counts as; '' : none |
+| verdict | the verdict that it counts as by the rules of the plan; 'unjudged': none |
+| why | one of `rules.KINDS`: why it has that verdict, or none |
+| settled | whether nothing of it is missing (`rules.Counted`) |
+| withdrawn | whether its sample is withdrawn as of the moment of the frame |
+| counts | whether it has a verdict that counts: of no withdrawn sample, and not void |
+
+Every number is a group-by or a join on these rows. A denominator is of the rows with `~withdrawn`
+(`Frame.current`); of them, those without `counts` are what a rate calls excluded. Facets are a
+table of their own (`Frame.members`), joined by rubric, as a rubric may have several values:
+
+    frame.current.rows.join(frame.facet("trap"), on="rubric").group_by("value", "model").agg(
+        pl.col("counts").sum(), pl.len()
+    )
+
+`totals.unit_totals` gives the sums of a rate by model and unit, on which intervals, comparisons and
+changes are computed; `coverage` says what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.numbers.late import pl
+from evaluation.numbers.rates import Rate
+from evaluation.numbers.rules import (
+    CONTROL,
+    JUDGE_FAILURES,
+    JUDGED,
+    KINDS,
+    MISSING,
+    OUTCOMES,
+    UNJUDGED,
+    Counted,
+    CriterionState,
+    counted,
+)
+
+Ints = NDArray[np.signedinteger[Any]]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+SAMPLE, RECORD = "sample", "record"  # units of clusters, beside those that a source format names
+
+
+class DataSetKey(NamedTuple):
+    """A data set: the samples of a task, asked in one variant."""
+
+    name: str
+    task: str
+    variant: str
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a frame is built of, each table as a DataFrame.
+
+    Attributes:
+        samples: sample, task, cluster, is_control, is_held_out, withdrawn; one row a sample.
+        rubrics: rubric, sample, and key.
+        members: facet, value, rubric.
+        responses: response, model, variant, repeat, sample, failed, outcome ('' until it ends).
+        judgments: response, rubric, said, status, error.
+        voids: response, rubric (null: all of the response), void (one of `rules.VOIDS`).
+        variants_of: key of a rubric -> the variants whose answers are judged on it; others: all.
+        repeats: answers to each question.
+        cluster_unit: what the clusters are: SAMPLE, RECORD, or a unit that a source format names.
+    """
+
+    samples: pl.DataFrame
+    rubrics: pl.DataFrame
+    members: pl.DataFrame
+    responses: pl.DataFrame
+    judgments: pl.DataFrame
+    voids: pl.DataFrame
+    variants_of: Mapping[str, Sequence[str]]
+    repeats: int
+    cluster_unit: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The criteria of a run; the module says how to use them.
+
+    Attributes:
+        rows: one for each criterion; see the module.
+        units: unit, sample, dataset, cluster, is_control, is_held_out, withdrawn; in order of unit.
+        members: facet, value, rubric.
+        responses: model, dataset, outcome, failed, and how many (`n`), without withdrawn samples.
+        verdicts: the words of `verdict`, UNJUDGED first.
+    """
+
+    models: tuple[str, ...]
+    datasets: tuple[str, ...]
+    verdicts: tuple[str, ...]
+    rows: pl.DataFrame
+    units: pl.DataFrame
+    members: pl.DataFrame
+    responses: pl.DataFrame
+    cluster_unit: str = SAMPLE
+
+    @cached_property
+    def current(self) -> Frame:
+        """Without the samples that were withdrawn."""
+        if not self.units["withdrawn"].any():
+            return self
+        return replace(self, rows=self.rows.filter(~pl.col("withdrawn")), units=self.units.filter(~pl.col("withdrawn")))
+
+    @property
+    def withdrawn(self) -> int:
+        """How many samples were withdrawn."""
+        return int(self.units.filter("withdrawn")["sample"].n_unique())
+
+    def only(self, condition: pl.Expr) -> Frame:
+        """The rows that meet a condition; all units are kept."""
+        return replace(self, rows=self.rows.filter(condition))
+
+    def array(self, column: str) -> NDArray[Any]:
+        """A column of the rows as an array; names as their places in `models`, `datasets`, ..."""
+        return as_array(self.rows[column])
+
+    def facet(self, name: str) -> pl.DataFrame:
+        """The values of a facet (`value`), by rubric."""
+        return self.members.filter(pl.col("facet") == name).select("rubric", "value")
+
+    def rubrics_by_value(self, name: str) -> Mapping[str, Ints]:
+        """Value of a facet -> the ids of the rubrics that have it."""
+        return {value: as_array(of_value["rubric"]) for (value,), of_value in self.facet(name).group_by("value")}
+
+    @cached_property
+    def facets(self) -> Mapping[str, frozenset[str]]:
+        """Facet -> its values, of all rubrics of the release."""
+        values = self.members.select("facet", "value").unique()
+        return {name: frozenset(of_facet["value"]) for (name,), of_facet in values.group_by("facet")}
+
+    def in_arm(self, rate: Rate) -> pl.Expr:
+        """Whether a row is of the arm that a rate counts."""
+        return pl.col("is_control") == (rate.arm == CONTROL)
+
+    def on_criteria(self, rate: Rate) -> pl.Expr:
+        """Whether a row is on a criterion that a rate is about, of either arm."""
+        if rate.only is None:
+            return pl.lit(True)
+        of_facet = self.facet(rate.only.facet)
+        return pl.col("rubric").is_in(of_facet.filter(pl.col("value") == rate.only.value)["rubric"].implode())
+
+    def in_scope(self, rate: Rate) -> pl.Expr:
+        """Whether a row is in a rate: of its arm, on its criteria, with a verdict in its scope."""
+        return self.in_arm(rate) & self.on_criteria(rate) & self.has(rate.scope_verdicts)
+
+    def has(self, verdicts: frozenset[str]) -> pl.Expr:
+        """Whether a row counts as one of these verdicts."""
+        known = [verdict for verdict in self.verdicts if verdict in verdicts]
+        return pl.col("verdict").is_in(known)
+
+    def places(self, condition: pl.Expr) -> Ints:
+        """The places of the rows that meet a condition."""
+        return np.flatnonzero(self.rows.select(condition.alias("is_met"))["is_met"].to_numpy())
+
+    def on(self, marks: pl.DataFrame) -> pl.DataFrame:
+        """Each mark (response, rubric, ...) with the row it is on, and its place (`row`)."""
+        return self.rows.with_row_index("row").join(marks, on=["response", "rubric"], maintain_order="right")
+
+
+def as_array(column: pl.Series) -> NDArray[Any]:
+    """A column as an array; of an Enum, the places of its words."""
+    is_enum = column.dtype == pl.Enum
+    return (column.to_physical() if is_enum else column).to_numpy()
+
+
+def words_of(column: pl.Series) -> list[str]:
+    """The words of an Enum, in order."""
+    assert isinstance(column.dtype, pl.Enum)  # noqa: S101
+    return column.dtype.categories.to_list()
+
+
+def counts_against(frame: Frame, rate: Rate, failing: frozenset[str]) -> dict[str, tuple[int, int]]:
+    """Model -> (verdicts against it, verdicts), of those in a rate."""
+    against = frame.has(failing).sum().alias("against")
+    by_model = frame.rows.filter(frame.in_scope(rate)).group_by("model").agg(against, pl.len().alias("n"))
+    counts = {model: (bad, n) for model, bad, n in by_model.iter_rows()}
+    return {model: counts.get(model, (0, 0)) for model in frame.models}
+
+
+def votes_in_scope(frame: Frame, rate: Rate, failing: frozenset[str], votes: pl.DataFrame) -> pl.DataFrame:
+    """The votes of a panel that a rate would count if each were the verdict: `judge`, `number`,
+    `failed`, and the columns of the row.
+
+    Not those on responses that count by their outcome alone. `votes`: judge, number, voted,
+    response, rubric.
+    """
+    by_judge = pl.col("why").is_in([JUDGED, *JUDGE_FAILURES])
+    within = pl.col("voted").is_in(list(rate.scope_verdicts))
+    chosen = frame.in_arm(rate) & frame.on_criteria(rate) & by_judge & within
+    return frame.on(votes).filter(chosen).with_columns(pl.col("voted").is_in(list(failing)).alias("failed"))
+
+
+def build_frame(
+    models: Sequence[str], datasets: Sequence[DataSetKey], rules: Mapping[str, str], tables: Tables
+) -> Frame:
+    """The frame of a run. `rules`: how each outcome and failure of the judge counts."""
+    names = {"model": pl.Enum(models), "dataset": pl.Enum([data.name for data in datasets])}
+    units = _units(datasets, tables.samples, names["dataset"])
+    answers = _answers(models, units, tables, names["model"])
+    criteria = units.select("unit", "sample", "variant").join(tables.rubrics, on="sample")
+    rows = answers.join(criteria.select("unit", "rubric", "key", "variant"), on="unit", maintain_order="left").join(
+        tables.judgments, on=["response", "rubric"], how="left", maintain_order="left"
+    )
+    for key, variants in tables.variants_of.items():
+        is_judged = pl.col("variant").is_in(list(variants)) | pl.col("status").is_not_null()
+        rows = rows.filter((pl.col("key") != key) | is_judged)
+    rows = _with_voids(rows.drop("key", "variant"), tables.voids)
+    rows = _counted(rows, rules)
+    found = tables.responses.join(
+        units.filter(~pl.col("withdrawn")).select("sample", "variant", "dataset"), on=["sample", "variant"]
+    )
+    verdicts = tuple(words_of(rows["verdict"]))
+    return Frame(
+        models=tuple(models),
+        datasets=tuple(data.name for data in datasets),
+        verdicts=verdicts,
+        rows=rows,
+        units=units.drop("task", "variant").filter(pl.col("unit").is_in(rows["unit"].unique().implode())),
+        members=tables.members,
+        responses=found.group_by("model", "dataset", "outcome", "failed").agg(pl.len().alias("n")),
+        cluster_unit=tables.cluster_unit,
+    )
+
+
+def _units(datasets: Sequence[DataSetKey], samples: pl.DataFrame, names: Any) -> pl.DataFrame:
+    """The samples in each data set, numbered in the order of sample and data set."""
+    columns = {position: [data[position] for data in datasets] for position in range(3)}
+    asked = pl.DataFrame(
+        {"dataset": columns[0], "task": columns[1], "variant": columns[2]},
+        schema={"dataset": names, "task": pl.String, "variant": pl.String},
+    )
+    units = samples.join(asked, on="task").sort("sample", "dataset")
+    return units.with_row_index("unit")
+
+
+def _answers(models: Sequence[str], units: pl.DataFrame, tables: Tables, names: Any) -> pl.DataFrame:
+    """Each answer that could be there: model, unit, repeat, with the response if there is one."""
+    last = tables.responses["repeat"].max()
+    repeats = max(tables.repeats, 1 + int(last) if isinstance(last, int) else 1)
+    possible = (
+        pl.DataFrame({"model": list(models)}, schema={"model": names})
+        .join(pl.DataFrame({"repeat": range(repeats)}, schema={"repeat": pl.Int64}), how="cross")
+        .join(units.drop("task"), how="cross")
+    )
+    found = tables.responses.with_columns(pl.col("model").cast(names))
+    keys = ["model", "repeat", "sample", "variant"]
+    return possible.join(found, on=keys, how="left").drop("variant").sort("unit", "model", "repeat")
+
+
+def _with_voids(rows: pl.DataFrame, voids: pl.DataFrame) -> pl.DataFrame:
+    """The rows with `void`: why the verdict is void, '' if it is not."""
+    if voids.is_empty():
+        return rows.with_columns(pl.lit("").alias("void"))
+    of_answers = voids.filter(pl.col("rubric").is_null()).select("response", "void").unique("response")
+    of_criteria = voids.filter(pl.col("rubric").is_not_null()).unique(["response", "rubric"])
+    rows = rows.join(of_answers, on="response", how="left")
+    rows = rows.join(of_criteria.rename({"void": "own"}), on=["response", "rubric"], how="left")
+    return rows.with_columns(pl.coalesce("own", "void").fill_null("").alias("void")).drop("own")
+
+
+STATE = ("outcome", "said", "status", "error", "failed", "void")  # of `CriterionState`, and its columns
+
+
+def _counted(rows: pl.DataFrame, rules: Mapping[str, str]) -> pl.DataFrame:
+    """The rows with what each counts as: there are few states, so each is decided once."""
+    rows = rows.with_columns(pl.col("outcome", "said", "status", "error").fill_null(""))
+    states = rows.select(*STATE).unique()
+    decided = []
+    for state in states.iter_rows():
+        is_missing = state[STATE.index("failed")] is None
+        decided.append(Counted(UNJUDGED, MISSING, False) if is_missing else counted(rules, CriterionState(*state)))
+    words = list(dict.fromkeys([UNJUDGED, *sorted({each.verdict for each in decided})]))
+    said = list(dict.fromkeys(["", *sorted(states["said"].unique())]))
+    columns = {
+        "verdict": pl.Series([each.verdict for each in decided], dtype=pl.Enum(words)),
+        "why": pl.Series([each.why for each in decided], dtype=pl.Enum(KINDS)),
+        "settled": pl.Series([each.settled for each in decided], dtype=pl.Boolean),
+    }
+    rows = rows.join(states.with_columns(**columns), on=list(STATE), how="left", nulls_equal=True)
+    return rows.with_columns(
+        pl.col("said").cast(pl.Enum(said)),
+        pl.col("outcome").cast(pl.Enum(["", *OUTCOMES])),
+        ((pl.col("verdict") != UNJUDGED) & ~pl.col("withdrawn")).alias("counts"),
+    ).drop("status", "error", "failed", "void")

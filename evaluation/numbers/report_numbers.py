@@ -1,0 +1,206 @@
+"""All numbers of a run's report, from its verdicts: a few group-bys over its frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from evaluation.numbers import changes, comparing, counting, scoring
+from evaluation.numbers.changes import Bottleneck, Change
+from evaluation.numbers.comparing import ModelComparison, Ranking
+from evaluation.numbers.counting import Counting, OutcomeCount, RateRow
+from evaluation.numbers.frame import SAMPLE, Frame, counts_against
+from evaluation.numbers.held_out import HeldOutGap, held_out_gaps
+from evaluation.numbers.late import pl
+from evaluation.numbers.plans import Plan
+from evaluation.numbers.rates import gettext_noop as _
+from evaluation.numbers.rules import POLARITY, RUBRIC
+from evaluation.numbers.scoring import ScoreRow
+from evaluation.numbers.totals import UnitTotals, facet_totals, has_data, judged_by_all, unit_totals
+from evaluation.protocol import FacetView, Protocol, Rate
+
+POLARITIES = FacetView(
+    POLARITY,
+    _("Polarity"),
+    "heat",
+    (("must", _("must")), ("must not", _("must not"))),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A reader's options for a report, beyond the plan of the run.
+
+    `common`: only samples for which every model has a verdict. `weights`: value -> weight, for
+    weighted rates. `all_ranked`: also rank models whose failures selected the samples.
+    """
+
+    common: bool = False
+    weights: Mapping[str, int] = field(default_factory=dict)
+    all_ranked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReportNumbers:
+    """The numbers of a run's report.
+
+    Attributes:
+        overall, facets: rows over all criteria, and by breakdown.
+        without: breakdown -> judgments whose rubric has no value of it.
+        comparisons, cells: comparisons over all criteria, and by breakdown.
+        failed: model -> failed responses.
+        samples: counted units, and all units asked.
+        judged: model -> (verdicts against it, verdicts), of those in scope of the protocol's first
+            rate.
+        shared_records: whether several samples come from one source record, so that records are the
+            clusters of intervals and comparisons.
+        held_out: rates on public samples beside those on held-out ones.
+        scores, score_facets: means of scores that code gave responses, overall and by breakdown.
+    """
+
+    rates: tuple[Rate, ...]
+    views: tuple[FacetView, ...]
+    overall: tuple[RateRow, ...]
+    facets: Mapping[str, tuple[RateRow, ...]]
+    without: Mapping[str, int]
+    endings: tuple[OutcomeCount, ...]
+    comparisons: tuple[ModelComparison, ...]
+    cells: Mapping[str, tuple[ModelComparison, ...]]
+    rankings: tuple[Ranking, ...]
+    failed: Mapping[str, int]
+    samples: tuple[int, int]
+    judged: Mapping[str, tuple[int, int]]
+    shared_records: bool
+    changes: tuple[Change, ...] = ()
+    bottlenecks: tuple[Bottleneck, ...] = ()
+    held_out: tuple[HeldOutGap, ...] = ()
+    scores: tuple[ScoreRow, ...] = ()
+    score_facets: Mapping[str, tuple[ScoreRow, ...]] = field(default_factory=dict)
+
+
+def count(
+    frame: Frame,
+    protocol: Protocol,
+    plan: Plan,
+    labels: Mapping[str, str],
+    options: Options = Options(),
+    unranked: Sequence[str] = (),
+) -> ReportNumbers:
+    """Every number of a report, from the frame of a run.
+
+    `labels`: of the values of breakdowns. `unranked`: models that are not ranked.
+    """
+    whole = frame.current
+    pooled = protocol.pooled and len(whole.datasets) > 1
+    counted = whole.only(judged_by_all(whole)) if options.common else whole
+    rates = tuple(_with_weights(rate, options) for rate in protocol.rates if has_data(whole, rate))
+    views = _views(protocol, whole)
+    counter = Counting(protocol, pooled, plan.minimum)
+    totals = unit_totals(counted, rates)
+    overall = counter.rows(totals, counting.verdict_counts(counted, pooled=pooled).get("", {}))
+    compared = _comparisons(totals, plan, options, pooled=pooled)
+    facets, cells, without, score_facets = {}, {}, {}, {}
+    for view in views:
+        breakdown = _breakdown(counted, rates, view, labels, plan, counter)
+        facets[view.name], cells[view.name] = breakdown
+        without[view.name] = _without(counted, view)
+        of_view = {row.value: row.label for row in breakdown[0]}
+        if protocol.scores:
+            score_facets[view.name] = scoring.score_rows(
+                counted, protocol.scores, view.name, labels=of_view, pooled=pooled, minimum=plan.minimum
+            )
+    ranked = [row for row in overall if row.endpoint not in unranked]
+    all_changes = changes.changes(totals, protocol, minimum=plan.minimum)
+    return ReportNumbers(
+        rates=rates,
+        views=views,
+        overall=tuple(overall),
+        facets=facets,
+        without=without,
+        endings=tuple(counting.endings(counted, plan.outcomes)),
+        comparisons=tuple(compared),
+        cells=cells,
+        rankings=tuple(_rankings(rates, protocol, ranked, compared)),
+        failed=_failed(whole),
+        samples=(counted.rows["unit"].n_unique(), len(whole.units)),
+        judged=counts_against(whole, protocol.rates[0], protocol.failing_verdicts),
+        shared_records=whole.cluster_unit != SAMPLE,
+        changes=tuple(all_changes),
+        bottlenecks=tuple(changes.bottlenecks(totals, protocol, all_changes, minimum=plan.minimum)),
+        held_out=tuple(held_out_gaps(totals.values(), pooled=pooled, minimum=plan.minimum)),
+        scores=scoring.score_rows(counted, protocol.scores, labels={"": ""}, pooled=pooled, minimum=plan.minimum),
+        score_facets=score_facets,
+    )
+
+
+def _comparisons(
+    totals: Mapping[str, UnitTotals], plan: Plan, options: Options, *, pooled: bool
+) -> list[ModelComparison]:
+    """The planned pairs by every rate."""
+    plan = replace(plan, frozen=plan.frozen and not options.common)
+    compared = []
+    for of_rate in totals.values():
+        pairs = [pair for pair in plan.comparisons if set(pair) <= set(of_rate.models)]
+        compared += comparing.compare(of_rate, pairs, pooled=pooled, minimum=plan.minimum, role=plan.role)
+    return compared
+
+
+def _breakdown(
+    frame: Frame, rates: Sequence[Rate], view: FacetView, labels: Mapping[str, str], plan: Plan, counter: Counting
+) -> tuple[tuple[RateRow, ...], tuple[ModelComparison, ...]]:
+    """The rates and the comparisons by value of a breakdown, in the order of the report."""
+    verdicts = counting.verdict_counts(frame, view.name, pooled=counter.pooled)
+    of_trap = [rate for rate in rates if rate.arm == "trap"]
+    primary = next((rate for rate in rates if rate.name == plan.metric), rates[0])
+    shown = next((rate for rate in rates if rate.name == view.rate), primary)
+    shown = shown if shown.arm == "trap" else rates[0]
+    names = dict(view.values) if view.values else labels
+    totals = dict(facet_totals(frame, of_trap, view.name))
+    order = sorted(totals)
+    if view.values:
+        order.sort(key=lambda value: list(names).index(value) if value in names else len(names))
+    rows: list[RateRow] = []
+    for value in order:
+        rows += counter.rows(totals[value], verdicts[value], value, names.get(value, value))
+    compared = {value: totals[value][shown.name] for value in order}
+    pairs = [pair for pair in plan.comparisons if set(pair) <= set(frame.models)]
+    return tuple(rows), tuple(comparing.compare_cells(compared, pairs, pooled=counter.pooled, minimum=counter.minimum))
+
+
+def _without(frame: Frame, view: FacetView) -> int:
+    """How many rows, without control samples, are on rubrics that have no value of a breakdown."""
+    has_value = pl.col("rubric").is_in(frame.facet(view.name)["rubric"].unique().implode())
+    return frame.rows.filter(~pl.col("is_control") & ~has_value).height
+
+
+def _rankings(
+    rates: Sequence[Rate], protocol: Protocol, rows: Sequence[RateRow], compared: Sequence[ModelComparison]
+) -> list[Ranking]:
+    result = []
+    for rate in rates:
+        result += comparing.rankings(rate, rows, compared, lower_is_better=protocol.is_lower_better(rate))
+    return result
+
+
+def _failed(frame: Frame) -> dict[str, int]:
+    """Model -> its failed responses, of those that have any."""
+    failed = frame.responses.filter("failed").group_by("model").agg(pl.col("n").sum())
+    counts = dict(failed.iter_rows())
+    return {model: counts[model] for model in frame.models if model in counts}
+
+
+def _with_weights(rate: Rate, options: Options) -> Rate:
+    """The rate with the weights that the reader chose, if it is weighted."""
+    if rate.weights is None:
+        return rate
+    chosen = {value: options.weights.get(value, weight) for value, weight in rate.weights.of.items()}
+    return replace(rate, weights=rate.weights._replace(of=chosen))
+
+
+def _views(protocol: Protocol, frame: Frame) -> tuple[FacetView, ...]:
+    """The protocol's breakdowns, then polarity and the other facets of the release."""
+    protocol_views = {view.name for view in protocol.facets}
+    polarity_view = [POLARITIES] if POLARITY in frame.facets and POLARITY not in protocol_views else []
+    scored = {facet for rate in protocol.rates if rate.score for facet in rate.score.facets}
+    others = sorted(set(frame.facets) - protocol_views - {POLARITY, RUBRIC} - scored)
+    return (*protocol.facets, *polarity_view, *(FacetView(name, name, "heat") for name in others))

@@ -1,0 +1,121 @@
+"""What a verdict counts as: the words for outcomes and failures, and a plan's rules for them."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from evaluation.panel import NO_MAJORITY
+
+# How a response with a given outcome is counted: by the verdicts on its text, or not at all. Any
+# other rule is the verdict that its criteria count as.
+JUDGED, EXCLUDED = "judged", "excluded"
+# Why a response that should have been judged has no verdict: the judge's reply could not be read,
+# there was none, or the judges of a panel voted without a majority.
+JUDGE_FAILURES = UNPARSED, JUDGE_FAILED, UNDECIDED = "unparsed", "judge_failed", "no_majority"
+# Why an answered response has no verdict yet, and why a criterion has no response.
+PENDING, MISSING = "pending", "missing"
+UNJUDGED = "unjudged"
+ANSWERED = "answered"
+OUTCOMES = (ANSWERED, "refused", "empty", "filtered", "cut_off", "failed", "unknown", "unasked")  # of responses
+# Why a verdict that was given is void: the tool that made it, or a person, marked it so.
+VOIDS = INVALIDATED, LIMIT, EDITED, SUPERSEDED, CANCELLED = (
+    "invalidated",
+    "limit",
+    "edited",
+    "superseded",
+    "cancelled",
+)
+# All reasons why a criterion has its verdict, or none.
+KINDS = (JUDGED, *OUTCOMES[1:], *JUDGE_FAILURES, PENDING, MISSING, *VOIDS)
+TRAP, CONTROL = "trap", "control"
+HELD_OUT = "held-out"  # the part of a release that is not published
+COMBINED = "combined"  # the name of all data sets pooled
+POLARITY = "polarity"  # the breakdown by polarity of rubrics, which is not a stored facet
+RUBRIC = "key"  # membership by rubric key, for rates that count only one key
+
+# Errors of judgments.
+BROKEN = "BrokenReply"
+NO_RESPONSE = "NoResponse"  # the response failed
+NOT_JUDGED = "NotJudged"  # counts by the outcome of its response alone
+NO_ANSWER = "NoEarlierAnswer"  # the error of a question that was not asked
+
+ENDED = ("done", "failed")  # statuses of judgments that nobody works on any more
+
+
+class CriterionState(NamedTuple):
+    """All that decides what a criterion counts as.
+
+    `outcome`: of the response, '' if it has none. `said`: the verdict that was given, '' if none.
+    `status`, `error`: of the judgment, '' if there is none. `failed`: whether the response failed.
+    `void`: one of `VOIDS`, or ''.
+    """
+
+    outcome: str
+    said: str
+    status: str
+    error: str
+    failed: bool
+    void: str
+
+
+class Counted(NamedTuple):
+    """What a criterion counts as.
+
+    `verdict`: UNJUDGED if none. `why`: one of `KINDS`. `settled`: whether nothing of it is missing:
+    a verdict was given, its judge failed, or its response ended in a way for which the plan has a
+    rule. A run all of whose criteria are settled is complete.
+    """
+
+    verdict: str
+    why: str
+    settled: bool
+
+
+def counted(rules: Mapping[str, str], state: CriterionState) -> Counted:
+    """What a criterion in this state counts as.
+
+    `rules`: how each outcome of a response and each failure of the judge counts.
+    """
+    if state.void:
+        return Counted(UNJUDGED, state.void, False)
+    if not state.outcome:
+        return Counted(UNJUDGED, PENDING, False)
+    verdict = counted_verdict(rules, state.outcome, state.said, state.status, state.error)
+    why = kind_of(state.outcome, state.said, state.status, state.error)
+    is_judged = rules.get(state.outcome, JUDGED) == JUDGED
+    settled = not state.failed and (state.status in ENDED or not is_judged)
+    return Counted(verdict, why, settled)
+
+
+def failure_of(status: str, error: str) -> str:
+    """Why a failed judgment has no verdict: one of JUDGE_FAILURES; '' if it has not failed."""
+    return {BROKEN: UNPARSED, NO_MAJORITY: UNDECIDED}.get(error, JUDGE_FAILED) if status == "failed" else ""
+
+
+def failure_rule(rules: Mapping[str, str], failure: str) -> str:
+    """How a failure of the judge counts.
+
+    Plans from before there was a rule for votes without a majority count them as JUDGE_FAILED.
+    """
+    return rules.get(failure, rules.get(JUDGE_FAILED, EXCLUDED) if failure == UNDECIDED else EXCLUDED)
+
+
+def counted_verdict(rules: Mapping[str, str], outcome: str, verdict: str, status: str, error: str) -> str:
+    """The verdict that a judgment counts as; UNJUDGED if it is excluded or has none yet.
+
+    The rule for the outcome comes first. A judgment that was never asked for has no failure of the
+    judge.
+    """
+    rule = rules.get(outcome, JUDGED)
+    if rule == JUDGED and not verdict and error not in (NO_RESPONSE, NOT_JUDGED):
+        failure = failure_of(status, error)
+        rule = failure_rule(rules, failure) if failure else JUDGED
+    if rule == JUDGED:
+        return verdict or UNJUDGED
+    return UNJUDGED if rule == EXCLUDED else rule
+
+
+def kind_of(outcome: str, verdict: str, status: str, error: str) -> str:
+    """Why a judgment has its verdict, or none: JUDGED, a failure of the judge, or an outcome."""
+    if outcome != ANSWERED:
+        return outcome
+    return JUDGED if verdict else failure_of(status, error) or PENDING

@@ -1,0 +1,202 @@
+"""Reads the frame of a run's verdicts from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from io import BytesIO
+from typing import Any
+
+from django.db import connection
+from django.db.models import F, QuerySet
+
+from evaluation import registry
+from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
+from evaluation.numbers.frame import RECORD, SAMPLE, DataSetKey, Frame, Tables, build_frame
+from evaluation.numbers.late import pl
+from evaluation.numbers.rules import CONTROL, HELD_OUT, POLARITY, RUBRIC
+from evaluation.protocol import DataSet, Protocol
+from evaluation.runs.plan import outcomes_of
+from evaluation.runs.queries import data_sets_of
+from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
+from generation.models.work import Work
+from generation.samples import errata
+
+FETCHED = 100_000  # rows of SQLite in memory as Python objects at once
+SAMPLE_COLUMNS = {
+    "id": "sample",
+    "task": "task",
+    "version__sample__arm": "arm",
+    "split": "split",
+    "version__sample__record_id": "record",
+    "version__sample_id": "origin",
+}
+
+
+def read_table(rows: QuerySet[Any], columns: Mapping[str, str]) -> pl.DataFrame:
+    """Columns of a query as a DataFrame: those that end in 'id' as integers, others as text.
+
+    `columns`: field -> name in the DataFrame. PostgreSQL sends them as CSV, several times as fast
+    as rows.
+    """
+    schema = {name: _type_of(field) for field, name in columns.items()}
+    query, values = rows.order_by().values_list(*columns).query.sql_with_params()
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            content = BytesIO()
+            with cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT csv)", values) as blocks:
+                content.writelines(blocks)
+            if not content.tell():
+                return pl.DataFrame(schema=schema)
+            content.seek(0)
+            return pl.read_csv(content, has_header=False, schema=schema)
+        cursor.execute(query, values)
+        parts = [pl.DataFrame(schema=schema)]
+        while fetched := cursor.fetchmany(FETCHED):
+            parts.append(pl.DataFrame(fetched, schema=schema, orient="row"))
+    return pl.concat(parts)
+
+
+def _type_of(field: str) -> Any:
+    return pl.Int64 if field.endswith("id") or field in ("repeat", "number") else pl.String
+
+
+def run_frame(
+    run: Run,
+    datasets: Sequence[DataSet] | None = None,
+    rules: Mapping[str, str] | None = None,
+    as_of: datetime | None = None,
+) -> Frame:
+    """The frame of a run.
+
+    Args:
+        datasets: those to count; by default all that the run asks.
+        rules: how each outcome and failure of the judge counts; by default those of the plan.
+        as_of: errata and marks of tools that became known later are left out; by default none.
+    """
+    protocol = registry.protocol(run.release.benchmark)
+    datasets = data_sets_of(run) if datasets is None else datasets
+    rules = outcomes_of(run, protocol) if rules is None else rules
+    tested = dict(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
+    keys = [DataSetKey(data.name, data.task, data.variant) for data in datasets]
+    # Judgments first, so that each finds its response while the run is in progress.
+    judgments = read_table(
+        Judgment.objects.filter(run=run),
+        {"response_id": "response", "rubric_id": "rubric", "verdict": "said", "status": "status", "error": "error"},
+    )
+    samples = load_samples(run.release, as_of)
+    tables = Tables(
+        samples=samples,
+        rubrics=read_table(
+            ReleasedRubric.objects.filter(sample__release=run.release),
+            {"id": "rubric", "sample_id": "sample", "key": "key"},
+        ),
+        members=_members(run.release, protocol),
+        responses=_responses(run, tested),
+        judgments=judgments,
+        voids=pl.DataFrame(schema={"response": pl.Int64, "rubric": pl.Int64, "void": pl.String}),
+        variants_of={key: sorted(each.variants) for key, each in protocol.by_rubric.items() if each.variants},
+        repeats=run.answers_each,
+        cluster_unit=cluster_unit(samples),
+    )
+    return build_frame(tuple(tested.values()), keys, rules, tables)
+
+
+class RunVerdicts:
+    """The frame of a run and the votes of its panel, read once for all figures on its judges."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @cached_property
+    def frame(self) -> Frame:
+        return run_frame(self.run).current
+
+    @cached_property
+    def votes(self) -> pl.DataFrame:
+        """The votes that have a verdict: judge, number, voted, response, rubric."""
+        columns = {
+            "judge__name": "judge",
+            "repeat": "number",
+            "verdict": "voted",
+            "judgment__response_id": "response",
+            "judgment__rubric_id": "rubric",
+        }
+        return read_table(Vote.objects.filter(run=self.run).exclude(verdict=""), columns)
+
+
+def _responses(run: Run, tested: Mapping[int, str]) -> pl.DataFrame:
+    columns = {
+        "id": "response",
+        "endpoint_id": "endpoint",
+        "variant": "variant",
+        "repeat": "repeat",
+        "sample_id": "sample",
+        "outcome": "outcome",
+        "status": "status",
+    }
+    # Those of a model that was left out, and which it had not given, were never asked.
+    asked = Response.objects.filter(run=run).exclude(status=Work.Status.DROPPED)
+    responses = read_table(asked, columns)
+    return responses.with_columns(
+        pl.col("endpoint").replace_strict(tested, return_dtype=pl.Enum(list(tested.values()))).alias("model"),
+        (pl.col("status") == Work.Status.FAILED).alias("failed"),
+    ).drop("endpoint", "status")
+
+
+def read_scores(run: Run) -> pl.DataFrame:
+    """The scores that code gave responses: response, rubric, and a column for each score."""
+    columns = {"response_id": "response", "rubric_id": "rubric", "names": "names", "numbers": "numbers"}
+    stored = read_table(ResponseScore.objects.filter(run=run), columns)
+    parts = []
+    for (names,), rows in stored.group_by("names"):
+        numbers = pl.col("numbers").str.split(" ").list
+        scores = [numbers.get(place).cast(pl.Float64).alias(name) for place, name in enumerate(str(names).split())]
+        parts.append(rows.select("response", "rubric", *scores))
+    empty = pl.DataFrame(schema={"response": pl.Int64, "rubric": pl.Int64})
+    return pl.concat([empty, *parts], how="diagonal")
+
+
+def load_samples(release: Release, as_of: datetime | None = None) -> pl.DataFrame:
+    """The samples of a release, with their clusters, arms and parts: `Tables.samples`.
+
+    The cluster of a sample is its source record if several samples share it (a number below 0); any
+    other sample is a cluster of its own. Several released samples may be versions of one.
+    """
+    rows = read_table(ReleasedSample.objects.filter(release=release), SAMPLE_COLUMNS)
+    withdrawn = list(errata.withdrawn(release, as_of).values_list("sample", flat=True))
+    several = pl.col("origin").n_unique().over("record") > 1
+    return rows.select(
+        "sample",
+        "task",
+        pl.when(several).then(-pl.col("record") - 1).otherwise(pl.col("sample")).alias("cluster"),
+        (pl.col("arm") == CONTROL).alias("is_control"),
+        (pl.col("split") == HELD_OUT).alias("is_held_out"),
+        pl.col("origin").is_in(withdrawn).alias("withdrawn"),
+    )
+
+
+def cluster_unit(samples: pl.DataFrame) -> str:
+    """What the clusters of these samples are."""
+    return RECORD if (samples["cluster"] < 0).any() else SAMPLE
+
+
+def _members(release: Release, protocol: Protocol) -> pl.DataFrame:
+    """The facets of rubrics, their polarity, and the keys that rates count."""
+    of_release = ReleasedRubric.objects.filter(sample__release=release)
+    facets = read_table(
+        Facet.objects.filter(rubric__sample__release=release),
+        {"name": "facet", "value": "value", "rubric_id": "rubric"},
+    )
+    own = F("sample__version__rubrics__polarity")
+    with_polarity = of_release.filter(
+        sample__version__rubrics__key=F("key"), sample__version__rubrics__polarity__in=["must", "must not"]
+    )
+    polarity = read_table(with_polarity.annotate(value=own), {"value": "value", "id": "rubric"})
+    keys = {rate.only.value for rate in protocol.rates if rate.only and rate.only.facet == RUBRIC}
+    by_key = read_table(of_release.filter(key__in=keys), {"key": "value", "id": "rubric"}) if keys else polarity.clear()
+    parts = [facets]
+    for name, rows in ((POLARITY, polarity), (RUBRIC, by_key)):
+        parts.append(rows.select(pl.lit(name).alias("facet"), "value", "rubric"))
+    return pl.concat(parts)
