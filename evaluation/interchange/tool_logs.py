@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from zlib import crc32
 
+from generation.llm.reasoning import split_reasoning
 from review.rules.text import is_storable
 
 Found = tuple[str, dict[str, Any] | str]
@@ -18,6 +19,7 @@ MAX_MEMBER = 2**26  # bytes; a file in an .eval file, unpacked
 MAX_RUBRICS = 1000  # of a sample
 ZSTD = 93  # a zip's number for this compression, which Python cannot read
 LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of a member's name and of its extra field
+SCORER = "criteria"  # the name of our task's scorer in Inspect
 STOPPED = {"content_filter": "filtered", "max_tokens": "cut_off", "model_length": "cut_off"}
 NOT_STORABLE = "contains a character that cannot be stored (NUL, or half of a surrogate pair)"
 
@@ -57,17 +59,21 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
     epoch = fields.get("epoch", 1)
     where = f"sample {fields.get('id')!s:.100} epoch {epoch!s:.20}"
     try:
-        verdicts = json.loads(fields["scores"]["criteria"]["explanation"]) if not fields.get("error") else {}
-        output = fields.get("output") or {}
-        text = str(output.get("completion") or "")
+        score = fields["scores"][SCORER] if not fields.get("error") else {}
+        verdicts = json.loads(score["explanation"]) if score else {}
+        output, header = fields.get("output") or {}, log["eval"].get("metadata") or {}
+        scored = (score.get("metadata") or {}).get("mhb") or {}  # logs of earlier exports have none
         about = {
             "sample": fields["id"],
             "model": log["eval"]["model"],
-            "response": text,
+            "response": split_reasoning(str(output.get("completion") or ""))[0],
             "repeat": epoch - 1 if type(epoch) is int else epoch,
-            "judge": ((log["eval"].get("model_roles") or {}).get("grader") or {}).get("model") or "",
-            "release": (log["eval"].get("metadata") or {}).get("sha256") or "",
+            "judge": scored.get("judge") or _judge_of(log["eval"]),
+            "release": scored.get("release") or header.get("sha256") or "",
         }
+        if problem := _problem(fields, score, scored, header):
+            yield where, problem
+            return
         rubrics = [rubric["key"] for rubric in fields["metadata"]["rubrics"]]
         stop_reason = ((output.get("choices") or [{}])[0]).get("stop_reason", "")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError):
@@ -75,6 +81,28 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
         return
     outcome = "failed" if fields.get("error") else STOPPED.get(str(stop_reason), "")
     yield from _rows(where, about, rubrics, verdicts, outcome)
+
+
+def _judge_of(header: Mapping[str, Any]) -> str:
+    """The model that judged; without a grader, Inspect asks the model under test."""
+    grader = (header.get("model_roles") or {}).get("grader") or {}
+    return grader.get("model") or header["model"]
+
+
+def _problem(
+    fields: Mapping[str, Any], score: Mapping[str, Any], scored: Mapping[str, Any], header: Mapping[str, Any]
+) -> str:
+    """Why the verdicts of a sample are not those of the task's judge; '' if they are."""
+    if score.get("history"):
+        editors = {str((edit.get("provenance") or {}).get("author", "?")) for edit in score["history"][1:]}
+        return f"the score was edited by hand ({', '.join(sorted(editors)):.200}): it has no verdicts on criteria"
+    others = sorted(set(fields.get("scores") or {}) - {SCORER})
+    if others:
+        return f"several sets of scores ({SCORER}, {', '.join(others):.200}): keep one, with `inspect score --action overwrite`"
+    rules = header.get("rules")
+    if rules and scored.get("rules") != rules:
+        return "scored by the rules of another export than the one that the log names"
+    return ""
 
 
 def lm_eval_rows(where: str, row: Mapping[str, Any]) -> Iterator[Found]:
@@ -87,7 +115,7 @@ def lm_eval_rows(where: str, row: Mapping[str, Any]) -> Iterator[Found]:
         about = {
             "sample": doc["sample_id"],
             "model": "",
-            "response": str(row["resps"][0][0] or ""),
+            "response": split_reasoning(str(row["resps"][0][0] or ""))[0],
             "judge": judged["judge"],
             "release": judged["sha256"],
         }

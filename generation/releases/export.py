@@ -263,7 +263,7 @@ def metadata(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> dict
         judging["rates"] = [
             rate for rate in judging["rates"] if rate["arm"] != Sample.Arm.CONTROL or rate["arm"] in arms
         ]
-        judging |= {"release": release.reference, "sha256": release.sha256}
+        judging |= {"benchmark": release.benchmark, "release": release.reference, "sha256": release.sha256}
     return {
         "name": release.name,
         "version": f"{release.version}.0.0",

@@ -1,6 +1,6 @@
-"""A task of lm-eval: `mhb.yaml`, `utils.py` and `lm_eval.jsonl`.
+"""A task of lm-eval: `TASK.yaml`, `utils.py` and `lm_eval.jsonl`.
 
-Run it with `lm_eval --include_path FOLDER --tasks mhb`.
+Run it with `lm_eval --include_path FOLDER --tasks TASK`.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 from generation.releases.exporters import programs
 from generation.releases.exporters.base import About, canonical, identity
-from generation.releases.exporters.judging import JudgingExporter
+from generation.releases.exporters.judging import TASK, JudgingExporter, task_name
 
 _METRIC = """\
   - metric: {name}
@@ -59,6 +59,8 @@ class LmEvalExporter(JudgingExporter):
             for name, aggregation, higher in (*rates, *_COUNTS)
         )
         task = (Path(programs.__file__).parent / "lm_eval_task.yaml").read_text(encoding="utf-8")
-        path = folder / "mhb.yaml"
-        path.write_text(task.replace("metric_list:\n", f"metric_list:\n{metrics}"), encoding="utf-8", newline="\n")
+        name = task_name(about["judging"])
+        text = task.replace(TASK, name).replace("metric_list:\n", f"metric_list:\n{metrics}")
+        path = folder / f"{name}.yaml"
+        path.write_text(text, encoding="utf-8", newline="\n")
         return [path, *super().companion_files(folder, about)]

@@ -18,6 +18,7 @@ prompts:
   - "{{{{messages}}}}"
 tests: file://promptfoo.jsonl
 """
+WANTED, UNWANTED = "criteria met", "criteria to avoid, not met"
 _TEMPLATE = re.compile(r"\{(?=[{%#])")  # promptfoo would fill these in
 
 
@@ -32,15 +33,17 @@ class PromptfooExporter(LinesExporter):
     def line(self, sample: Mapping[str, Any]) -> str:
         """The sample as a test case. Points become weights; negative ones negate the assertion."""
         arm = sample.get("arm") or "trap"
-        assertions = [
-            {
-                "type": "not-llm-rubric" if weight < 0 else "llm-rubric",
+        assertions = []
+        for rubric, weight in weighed_rubrics(sample):
+            is_unwanted = weight < 0
+            assertion = {
+                "type": "not-llm-rubric" if is_unwanted else "llm-rubric",
                 "value": _TEMPLATE.sub('{{ "{" }}', rubric["criterion"]),
-                "metric": f"{arm}: criteria met",
+                # A grader that finds nothing met must not raise the share of criteria met.
+                "metric": f"{arm}: {UNWANTED if is_unwanted else WANTED}",
                 "weight": abs(weight),
             }
-            for rubric, weight in weighed_rubrics(sample)
-        ]
+            assertions.append(assertion)
         case = {
             "description": sample["sample_id"],
             "vars": {"messages": _TEMPLATE.sub(r"\\u007b", canonical(sample["messages"]))},

@@ -87,7 +87,8 @@ def test_exports_keep_the_points(manage: Manage, tmp_path: Path, monkeypatch: py
     assert simple_evals.grader_input(examples[0], "A.")[1][-1] == "[-6] Says 3 of 0."
     assert {"inspect", "lm-eval"} <= dict(export.fitting_formats(Release.objects.get())).keys()
 
-    task = (tmp_path / "lm-eval" / "mhb.yaml").read_text()
+    [path] = (tmp_path / "lm-eval").glob("*.yaml")
+    task = path.read_text()
     assert "metric: healthbench_score" in task
     assert "hallucination_rate" not in task
     for missing in ("datasets", "lm_eval", "lm_eval.api", "lm_eval.api.task"):

@@ -1,4 +1,4 @@
-"""Simulated models that sometimes answer nothing, and a release with controls to ask them about."""
+"""Simulated models that sometimes answer nothing, and sometimes think aloud."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -12,12 +12,17 @@ from tests.engine import SEED
 
 
 class SometimesSilent:
-    """The simulated models, except that `sim-reckless` answers some questions with nothing."""
+    """The simulated models, except that `sim-reckless` answers some questions with nothing.
+
+    It begins others with its thoughts, and ends some within them.
+    """
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        if model == "sim-reckless" and sha256(messages[-1].text.encode()).digest()[0] % 3 == 0:
-            return ""
-        return simulate.SCRIPT.reply(model, messages, seed)
+        reply = simulate.SCRIPT.reply(model, messages, seed)
+        if model != "sim-reckless":
+            return reply
+        moods = ["", reply, f"<think>The user asks.</think>\n\n{reply}", "<think>The user asks, and"]
+        return moods[sha256(messages[-1].text.encode()).digest()[0] % len(moods)]
 
 
 @pytest.fixture(scope="module")

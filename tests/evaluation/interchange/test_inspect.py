@@ -19,6 +19,8 @@ from evaluation.models import Judgment, Response
 from evaluation.reports import queries as reports_queries
 from generation.models import Release
 from generation.releases import export
+from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
 from review.models import User
 from tests.engine import bare_release, evaluate_release, make_release_with_controls
 from tests.evaluation.interchange.silent import silent_models
@@ -30,14 +32,15 @@ TOOLS = os.environ.get("MHB_INTERCHANGE", "")
 needs_tools = pytest.mark.skipif(not TOOLS, reason="needs other tools: make test-interchange")
 
 # Makes the simulated models a provider of inspect-ai that needs no extra package.
-EVALUATE = """
+PROVIDER = """
 import json, sys, tiktoken, urllib.request
-sys.path.insert(0, "out")
 class Words:
     def encode(self, text, **options): return text.split()
 tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Words()
-from inspect_ai import eval
+from inspect_ai import eval, score
+from inspect_ai.log import ProvenanceData, edit_score, write_eval_log
 from inspect_ai.model import ChatCompletionChoice, ModelAPI, ModelOutput, get_model, modelapi
+from inspect_ai.scorer import ScoreEdit
 
 @modelapi(name="sim")
 class Simulated(ModelAPI):
@@ -45,7 +48,8 @@ class Simulated(ModelAPI):
         if self.model_name == "sim-judge":
             assert config.temperature == 0.5
             assert set(config.response_schema.json_schema.properties) == {"explanation", "criteria_met"}
-        body = {"model": self.model_name, "messages": [{"role": one.role, "content": one.text} for one in input]}
+        messages = [{"role": one.role, "content": one.text} for one in input]
+        body = {"model": self.model_name.removeprefix("second-"), "messages": messages}
         request = urllib.request.Request(
             sys.argv[1] + "/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
@@ -53,15 +57,64 @@ class Simulated(ModelAPI):
             content = json.load(answer)["choices"][0]["message"]["content"]
         return ModelOutput.from_content(self.model_name, content)
 
-from task import mhb
-[log] = eval(
-    mhb(), model="sim/sim-reckless", model_roles={"grader": get_model("sim/sim-judge")},
-    log_dir="logs", display="none",
-)
-assert log.status == "success", log.error
-print(json.dumps({name: metric.value for name, metric in log.results.scores[0].metrics.items()}))
+def ask(*files, judge="sim-judge", **options):
+    logs = eval(
+        list(files), model="sim/sim-reckless", model_roles={"grader": get_model("sim/" + judge)},
+        log_dir="logs", display="none", **options,
+    )
+    assert all(log.status in ("success", "cancelled") for log in logs), [log.error for log in logs]
+    return logs
+
+def metrics(log):
+    return {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+
+"""
+EVALUATE = """
+[log] = ask("out/task.py")
+print(json.dumps(metrics(log)))
 print(log.location)
 """
+TWO = """
+both = ask("out/task.py", "other/task.py")
+alone = ask("out/task.py") + ask("other/task.py")
+print(json.dumps([[log.eval.task, log.eval.metadata["release"], metrics(log)] for log in both + alone]))
+print(json.dumps([log.location for log in both]))
+"""
+EDIT = """
+[log] = ask("out/task.py")
+first = log.samples[0]
+value = {**first.scores["criteria"].value, "unjudged": 99}
+who = ProvenanceData(author="somebody", reason="looked again")
+edit_score(log, first.id, "criteria", ScoreEdit(value=value, provenance=who))
+write_eval_log(log, "edited.eval")
+[log] = ask("out/task.py")
+import importlib.util
+spec = importlib.util.spec_from_file_location("own_task", "out/task.py")
+task = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(task)
+for action in ("overwrite", "append"):
+    again = score(
+        log, task.criteria(0.5), action=action, display="none",
+        model_roles={"grader": get_model("sim/second-sim-judge")},
+    )
+    write_eval_log(again, action + ".eval")
+print(first.id)
+"""
+
+
+def run_inspect(folder: Path, models: str, script: str) -> list[str]:
+    """Run a script with inspect-ai; returns the lines that it printed."""
+    environment = {**os.environ, "HOME": str(folder), "INSPECT_DISPLAY": "plain"}
+    process = subprocess.run(
+        [TOOLS, "-c", PROVIDER + script, models],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr[-3000:] + process.stdout[-2000:]
+    return process.stdout.strip().splitlines()
 
 
 @needs_tools
@@ -70,17 +123,7 @@ def test_inspect_gives_exactly_our_rates(tmp_path: Path, silent_models: str, phy
     release = make_release_with_controls(tmp_path, silent_models, physicians[:3])
     ours = evaluate_release(release, silent_models, "sim-reckless")
     export.Export(release, "inspect").write(tmp_path / "out")
-    environment = {**os.environ, "HOME": str(tmp_path), "INSPECT_DISPLAY": "plain"}
-    process = subprocess.run(
-        [TOOLS, "-c", EVALUATE, silent_models],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr[-3000:] + process.stdout[-2000:]
-    *_progress, metrics, location = process.stdout.strip().splitlines()
+    *_progress, metrics, location = run_inspect(tmp_path, silent_models, EVALUATE)
     [row] = [row for row in reports_queries.report(ours).overall if row.dataset == "combined"]
     unjudged = ours.judgments.filter(verdict="").count()
     values = {name: row.rates[name].value for name in ("hallucination_rate", "samples_failed", "over_suspicion")}
@@ -103,6 +146,50 @@ def test_inspect_gives_exactly_our_rates(tmp_path: Path, silent_models: str, phy
     comparison = comparing.compare_runs(ours, theirs)
     assert len(comparison.rows) > 3  # each rate on either data set, and on both combined
     assert {(row.difference.difference or 0, row.worse, row.better) for row in comparison.rows} == {(0, 0, 0)}
+
+
+@needs_tools
+def test_two_exports_in_one_process_are_told_apart(tmp_path: Path, silent_models: str, physicians: list[User]) -> None:
+    """Each is scored by its own rules and stamped with its own release, as if it ran alone."""
+    first = make_release_with_controls(tmp_path, silent_models, physicians[:3])
+    second = releases_services.freeze_release("own", benchmark="mhb", composition=Composition(with_controls=False))
+    releases = [first, second]
+    for release, name in zip(releases, ("out", "other"), strict=True):
+        export.Export(release, "inspect").write(tmp_path / name)
+    *_progress, told, locations = run_inspect(tmp_path, silent_models, TWO)
+    runs = json.loads(told)
+    assert runs[:2] == runs[2:]
+    assert [run[1] for run in runs[:2]] == [release.reference for release in releases]
+    assert len({run[0] for run in runs[:2]}) == 2
+    for release, location in zip(releases, json.loads(locations), strict=True):
+        other = next(each for each in releases if each != release)
+        wrong = importing.import_results(rows.read(Path(location)), release=other, study="wrong")
+        assert (wrong.added, {refusal.reason for refusal in wrong.refusals}) == (
+            0,
+            {"release: not the checksum of this release"},
+        )
+        right = importing.import_results(rows.read(Path(location)), release=release, study="right")
+        assert (right.added, right.refused) == (release.rubrics_count, 0)
+
+
+@needs_tools
+def test_edited_and_second_scores_are_never_taken_for_the_first_judges(
+    tmp_path: Path, silent_models: str, physicians: list[User]
+) -> None:
+    release = make_release_with_controls(tmp_path, silent_models, physicians[:3])
+    export.Export(release, "inspect").write(tmp_path / "out")
+    edited_sample = run_inspect(tmp_path, silent_models, EDIT)[-1]
+    edited = importing.import_results(rows.read(tmp_path / "edited.eval"), release=release, study="edited")
+    [refusal] = edited.refusals
+    assert edited_sample in refusal.where
+    assert "edited by hand (somebody)" in refusal.reason
+    again = importing.import_results(rows.read(tmp_path / "overwrite.eval"), release=release, study="overwrite")
+    assert again.run is not None
+    assert again.run.judge is not None
+    assert again.run.judge.model == "sim/second-sim-judge"
+    both = importing.import_results(rows.read(tmp_path / "append.eval"), release=release, study="append")
+    assert both.added == 0
+    assert all("several sets of scores" in refusal.reason for refusal in both.refusals)
 
 
 # ----------------------------------------------------------------------------------- hand-made logs
@@ -143,6 +230,43 @@ def test_a_log_is_imported_with_its_outcomes(release: Release, tmp_path: Path) -
     assert list(outcomes) == ["answered", "cut_off", "filtered", "empty", "failed"]
     first = Judgment.objects.filter(response__repeat=0).order_by("rubric__pk")
     assert list(first.values_list("verdict", "error")) == [("met", ""), ("", "BrokenReply")]
+
+
+def scored(**fields: Any) -> dict[str, Any]:
+    """The scores of a sample, with these fields of our scorer's changed."""
+    return {"criteria": {"value": 1.0, "explanation": '{"R1": true, "R2": true}', **fields}}
+
+
+@pytest.mark.parametrize(
+    ("scores", "reason"),
+    [
+        (scored(history=[{"value": 1}, {"value": 0, "provenance": {"author": "kim"}}]), "edited by hand (kim)"),
+        (scored() | {"criteria1": scored()["criteria"]}, "several sets of scores (criteria, criteria1)"),
+        (scored(metadata={"mhb": {"judge": "j", "release": "1" * 64, "rules": "r"}}), "not the checksum"),
+    ],
+)
+def test_scores_that_are_not_our_judges_are_refused(
+    release: Release, tmp_path: Path, scores: dict[str, Any], reason: str
+) -> None:
+    result = importing.import_results(rows.read(write_log(tmp_path, sample(scores=scores))), release=release, study="s")
+    assert result.added == 0
+    assert all(reason in refusal.reason for refusal in result.refusals)
+
+
+def test_the_judge_is_the_one_whose_verdicts_they_are(release: Release, tmp_path: Path) -> None:
+    """After a second judge has scored the log again, its header still names the first one."""
+    scores = scored(metadata={"mhb": {"judge": "org/second", "release": "0" * 64}})
+    result = importing.import_results(rows.read(write_log(tmp_path, sample(scores=scores))), release=release, study="s")
+    assert result.run is not None
+    assert result.run.judge is not None
+    assert result.run.judge.model == "org/second"
+
+
+def test_thoughts_are_no_part_of_an_imported_answer(release: Release, tmp_path: Path) -> None:
+    lines = [sample(output={"completion": text}) for text in ("<think>Hm.</think>No.",)]
+    result = importing.import_results(rows.read(write_log(tmp_path, *lines)), release=release, study="s")
+    assert result.run is not None
+    assert list(result.run.responses.values_list("text", flat=True)) == ["No."]
 
 
 @pytest.mark.parametrize(

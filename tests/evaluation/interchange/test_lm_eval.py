@@ -12,6 +12,7 @@ from evaluation import errors
 from evaluation.interchange import importing, rows
 from evaluation.models import Run
 from evaluation.reports import queries as reports_queries
+from generation.llm import reasoning
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Release
 from generation.recipes import registry
@@ -37,11 +38,12 @@ needs_tools = pytest.mark.skipif(not TOOLS, reason="needs other tools: make test
 def scores_by_lm_eval(folder: Path, models: str) -> tuple[dict[str, float], Path]:
     """Run lm-eval on the export in `out` as a user does; returns scores and the logged samples."""
     model_args = f"model=sim-reckless,base_url={models}/chat/completions,num_concurrent=1"
+    [task] = [path.stem for path in (folder / "out").glob("*.yaml")]
     options = [
         "--include_path",
         "out",
         "--tasks",
-        "mhb",
+        task,
         "--model",
         "local-chat-completions",
         "--model_args",
@@ -57,7 +59,7 @@ def scores_by_lm_eval(folder: Path, models: str) -> tuple[dict[str, float], Path
     assert process.returncode == 0, process.stderr[-3000:] + process.stdout[-2000:]
     [results] = (folder / "results").rglob("results_*.json")
     [log] = (folder / "results").rglob("samples_*.jsonl")
-    return json.loads(results.read_text())["results"]["mhb"], log
+    return json.loads(results.read_text())["results"][task], log
 
 
 @needs_tools
@@ -212,7 +214,8 @@ def test_other_tools_count_as_we_do(db: None) -> None:
         ("", None),
     ],
 )
-def test_a_reply_of_another_shape_is_no_verdict(reply: str, met: bool | None) -> None:
+def test_a_reply_of_another_shape_is_no_verdict(reply: str, met: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mhb_judging, "FOLDER", Path(reasoning.__file__).parent)
     judging = registry.judging("medmistake")
     assert judging is not None
     assert (judging["field"], judging["aside"]) == ("correct", ["refused"])

@@ -22,7 +22,16 @@ from tests.profile import by_profile
 
 FORMATS = ["csv", "jsonl", "parquet"]
 TOOLS = ["healthbench", "inspect", "lm-eval", "openai-evals", "promptfoo"]
-ABOUT = {"name": "own", "version": "1.0.0", "judging": {"rates": [{"name": "hallucination_rate", "hit": False}]}}
+ABOUT = {
+    "name": "own",
+    "version": "1.0.0",
+    "judging": {
+        "benchmark": "mhb",
+        "release": "own@1",
+        "sha256": "ab" * 32,
+        "rates": [{"name": "hallucination_rate", "hit": False}],
+    },
+}
 
 
 def sample(number=1, **changes):
@@ -203,7 +212,10 @@ def test_promptfoo_fills_nothing_into_texts_and_negates_negative_points(tmp_path
     [case] = [json.loads(line) for line in (tmp_path / "promptfoo.jsonl").read_text().splitlines()]
     assert json.loads(case["vars"]["messages"]) == messages
     assert not re.search("{[{%#]", case["vars"]["messages"])
-    assert [(one["type"], one["weight"]) for one in case["assert"]] == [("llm-rubric", 2), ("not-llm-rubric", 3)]
+    assert [(one["type"], one["metric"], one["weight"]) for one in case["assert"]] == [
+        ("llm-rubric", "trap: criteria met", 2),
+        ("not-llm-rubric", "trap: criteria to avoid, not met", 3),
+    ]
     assert case["assert"][0]["value"] == 'Says {{ "{" }}{ no }}.'
     config = yaml.safe_load((tmp_path / "promptfooconfig.yaml").read_text())
     assert config["prompts"] == ["{{messages}}"]

@@ -5,13 +5,14 @@ Run it with `inspect eval task.py --model MODEL --model-role grader=JUDGE`.
 Each criterion is put to the grader (the role `grader`; without one, the model itself, which is not
 what you want) in the words of the benchmark's own judge, with its temperature (change it with
 `-T judge_temperature=...`) and, where the provider offers it, the schema of its reply. An answer
-without text is not judged. The metrics are those of MHB's report, counted over all criteria:
-control samples count only in metrics of their own. `unjudged` counts the criteria without a
-verdict. MHB imports the log, which contains the verdicts (`import_results LOG.eval`).
+without text, or with thoughts only, is not judged. The metrics are those of MHB's report, counted
+over all criteria: control samples count only in metrics of their own. `unjudged` counts the
+criteria without a verdict. MHB imports the log, which contains the verdicts
+(`import_results LOG.eval`).
 """
 
+import importlib.util
 import json
-import sys
 from pathlib import Path
 
 from inspect_ai import Task, task
@@ -22,8 +23,10 @@ from inspect_ai.solver import TaskState, generate
 from inspect_ai.util import JSONSchema
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER))
-import mhb_judging  # noqa: E402
+# By its file: the folder of another export has a module of the same name.
+_spec = importlib.util.spec_from_file_location(f"{FOLDER}/mhb_judging", FOLDER / "mhb_judging.py")
+mhb_judging = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(mhb_judging)
 
 JUDGING = mhb_judging.load()
 MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser}
@@ -57,7 +60,7 @@ def criteria(temperature: float | None = None):
     config = GenerateConfig(temperature=temperature, response_schema=schema)
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 - the criteria are in the metadata
-        grader, answer = get_model(role="grader"), state.output.completion
+        grader, answer = get_model(role="grader"), mhb_judging.answer_of(state.output.completion)
         rubrics, verdicts = state.metadata["rubrics"], {}
         if not answer.strip():
             verdicts = mhb_judging.unasked(JUDGING, rubrics)
@@ -73,13 +76,16 @@ def criteria(temperature: float | None = None):
                 rate, state.metadata.get("arm"), rubrics, state.metadata.get("points"), verdicts
             )
             value[rate["name"]], value[f"{rate['name']} of"] = counted
-        return Score(value=value, answer=answer, explanation=json.dumps(verdicts, ensure_ascii=False))
+        about = {"judge": str(grader), "release": JUDGING["sha256"], "rules": JUDGING["rules"]}
+        return Score(
+            value=value, answer=answer, explanation=json.dumps(verdicts, ensure_ascii=False), metadata={"mhb": about}
+        )
 
     return score
 
 
-@task
+@task(name="@@TASK@@")  # inspect-ai reads the name from this text, without running it
 def mhb(judge_temperature: float | None = JUDGING["temperature"]) -> Task:
-    data = json_dataset(str(FOLDER / "inspect.jsonl"))
-    release = {"release": JUDGING["release"], "sha256": JUDGING["sha256"]}
+    data = json_dataset(str(FOLDER / JUDGING["samples"]["file"]), name=JUDGING["task"])
+    release = {name: JUDGING[name] for name in ("release", "sha256", "rules")}
     return Task(dataset=data, solver=generate(), scorer=criteria(judge_temperature), metadata=release)

@@ -1,24 +1,27 @@
-"""The functions behind mhb.yaml: a release of MHB as a task of lm-eval.
+"""The functions behind the task: a release of MHB as a task of lm-eval.
 
     MHB_JUDGE_URL=https://api.example.org/v1 MHB_JUDGE_MODEL=JUDGE MHB_JUDGE_KEY=... \\
-        lm_eval --include_path FOLDER --tasks mhb --model local-chat-completions \\
+        lm_eval --include_path FOLDER --tasks TASK --model local-chat-completions \\
         --apply_chat_template --log_samples --output_path RESULTS \\
         --model_args model=MODEL,base_url=https://api.example.org/v1/chat/completions
+
+TASK is the name of the one file in FOLDER that ends in .yaml; no other release has it.
 
 Each criterion is put to the judge in the words of the benchmark's own judge, with its temperature
 (MHB_JUDGE_TEMPERATURE changes it) and the schema of its reply, unless the judge's address refuses a
 schema. That address is OpenAI-compatible and given by the variables above; MHB_JUDGE_KEY is
-optional. An answer without text is not judged.
+optional. An answer without text, or with thoughts only, is not
+judged. `repeats` is refused, because lm-eval asks for all of them and scores the first.
 
 The metrics are those of MHB's report, counted over all criteria: control samples count only in
 metrics of their own. `judged` and `unjudged` count the criteria with and without a verdict. The
 logged samples contain the verdicts under `judged`; MHB imports them
-(`import_results samples_mhb_....jsonl --model =MODEL`).
+(`import_results samples_TASK_....jsonl --model =MODEL`).
 """
 
+import importlib.util
 import json
 import os
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -29,8 +32,10 @@ import datasets
 from lm_eval.api.task import ConfigurableTask
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER))
-import mhb_judging  # noqa: E402
+# By its file: the folder of another export has a module of the same name.
+_spec = importlib.util.spec_from_file_location(f"{FOLDER}/mhb_judging", FOLDER / "mhb_judging.py")
+mhb_judging = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(mhb_judging)
 
 JUDGING = mhb_judging.load()
 TRIES = 5
@@ -45,7 +50,7 @@ pooled = mhb_judging.pooled
 
 def load(**_options):
     """Load the samples."""
-    lines = (FOLDER / "lm_eval.jsonl").read_text(encoding="utf-8").split("\n")
+    lines = (FOLDER / JUDGING["samples"]["file"]).read_text(encoding="utf-8").split("\n")
     return {"test": datasets.Dataset.from_list([json.loads(line) for line in lines if line])}
 
 
@@ -59,6 +64,8 @@ class ConversationTask(ConfigurableTask):
 
     def __init__(self, config=None):
         super().__init__(config={name: value for name, value in (config or {}).items() if name != "class"})
+        if self.config.repeats > 1:
+            raise ValueError(f"repeats: {self.config.repeats} answers would be asked for, and one of them scored.")
 
     def fewshot_context(
         self, doc, *_about, system_instruction=None, apply_chat_template=False, chat_template=None, **_more
@@ -72,7 +79,7 @@ class ConversationTask(ConfigurableTask):
 
 def verdicts_on(doc, answer):
     """The verdict on each criterion, by its key."""
-    rubrics = doc["rubrics"]
+    rubrics, answer = doc["rubrics"], mhb_judging.answer_of(answer)
     if not answer.strip():
         return mhb_judging.unasked(JUDGING, rubrics)
     requests = [mhb_judging.judge_messages(doc["judging"], answer, rubric["criterion"]) for rubric in rubrics]
@@ -86,7 +93,12 @@ def judged_answer(doc, results):
     verdicts, rubrics = verdicts_on(doc, results[0]), doc["rubrics"]
     points = [float(rubric["points"] or 0) for rubric in rubrics]
     counts = {rate["name"]: mhb_judging.count(rate, doc["arm"], rubrics, points, verdicts) for rate in JUDGING["rates"]}
-    about = {"sha256": JUDGING["sha256"], "judge": os.environ["MHB_JUDGE_MODEL"], "verdicts": verdicts}
+    about = {
+        "sha256": JUDGING["sha256"],
+        "rules": JUDGING["rules"],
+        "judge": os.environ["MHB_JUDGE_MODEL"],
+        "verdicts": verdicts,
+    }
     return {**counts, "judged": about, "unjudged": sum(one["met"] is None for one in verdicts.values())}
 
 

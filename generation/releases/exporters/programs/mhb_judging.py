@@ -1,24 +1,61 @@
 """How a judge of MHB is asked, and how its verdicts are counted: for the tasks of other tools.
 
 Needs only the standard library. `judging.json` beside it says what is the benchmark's own: the
-judge's temperature and schema, the field of its reply that decides, and the rates.
+judge's temperature and schema, the field of its reply that decides, and the rates. `reasoning.py`
+beside it tells an answer from the thoughts before it, as MHB does.
 """
 
+import hashlib
+import importlib.util
 import json
 import re
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 Json = dict[str, Any]
 
-FIELDS = Path(__file__).parent / "judging.json"
+FOLDER = Path(__file__).parent
+FIELDS = FOLDER / "judging.json"
 MARKS = re.compile(r'"@@(RESPONSE|CRITERION)@@"|@@(RESPONSE|CRITERION)@@')
 
 
+class NotAsExported(Exception):
+    """The samples beside this program are not those that were exported with it."""
+
+
 def load() -> Json:
-    """The contents of `judging.json`."""
-    value: Json = json.loads(FIELDS.read_text(encoding="utf-8"))
-    return value
+    """The contents of `judging.json`, and `rules`, their digest.
+
+    Raises NotAsExported if the samples in this folder are others than those it was written for.
+    """
+    text = FIELDS.read_bytes()
+    judging: Json = json.loads(text)
+    samples = judging["samples"]
+    path = FOLDER / samples["file"]
+    if not path.is_file():
+        raise NotAsExported(f"{path.name} is missing: of an export by reference, run restore_release.py first.")
+    if hashlib.sha256(path.read_bytes()).hexdigest() != samples["sha256"]:
+        raise NotAsExported(f"{path.name} is not the file that was exported with judging.json of {judging['task']}.")
+    return {**judging, "rules": hashlib.sha256(text).hexdigest()}
+
+
+@cache
+def module_beside(name: str) -> ModuleType:
+    """A module of this folder, by its file: other exports have modules of the same name."""
+    spec = importlib.util.spec_from_file_location(f"{FOLDER}/{name}", FOLDER / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def answer_of(text: str) -> str:
+    """What counts as the answer: a reply without the thoughts before it, as MHB reads it."""
+    answer: str = module_beside("reasoning").split_reasoning(text)[0]
+    return answer
 
 
 def as_data(text: str) -> str:
@@ -41,7 +78,7 @@ def judge_messages(messages: list[Json], answer: str, criterion: str) -> list[Js
 
 def read_verdict(judging: Json, reply: str) -> Json:
     """{"met": true, false or null, "explanation"}; null if the reply is not what was asked for."""
-    answer = reply.rpartition("</think>")[2]
+    answer = answer_of(reply)
     try:
         value = json.loads(answer[answer.find("{") : answer.rfind("}") + 1])
     except (ValueError, RecursionError):
