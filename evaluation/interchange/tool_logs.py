@@ -86,7 +86,7 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
 def _judge_of(header: Mapping[str, Any]) -> str:
     """The model that judged; without a grader, Inspect asks the model under test."""
     grader = (header.get("model_roles") or {}).get("grader") or {}
-    return grader.get("model") or header["model"]
+    return str(grader.get("model") or header["model"])
 
 
 def _problem(
