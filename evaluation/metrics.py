@@ -152,8 +152,7 @@ def measure(
 def _measure_score(score: Score, totals: Totals, minimum: int) -> MeasuredRate:
     """The mean score of samples with its interval over clusters, both cut off at its limits."""
     samples = int(totals.counted.sum())
-    _, low, high, clusters = mean_interval(totals.hits, totals.counted, minimum=minimum)
-    low, high = (None if end is None else score.cut(end) for end in (low, high))
+    _, low, high, clusters = mean_interval(totals.hits, totals.counted, minimum=minimum, limits=score.limits)
     reached, possible = (0.0 if points is None else float(points.sum()) for points in (totals.reached, totals.possible))
     return MeasuredRate(
         round(reached),

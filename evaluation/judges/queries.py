@@ -63,8 +63,7 @@ def validation_report(run: Run) -> ValidationReport | None:
     }
     keys: Mapping[int, str] = {}
     if judged.protocol.by_rubric:
-        rubrics = {rubric for _response, rubric in by_physicians}
-        keys = dict(ReleasedRubric.objects.filter(pk__in=rubrics).values_list("pk", "key"))
+        keys = dict(ReleasedRubric.objects.filter(sample__release=run.release).values_list("pk", "key"))
     models, comparisons = numbers.models_and_pairs(judged, data_sets_of(run), by_physicians, plan)
     return ValidationReport(
         rate=judged.rate,

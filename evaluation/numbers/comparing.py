@@ -6,16 +6,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evaluation.metrics import Totals
 from evaluation.numbers.counting import RateRow
 from evaluation.numbers.plans import EXPLORATORY, PLANNED
 from evaluation.numbers.rates import Rate
-from evaluation.numbers.scores import Ints, Score
+from evaluation.numbers.scores import Ints
 from evaluation.numbers.totals import UnitGroup, UnitTotals, weighted_sums
-from evaluation.statistics.bootstrap import cluster_bootstrap
-from evaluation.statistics.comparisons import mcnemar, paired_difference
+from evaluation.statistics.comparisons import mcnemar, paired_difference, score_difference
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm_by_family, ranks
 
 CELL_PAIRS = 45  # the pairs of ten models; with more, breakdowns are not compared
@@ -138,8 +136,13 @@ def compare_pair(
     n = first.total(first.number) + second.total(second.number)
     fields: dict[str, Any] = {**labels, "rate": rate.name, "n": n, "clusters": len(first.hits)}
     if rate.score:
-        return _compare_by_bootstrap(rate.score, first, second, fields, minimum)
-    difference = paired_difference(first.hits, first.counted, second.hits, second.counted, minimum=minimum, either=True)
+        difference = score_difference(
+            first.hits, first.counted, second.hits, second.counted, limits=rate.score.limits, minimum=minimum
+        )
+    else:
+        difference = paired_difference(
+            first.hits, first.counted, second.hits, second.counted, minimum=minimum, either=True
+        )
     are_independent = 0 < len(failures[0]) == len(first.hits)
     discordance = mcnemar(*failures) if are_independent and rate.is_proportion else None
     return ModelComparison(
@@ -156,42 +159,6 @@ def compare_pair(
         only_second=discordance.only_second if discordance else None,
         p_samples=discordance.p if discordance else None,
     )
-
-
-def _share(totals: Totals) -> float | None:
-    return float(totals.hits.sum()) / totals.total(totals.counted) if totals.counted.any() else None
-
-
-def _compare_by_bootstrap(
-    score: Score, first_totals: Totals, second_totals: Totals, fields: dict[str, Any], minimum: int
-) -> ModelComparison:
-    """Compare mean scores by the cluster bootstrap.
-
-    The interval is that of percentiles; p is twice the share of draws on the other side of 0.
-    """
-    table = np.column_stack([first_totals.hits, first_totals.counted, second_totals.hits, second_totals.counted])
-    draws: list[NDArray[Any]] = []
-
-    def difference(totals: NDArray[Any]) -> NDArray[Any]:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            first, second = totals[:, 0] / totals[:, 1], totals[:, 2] / totals[:, 3]
-            differences: NDArray[Any] = np.clip(first, *score.limits) - np.clip(second, *score.limits)
-        draws.append(differences)
-        return differences
-
-    first, second = (
-        None if (share := _share(side)) is None else score.cut(share) for side in (first_totals, second_totals)
-    )
-    value = None if first is None or second is None else first - second
-    interval = cluster_bootstrap(table, difference)[0] if value is not None and len(table) >= minimum else None
-    p = None
-    if interval is not None:
-        differences = np.concatenate(draws)
-        differences = differences[np.isfinite(differences)]
-        beyond = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-        p = min(1.0, 2 * (beyond + 1) / (len(differences) + 1))
-    low, high = interval if interval is not None else (None, None)
-    return ModelComparison(**fields, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None)
 
 
 @dataclass(frozen=True, slots=True)

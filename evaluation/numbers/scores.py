@@ -64,7 +64,7 @@ class Scores(NamedTuple):
 class Score(ABC):
     """How the verdicts on the criteria of an answer become a number; the rate is the mean.
 
-    Its interval is that of a mean over clusters; two models are compared by the cluster bootstrap.
+    Its interval is that of a mean over clusters; two models by the paired t test.
     A subclass is a frozen dataclass in a module of the benchmark's folder, which imports numpy and
     this module alone: bundles contain it, so that anybody can count again.
 

@@ -13,7 +13,7 @@ from evaluation.statistics.clusters import cr2_variance, satterthwaite_df
 from evaluation.statistics.comparisons import PairedDifference
 from evaluation.statistics.distributions import t_p_value, t_quantile
 from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
-from review.rules.wilson_interval import wilson
+from evaluation.statistics.two_phase import two_phase_table
 
 # Weight of each pseudo-cluster (one failed and one passed for each of the judge's verdicts): chosen
 # by simulation (docs/statistics.md).
@@ -55,14 +55,8 @@ def corrected_rate(
     N_h p_h / N, p_h being the weighted share that physicians call failed among criteria with
     verdict h, and so lies between 0 and 1 without clipping (Marshall 1990, J. Clin. Epidemiol. 43:
     the more precise of the two corrections where the validation sample was drawn from the data to
-    be corrected).
-
-    Variance: e = (sum of p_h over the cluster's criteria - pi m + sum of w (t - p_h) over its
-    validated ones) / N, the difference estimator of two-phase sampling (Sarndal, Swensson & Wretman
-    1992, chapter 9), with CR2 over clusters. It includes the covariance of the rate and its
-    correction. Interval: Wilson's at pi (1 - pi) / V criteria, at most N, as in `rate_interval`.
-    Two pseudo-clusters per verdict, of the typical size of a validated cluster, one failed and one
-    passed, each with weight `PSEUDO_WEIGHT`, keep V above 0 where physicians always agree.
+    be corrected). Interval: `two_phase.TwoPhaseTable.estimate`. It knows what rate and correction
+    have in common, and that no miss among the checked answers does not mean that there is none.
 
     Args:
         clusters: the cluster id of each criterion of the run.
@@ -75,16 +69,16 @@ def corrected_rate(
     Raises:
         ValueError: the arrays differ in shape, or a weight is not positive and finite.
     """
-    verdicts = CheckedVerdicts(clusters, judge, physician, weights)
-    estimate = _linearised(verdicts, *np.unique(np.asarray(clusters), return_inverse=True))
-    if estimate is None:
+    found = two_phase_table(clusters, judge, physician, judge, weights).estimate(failed_share, minimum=minimum)
+    if found.value is None:
         return CorrectedRate(None, why=UncorrectedReason.NOTHING)
-    shares = estimate.shares
-    if estimate.validated < minimum or satterthwaite_df(shares) < MINIMUM_DF:
-        return CorrectedRate(estimate.value)
-    variance = cr2_variance(estimate.residuals, shares) + estimate.pseudo_variance
-    effective = min(float(estimate.total), estimate.centre * (1 - estimate.centre) / variance)
-    return CorrectedRate(estimate.value, *wilson(estimate.value * effective, effective))
+    return CorrectedRate(found.value, found.low, found.high)
+
+
+def failed_share(tables: NDArray[Any]) -> NDArray[Any]:
+    """The share of criteria that the reference calls failed, of tables (..., 2, 2)."""
+    share: NDArray[Any] = tables[..., 0, :].sum(axis=-1) / tables.sum(axis=(-1, -2))
+    return share
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class Method(StrEnum):
     WILSON = "wilson"
     CLUSTERED = "clustered-wilson"
     MEAN = "skew-corrected-t"
+    TWO_PHASE = "two-phase"  # of a share known from a checked sample (module `two_phase`)
     TOO_FEW = "too-few"  # below the minimum: no interval
     UNDEFINED = "undefined"  # nothing was counted: no rate
 
@@ -139,8 +140,9 @@ def mean_interval(
     Stat. Assoc. 73, for the first term): the ends are mean - sqrt(V) g^-1(+-t), with
     Satterthwaite's degrees of freedom (module `clusters`). V has two pseudo-clusters of typical
     size added at the ends of the observed range, each with weight `PSEUDO_WEIGHT`. The ends are
-    None below `minimum` clusters or `MINIMUM_DF` degrees of freedom, and where all clusters have
-    the same mean: then the numbers do not say how much they vary.
+    None below `minimum` clusters or `MINIMUM_DF` degrees of freedom, where all clusters have the
+    same mean (then the numbers do not say how much they vary), and where all of the interval is
+    beyond the limits.
 
     Args:
         sums, sizes: the sum of the numbers of each cluster, and how many they are.
@@ -173,5 +175,7 @@ def mean_interval(
             return z
         return float(3 * (np.cbrt(1 + skewness * (z - skewness / 6)) - 1) / skewness)
 
-    low, high = mean - inverse(t) * error, mean - inverse(-t) * error
-    return mean, max(limits[0], low), min(limits[1], high), clusters
+    low, high = max(limits[0], mean - inverse(t) * error), min(limits[1], mean - inverse(-t) * error)
+    if low >= high:
+        return mean, None, None, clusters
+    return mean, low, high, clusters

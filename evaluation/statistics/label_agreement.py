@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evaluation.statistics.intervals import MINIMUM
-from evaluation.statistics.validation import JudgeQuality, judge_quality
+from evaluation.statistics.two_phase import two_phase_table
+from review.quality.agreement import kappa, raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,36 +47,32 @@ def label_agreement(
         labels: the key of its rubric.
         clusters: the id of its cluster.
         weights: the inverse probability of being drawn.
-        first, second, judge: whether the first physician, the second and the judge call it failed.
+        first, second: 1 if the first (second) physician calls it failed, 0 passed, NaN where either
+            decided nothing.
+        judge: whether the judge calls it failed.
         minimum: clusters below which there is no interval.
     """
     columns = [np.asarray(values) for values in (clusters, weights, first, second, judge)]
     names = np.array(labels)
-    return tuple(
-        _agreement(label, [values[names == label] for values in columns], minimum) for label in sorted(set(labels))
-    )
+    by_label = ((label, [values[names == label] for values in columns]) for label in sorted(set(labels)))
+    return tuple(_agreement(label, columns, minimum) for label, columns in by_label if not np.isnan(columns[2]).all())
 
 
 def _agreement(label: str, columns: Sequence[NDArray[Any]], minimum: int) -> LabelAgreement:
     clusters, weights, first, second, judge = columns
-
-    def quality(left: NDArray[Any], right: NDArray[Any]) -> JudgeQuality:
-        return judge_quality(clusters, left, right, weights, minimum=minimum)
-
-    between_physicians = quality(first, second)
-    with_judge = [quality(physician, judge) for physician in (first, second)]
-    kappas = [physician.kappa.value for physician in with_judge if physician.kappa.value is not None]
-    judge_agreement = [
-        float(np.average(left == right, weights=weights)) for left, right in ((first, judge), (second, judge))
-    ]
+    between_physicians = two_phase_table(clusters, judge, first, second, weights)
+    with_judge = [two_phase_table(clusters, judge, one, judge, weights) for one in (first, second)]
+    physicians, (one, other) = between_physicians.estimate(kappa, minimum=minimum), with_judge
+    kappas = [table.estimate(kappa, minimum=minimum).value for table in with_judge]
+    known = [value for value in kappas if value is not None]
     return LabelAgreement(
         label=label,
         n=between_physicians.n,
-        clusters=between_physicians.clusters,
-        physicians_agree=float(np.average(first == second, weights=weights)),
-        physicians_kappa=between_physicians.kappa.value,
-        low=between_physicians.kappa.low,
-        high=between_physicians.kappa.high,
-        judge_agrees=sum(judge_agreement) / 2,
-        judge_kappa=sum(kappas) / 2 if len(kappas) == 2 else None,
+        clusters=between_physicians.clusters_with(np.ones((2, 2), dtype=np.bool_)),
+        physicians_agree=float(raw(between_physicians.table)),
+        physicians_kappa=physicians.value,
+        low=physicians.low,
+        high=physicians.high,
+        judge_agrees=float(raw(one.table) + raw(other.table)) / 2,
+        judge_kappa=sum(known) / 2 if len(known) == 2 else None,
     )

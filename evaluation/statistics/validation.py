@@ -4,16 +4,15 @@ Positive means failed (hallucinated): sensitivity is the share of the criteria t
 failed that the judge also calls failed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from evaluation.statistics.clusters import cluster_totals
-from evaluation.statistics.intervals import MINIMUM, RateInterval, rate_interval
-from review.quality.agreement import AgreementEstimate, ac1, kappa, table_interval
+from evaluation.statistics.intervals import MINIMUM, Method, RateInterval
+from evaluation.statistics.two_phase import TwoPhaseTable
+from review.quality.agreement import AgreementEstimate, ac1, kappa
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,54 +45,41 @@ def balanced_f1(tables: NDArray[Any]) -> NDArray[Any]:
     return np.where(one_class, np.nan, (f1[0] + f1[1]) / 2)
 
 
-def judge_quality(
-    clusters: Sequence[Any] | NDArray[Any],
-    physician: ArrayLike,
-    judge: ArrayLike,
-    weights: ArrayLike | None = None,
-    *,
-    minimum: int = MINIMUM,
-) -> JudgeQuality:
-    """The accuracy and agreement of a judge, from one entry per criterion of the validation sample.
+def judge_quality(table: TwoPhaseTable, *, minimum: int = MINIMUM) -> JudgeQuality:
+    """The accuracy and agreement of a judge, from the criteria of a run that physicians checked.
 
-    Sensitivity sum(w t j) / sum(w t) and specificity sum(w (1-t) (1-j)) / sum(w (1-t)) are ratio
-    estimators weighted by the inverse probability of being drawn (Hajek 1971; Cochran 1977, section
-    6.3), with `rate_interval` over clusters. kappa (Cohen 1960), AC1 (Gwet 2008) and balanced F1
-    are computed from the weighted table, with the intervals of `review.quality.agreement`. The
-    variances ignore stratification, so that intervals are slightly too wide.
+    Sensitivity and specificity, kappa (Cohen 1960), AC1 (Gwet 2008) and balanced F1 are those of
+    the table of the whole run that the checked criteria stand for, with the intervals of
+    `TwoPhaseTable.estimate`. A sensitivity has none below `minimum` clusters in which physicians
+    call a criterion failed, a specificity none below as many in which they call one passed.
 
     Args:
-        clusters: the cluster id of each criterion.
-        physician, judge: whether each calls the criterion failed.
-        weights: inverse of the sampled share of the stratum; None: all equal.
+        table: physicians' verdicts by the judge's (`two_phase_table`).
         minimum: clusters below which there are no intervals.
-
-    Raises:
-        ValueError: the arrays differ in shape, or a weight is not positive and finite.
     """
-    truth, verdict = np.asarray(physician, dtype=bool), np.asarray(judge, dtype=bool)
-    w = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=float)
-    if truth.shape != verdict.shape or truth.shape != w.shape:
-        raise ValueError("expected both verdicts and a weight per criterion")
-    if (w <= 0).any() or not np.isfinite(w).all():
-        raise ValueError("a weight must be positive and finite")
-    cells = np.stack(
-        cluster_totals(clusters, *(w * (truth == t) * (verdict == j) for t in (True, False) for j in (True, False))),
-        axis=1,
-    )
-
-    tables = cells.reshape(-1, 2, 2)
-
-    def share(right: int, wrong: int, positive: NDArray[np.bool_]) -> RateInterval:
-        n = None if weights is None else int(positive.sum())
-        return rate_interval(cells[:, right], cells[:, right] + cells[:, wrong], n=n, minimum=minimum)
-
     return JudgeQuality(
-        n=len(truth),
-        clusters=len(cells),
-        sensitivity=share(0, 1, truth),
-        specificity=share(3, 2, ~truth),
-        balanced_f1=table_interval(tables, balanced_f1, minimum=minimum),
-        kappa=table_interval(tables, kappa, minimum=minimum),
-        ac1=table_interval(tables, ac1, minimum=minimum),
+        n=table.n,
+        clusters=table.clusters_with(np.ones((2, 2), dtype=np.bool_)),
+        sensitivity=_share_found(table, 0, minimum),
+        specificity=_share_found(table, 1, minimum),
+        balanced_f1=table.estimate(balanced_f1, minimum=minimum),
+        kappa=table.estimate(kappa, minimum=minimum),
+        ac1=table.estimate(ac1, minimum=minimum),
     )
+
+
+def _share_found(table: TwoPhaseTable, truth: int, minimum: int) -> RateInterval:
+    """The share that the judge calls so, too, of what physicians call failed (0) or passed (1)."""
+
+    def share(tables: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = tables[..., truth, truth] / tables[..., truth, :].sum(axis=-1)
+        return found
+
+    row = np.zeros((2, 2), dtype=np.bool_)
+    row[truth] = True
+    n, clusters = int(table.counts[truth].sum()), table.clusters_with(row)
+    estimate = table.estimate(share, minimum=minimum, of=row)
+    if estimate.value is None:
+        return RateInterval(None, None, None, Method.UNDEFINED, clusters, n)
+    method = Method.TOO_FEW if estimate.low is None else Method.TWO_PHASE
+    return RateInterval(estimate.value, estimate.low, estimate.high, method, clusters, n)

@@ -165,7 +165,13 @@ def several_raters(ratings: "ArrayLike", clusters: "Sequence[Any] | Values | Non
     items, ids = items[is_rated], ids[is_rated]
     raters = items.sum(axis=1)
     # The agreement of all on each answer is a pattern too: it is possible even where nobody saw it.
-    patterns, which = np.unique(np.vstack([items, raters.max(initial=2) * np.eye(k)]), axis=0, return_inverse=True)
+    # So is one dissent, where nobody saw any.
+    most, answer = raters.max(initial=2), np.eye(k)
+    possible = [items, most * answer]
+    if k > 1 and not ((items > 0).sum(axis=1) > 1).any():
+        dissents = (most - 1) * answer[:, None] + answer[None, :]
+        possible.append(dissents[answer == 0])
+    patterns, which = np.unique(np.vstack(possible), axis=0, return_inverse=True)
     names, cluster = np.unique(ids, return_inverse=True)
     counts = np.zeros((len(names), len(patterns)))
     np.add.at(counts, (cluster, which.ravel()[: len(items)]), 1)
@@ -196,9 +202,9 @@ def interval(
     the design effect: the variance of the linearised figure over clusters, divided by that over
     independent items (Rao & Scott 1992, Biometrics 48).
 
-    There is no interval below `minimum` clusters. Nor is there one for a figure that a single
-    category leaves undefined, where chance alone would make fewer than `MIN_EXPECTED` independent
-    items differ.
+    There is no interval below `minimum` clusters, nor where there is a single category. Nor is
+    there one for a figure that a single category leaves undefined, where chance alone would make
+    fewer than `MIN_EXPECTED` independent items differ.
 
     Args:
         counts: (clusters, patterns): how often each pattern occurs, or the sum of its weights.
@@ -219,6 +225,8 @@ def interval(
     if clusters < max(2, minimum):
         return AgreementEstimate(value, why=MissingReason.TOO_FEW)
     agree, differ = ((answers > 0).sum(axis=1) == 1) & (answers.sum(axis=1) > 1), (answers > 0).sum(axis=1) > 1
+    if not differ.any():
+        return AgreementEstimate(value, why=MissingReason.ONE_CATEGORY)
     with np.errstate(divide="ignore", invalid="ignore"):
         needs_both = bool(np.isnan(figure(n * units[agree])).any())  # undefined for a single category
     disagreement = ADDED_DISAGREEMENT if needs_both else ADDED_NEAR_ONE

@@ -19,6 +19,7 @@ from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.correction import CheckedVerdicts, CorrectedRate, corrected_rate
 from evaluation.statistics.intervals import RateInterval, rate_interval
 from evaluation.statistics.label_agreement import LabelAgreement, label_agreement
+from evaluation.statistics.two_phase import two_phase_table
 from evaluation.statistics.validation import JudgeQuality, judge_quality
 
 Floats = NDArray[np.float64]
@@ -112,22 +113,19 @@ def labels(
 ) -> tuple[LabelAgreement, ...]:
     """The agreement by rubric key, over criteria that both first physicians decided.
 
-    `keys`: the key of each rubric.
+    `keys`: the key of each rubric of the run.
     """
-    rated = [
-        (
-            keys[physicians.rubric],
-            judged.clusters[row],
-            physicians.weight,
-            FAILED_BY_ANSWER[physicians.first],
-            FAILED_BY_ANSWER[physicians.second],
-            judged.failed[row],
-        )
-        for row, key in zip(judged.rows.tolist(), judged.keys(judged.rows), strict=True)
-        if (physicians := by_physicians.get(key)) is not None
-        and {physicians.first, physicians.second} <= FAILED_BY_ANSWER.keys()
-    ]
-    return label_agreement(*zip(*rated, strict=True), minimum=minimum) if rated else ()
+    names, weights, first, second = list[str](), list[float](), list[float](), list[float]()
+    for response, rubric in judged.keys(judged.rows):
+        verdict = by_physicians.get((response, rubric))
+        answers = (_as_float(verdict.first), _as_float(verdict.second)) if verdict else (np.nan, np.nan)
+        both = not np.isnan(answers).any()
+        names.append(keys[rubric])
+        weights.append(verdict.weight if verdict else 1.0)
+        first.append(answers[0] if both else np.nan)
+        second.append(answers[1] if both else np.nan)
+    rows = judged.rows
+    return label_agreement(names, judged.clusters[rows], weights, first, second, judged.failed[rows], minimum=minimum)
 
 
 def models_and_pairs(
@@ -163,8 +161,8 @@ def models_and_pairs(
         return rate_interval(*totals, minimum=minimum), corrected
 
     def quality(rows: Ints, reference: Floats, rated: Floats) -> JudgeQuality:
-        both = rows[~np.isnan(reference[rows]) & ~np.isnan(rated[rows])]
-        return judge_quality(judged.clusters[both], reference[both], rated[both], weights[both], minimum=minimum)
+        columns = (judged.clusters, judged.failed, reference, rated, weights)
+        return judge_quality(two_phase_table(*(column[rows] for column in columns)), minimum=minimum)
 
     result = []
     for endpoint, name in enumerate(frame.models):

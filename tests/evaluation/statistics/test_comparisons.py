@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import coverage
-from evaluation.statistics.comparisons import mcnemar, paired_difference
+from evaluation.statistics.comparisons import mcnemar, paired_difference, score_difference
 from evaluation.statistics.intervals import rate_interval
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
 from evaluation.statistics.planning import (
@@ -237,3 +237,37 @@ def test_components_that_cannot_be_estimated_are_none() -> None:
 def test_a_negative_component_is_clipped_and_reported() -> None:
     components = variance_components([1, 1, 2, 2], [1, 2, 1, 2], [0, 1, 0, 1])
     assert (components.sample, components.clipped) == (0, ("sample",))
+
+
+def test_the_difference_of_scores_is_that_of_the_paired_t_test_in_large_samples() -> None:
+    from scipy import stats
+
+    random = np.random.default_rng(8)
+    first, second = random.normal(0.5, 0.2, 2000), random.normal(0.49, 0.2, 2000)
+    found, one = score_difference(first, np.ones(2000), second, np.ones(2000)), np.ones(2000)
+    expected = stats.ttest_rel(first, second)
+    interval = expected.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=1e-4)
+    assert found.p == pytest.approx(expected.pvalue, rel=0.05)
+    # Ten alike in each cluster carry the information of one.
+    tenfold = score_difference(10 * first, 10 * one, 10 * second, 10 * one)
+    assert (tenfold.low, tenfold.high, tenfold.p) == pytest.approx((found.low, found.high, found.p))
+
+
+@pytest.mark.parametrize("difference", [0.0, 0.01])
+def test_scores_that_all_differ_alike_say_nothing_of_how_sure_the_difference_is(difference: float) -> None:
+    scores, ones = np.random.default_rng(9).random(11), np.ones(11)
+    found = score_difference(scores + difference, ones, scores, ones)
+    assert found.difference == pytest.approx(difference)
+    assert (found.low, found.high, found.p) == (None, None, None)
+    some = score_difference(scores + np.where(np.arange(11) < 1, 0.2, 0.0), ones, scores, ones)
+    assert some.low is not None
+    assert some.high is not None
+    assert some.low < 0 < 0.2 / 11 < some.high
+
+
+def test_a_mean_beyond_the_limits_of_a_score_has_no_interval_of_its_difference() -> None:
+    scores, ones = np.linspace(-0.4, 0.2, 30), np.ones(30)
+    found = score_difference(scores, ones, scores**2 + 0.3, ones, limits=(0.0, 1.0))
+    assert (found.first, found.low, found.p) == (0.0, None, None)
+    assert found.difference == pytest.approx(-(scores**2).mean() - 0.3)

@@ -1,16 +1,12 @@
 """Intervals of clustered rates: range, symmetry, and what is reported for too few samples."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from bench import coverage
 from evaluation.metrics import Totals, measure
-from evaluation.statistics.bootstrap import DRAWS, bootstrap_patterns, cluster_bootstrap
 from evaluation.statistics.clusters import cluster_totals, ratio, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
@@ -91,37 +87,6 @@ def test_equal_clusters_have_one_degree_of_freedom_fewer_than_clusters() -> None
 def test_impossible_totals_are_refused(hits: list[int], counted: list[int]) -> None:
     with pytest.raises(ValueError, match=r"cluster"):
         rate_interval(hits, counted)
-
-
-# ---------------------------------------------------------------------------------------- bootstrap
-
-
-def ratio_of_totals(totals: NDArray[Any]) -> NDArray[Any]:
-    """The first column divided by the second; NaN where the second is 0."""
-    rates: NDArray[Any] = np.full(len(totals), np.nan)
-    np.divide(totals[:, 0], totals[:, 1], out=rates, where=totals[:, 1] > 0)
-    return rates
-
-
-def test_the_bootstrap_of_patterns_equals_that_of_rows_and_is_reproducible() -> None:
-    rows = [(1, 4)] * 20 + [(3, 4)] * 5 + [(0, 2)] * 9
-    result = cluster_bootstrap(rows, ratio_of_totals)
-    assert result == cluster_bootstrap(rows[::-1], ratio_of_totals)
-    assert result == bootstrap_patterns([(0, 2), (1, 4), (3, 4)], [9, 20, 5], ratio_of_totals)
-    interval, undefined = result
-    assert undefined == 0
-    assert interval is not None
-    assert interval[0] < 35 / 118 < interval[1]
-    wald = rate_interval([y for y, _ in rows], [m for _, m in rows])
-    assert interval == pytest.approx((wald.low, wald.high), abs=0.02)
-
-
-def test_the_bootstrap_has_no_interval_when_too_many_draws_are_undefined() -> None:
-    assert cluster_bootstrap(np.empty((0, 2)), ratio_of_totals) == (None, DRAWS)
-    rows = [(0, 0)] * 30 + [(1, 1)]
-    interval, undefined = cluster_bootstrap(rows, ratio_of_totals)
-    assert interval is None
-    assert undefined == pytest.approx(DRAWS * (30 / 31) ** 31, rel=0.1)
 
 
 # ------------------------------------------------------------------------------- weights and bounds

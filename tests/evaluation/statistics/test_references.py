@@ -19,6 +19,7 @@ from evaluation.statistics.intervals import Method, f_interval, mean_interval, r
 from evaluation.statistics.multiplicity import benjamini_hochberg, holm
 from evaluation.statistics.planning import power_of_difference
 from evaluation.statistics.repeats import variance_components
+from evaluation.statistics.two_phase import two_phase_table
 from evaluation.statistics.validation import balanced_f1, judge_quality
 from tests.profile import by_profile
 
@@ -229,11 +230,13 @@ def test_weighted_agreement_equals_that_of_repeated_rows() -> None:
     random = np.random.default_rng(4)
     truth, judge, weights = random.random(60) < 0.4, random.random(60) < 0.4, random.integers(1, 4, 60)
     judge = np.where(random.random(60) < 0.7, truth, judge)
-    weighted = judge_quality(np.arange(60), truth, judge, weights)
-    repeated_sample = np.repeat(np.arange(60), weights)
-    repeated = judge_quality(repeated_sample, truth[repeated_sample], judge[repeated_sample])
-    table = [[(truth & judge)[repeated_sample].sum(), (truth & ~judge)[repeated_sample].sum()]]
-    table += [[(~truth & judge)[repeated_sample].sum(), (~truth & ~judge)[repeated_sample].sum()]]
+    # Two physicians: neither verdict of a judge stands for more criteria than the other.
+    same = np.zeros(60, dtype=bool)
+    weighted = judge_quality(two_phase_table(np.arange(60), same, truth, judge, weights))
+    rows = np.repeat(np.arange(60), weights)
+    repeated = judge_quality(two_phase_table(rows, same[rows], truth[rows], judge[rows]))
+    table = [[(truth & judge)[rows].sum(), (truth & ~judge)[rows].sum()]]
+    table += [[(~truth & judge)[rows].sum(), (~truth & ~judge)[rows].sum()]]
     assert weighted.kappa.value == pytest.approx(cohens_kappa(np.array(table)).kappa)
     for name in ("kappa", "ac1", "balanced_f1", "sensitivity", "specificity"):
         assert getattr(weighted, name).value == pytest.approx(getattr(repeated, name).value)

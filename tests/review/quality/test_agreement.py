@@ -118,6 +118,25 @@ def test_perfect_agreement_of_few_is_no_certainty() -> None:
         assert 0.35 < estimate.low < 0.65
 
 
+@pytest.mark.parametrize("raters", [2, 3, 7])
+def test_several_raters_who_always_agree_are_no_certainty_either(raters: int) -> None:
+    """No dissent in eleven items: by the exact bound, one item in four may have one (.238)."""
+    result = several_raters([[raters, 0]] * 6 + [[0, raters]] * 5)
+    for figure in (result.raw, result.fleiss, result.ac1, result.alpha):
+        assert figure.value == figure.high == 1
+        assert figure.low is not None
+        assert 0.3 < figure.low < 0.97
+    few, many = (several_raters([[raters, 0]] * n + [[0, raters]] * n).raw.low or 0 for n in (6, 60))
+    assert few < many < 1
+
+
+def test_a_single_category_has_no_interval() -> None:
+    """Answers that could not differ say nothing of agreement."""
+    result = several_raters([[3]] * 20)
+    assert (result.raw.value, result.raw.low, result.raw.why) == (1, None, MissingReason.ONE_CATEGORY)
+    assert agreement([[("y", "y")]] * 20, "y").raw.low is None
+
+
 def test_the_interval_of_independent_answers_is_the_one_of_large_samples() -> None:
     """statsmodels gives kappa's asymptotic interval (Fleiss, Cohen & Everitt 1969)."""
     from statsmodels.stats.inter_rater import cohens_kappa
