@@ -69,7 +69,7 @@ def corrected_rate(
     Raises:
         ValueError: the arrays differ in shape, or a weight is not positive and finite.
     """
-    found = two_phase_table(clusters, judge, physician, judge, weights).estimate(failed_share, minimum=minimum)
+    found = two_phase_table(clusters, judge, physician, weights=weights).estimate(failed_share, minimum=minimum)
     if found.value is None:
         return CorrectedRate(None, why=UncorrectedReason.NOTHING)
     return CorrectedRate(found.value, found.low, found.high)

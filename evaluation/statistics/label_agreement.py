@@ -61,7 +61,7 @@ def label_agreement(
 def _agreement(label: str, columns: Sequence[NDArray[Any]], minimum: int) -> LabelAgreement:
     clusters, weights, first, second, judge = columns
     between_physicians = two_phase_table(clusters, judge, first, second, weights)
-    with_judge = [two_phase_table(clusters, judge, one, judge, weights) for one in (first, second)]
+    with_judge = [two_phase_table(clusters, judge, one, weights=weights) for one in (first, second)]
     physicians, (one, other) = between_physicians.estimate(kappa, minimum=minimum), with_judge
     kappas = [table.estimate(kappa, minimum=minimum).value for table in with_judge]
     known = [value for value in kappas if value is not None]

@@ -160,7 +160,7 @@ def two_phase_table(
     clusters: Sequence[Any] | NDArray[Any],
     judge: ArrayLike,
     reference: ArrayLike,
-    rated: ArrayLike,
+    rated: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> TwoPhaseTable:
     """The table of a reference's and a rated verdict, from one entry per criterion of a run.
@@ -168,14 +168,15 @@ def two_phase_table(
     Args:
         clusters: the cluster id of each criterion.
         judge: whether the judge calls it failed.
-        reference, rated: 1 failed, 0 passed, NaN if it was not checked.
+        reference, rated: 1 failed, 0 passed, NaN if it was not checked. `rated` None: the judge.
         weights: inverse probability of being drawn, used only where both are known; None: equal.
 
     Raises:
         ValueError: the arrays differ in shape, or a weight is not positive and finite.
     """
     verdict = np.asarray(judge, dtype=bool)
-    one, other = (np.asarray(values, dtype=float) for values in (reference, rated))
+    one = np.asarray(reference, dtype=float)
+    other = np.asarray(verdict if rated is None else rated, dtype=float)
     w = np.ones(len(one)) if weights is None else np.asarray(weights, dtype=float)
     if not verdict.shape == one.shape == other.shape == w.shape:
         raise ValueError("expected a judge's verdict, two others (or NaN) and a weight per criterion")
@@ -191,8 +192,9 @@ def two_phase_table(
     sums = of_checked.sum(axis=(0, 2))
     squares = np.bincount(stratum[known], w[known] ** 2, 2)
     totals = of_run.sum(axis=0)
-    is_checked, is_judge = sums > 0, bool((other[known] == verdict[known]).all())
-    possible = np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=np.bool_) if is_judge else np.ones((2, 4), dtype=np.bool_)
+    is_checked, possible = sums > 0, np.ones((2, 4), dtype=np.bool_)
+    if rated is None:
+        possible = np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=np.bool_)
     return TwoPhaseTable(
         shares=totals / max(1.0, totals.sum()),
         cells=np.divide(of_checked.sum(axis=0), sums[:, None], out=np.zeros((2, 4)), where=is_checked[:, None]),

@@ -160,9 +160,10 @@ def models_and_pairs(
         corrected = corrected_rate(of_rows.clusters, of_rows.judge, of_rows.physician, of_rows.weights, minimum=minimum)
         return rate_interval(*totals, minimum=minimum), corrected
 
-    def quality(rows: Ints, reference: Floats, rated: Floats) -> JudgeQuality:
-        columns = (judged.clusters, judged.failed, reference, rated, weights)
-        return judge_quality(two_phase_table(*(column[rows] for column in columns)), minimum=minimum)
+    def quality(rows: Ints, reference: Floats, rated: Floats | None = None) -> JudgeQuality:
+        other = None if rated is None else rated[rows]
+        drawn = two_phase_table(judged.clusters[rows], judged.failed[rows], reference[rows], other, weights[rows])
+        return judge_quality(drawn, minimum=minimum)
 
     result = []
     for endpoint, name in enumerate(frame.models):
@@ -175,7 +176,7 @@ def models_and_pairs(
         result.append(
             ModelValidation(
                 endpoint=name,
-                judge=quality(of_model, truth, judged.failed.astype(float)),
+                judge=quality(of_model, truth),
                 physicians=quality(of_model, first, second),
                 raw=raw,
                 corrected=corrected,

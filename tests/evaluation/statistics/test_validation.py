@@ -18,7 +18,7 @@ def quality_of(
     clusters: ArrayLike, truth: ArrayLike, judge: ArrayLike, weights: ArrayLike | None = None
 ) -> JudgeQuality:
     """The quality of a judge. `truth`: NaN where no physician decided."""
-    return judge_quality(two_phase_table(np.asarray(clusters), judge, truth, judge, weights))
+    return judge_quality(two_phase_table(np.asarray(clusters), judge, truth, weights=weights))
 
 
 def test_the_quality_of_a_judge_is_as_computed_by_hand() -> None:
