@@ -23,7 +23,7 @@ from review.rules import json_nesting
 
 FORMAT = table.name
 FIELD_LABELS = {
-    "id": gettext_lazy("ID"),
+    "id": gettext_lazy("ID, or one column of it"),
     "text": gettext_lazy("Text: report, note or letter"),
     "turns": gettext_lazy("Conversation, or one turn of it"),
     "question": gettext_lazy("Question"),

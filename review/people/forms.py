@@ -10,6 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from review.common.language_names import language_code
 from review.common.lists import ALL, Filters
 from review.labels import STAGES, USER_ROLES
 from review.models import User
@@ -64,7 +65,7 @@ class LanguagesField(forms.CharField):
         return ", ".join(value) if isinstance(value, list) else value
 
     def clean(self, value: Any) -> list[str]:
-        codes = [code.lower() for code in split_list(super().clean(value))]
+        codes = list(dict.fromkeys(map(language_code, split_list(super().clean(value)))))
         if invalid := [code for code in codes if not is_language_code(code)]:
             raise ValidationError(
                 gettext("Not a language code: %(code)s"), code="language", params={"code": ", ".join(invalid)}

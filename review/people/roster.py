@@ -11,6 +11,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
+from review.common.language_names import language_code
 from review.models import User
 from review.models.people import split_list
 from review.models.usernames import normalize_username
@@ -78,7 +79,7 @@ def new_account(**values: str) -> User:
         last_name=last if first else "",
         role=(values.get("role", "").strip() or UserRole.PHYSICIAN).lower(),
         specialty=", ".join(split_list(values.get("specialties", ""))),
-        languages=[code.lower() for code in split_list(values.get("languages", ""))],
+        languages=list(dict.fromkeys(map(language_code, split_list(values.get("languages", ""))))),
         institution=values.get("institution", "").strip(),
         hospital=values.get("hospital", "").strip(),
         email=values.get("email", "").strip().lower(),

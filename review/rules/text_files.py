@@ -178,8 +178,8 @@ class _AsUTF8(io.RawIOBase):
 class CSVTable:
     """A CSV file: its header, and its rows of cells, each with the number of its first line.
 
-    The separator is what a line `sep=…` or else the header says. Empty columns at the end, and rows
-    without a cell, are left out.
+    The separator is what a line `sep=…` or else the header says. Empty columns at the end, rows
+    without a cell, and rows that are the header again are left out.
 
     Raises csv.Error and TwiceNamed if there is no header that can be read.
     """
@@ -218,6 +218,8 @@ class CSVTable:
         while True:
             try:
                 for number, cells in self._records():
+                    if _trimmed(cells) == self.header:  # again, as where pages were joined
+                        continue
                     while len(cells) > len(self.header) and not cells[-1].strip():
                         cells.pop()
                     yield number, cells

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from generation.sources.importers.base import Malformed, Row, gettext_noop, language_fields
-from generation.sources.importers.records import FileRecord, Id, Texts, Verbatim
+from generation.sources.importers.records import FileRecord, Id, Texts, Verbatim, joined_parts
 from generation.sources.importers.tabular import File, RecordFormat
 
 name = "healthbench"
@@ -50,7 +50,7 @@ def _ideal(data: Any) -> str | None:
 
 class _Turn(FileRecord):
     role: Literal["user", "assistant"]
-    content: Verbatim
+    content: Annotated[Verbatim, BeforeValidator(joined_parts)]
 
 
 class _Rubric(FileRecord):

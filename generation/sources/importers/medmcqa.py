@@ -1,11 +1,13 @@
 """MedMCQA: one question a line with four options.
 
 `cop`, the number of the correct option, counts from 1 in the original files and from 0 in the
-Hugging Face version. The first 0 or 4 in a file tells which. A file with neither in its first
-records is refused, as guessing could make a quarter of the answers wrong.
+Hugging Face version. The zeros and fours among a file's first records tell which: about a quarter
+of them, and none of the other. A file in which neither is plain is refused, as guessing could make
+every answer wrong.
 """
 
 import re
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +37,9 @@ citation = (
 restrictions = gettext_noop("questions of Indian medical entrance examinations")
 
 
-INSPECTED_RECORDS = 5_000  # a 0 or 4 within them tells where `cop` counts from
+INSPECTED_RECORDS = 5_000  # the zeros and fours within them tell where `cop` counts from
+# For so many of one there may be one of the other, a slip; and one in so many records must have it.
+SLIPS, RARE = 20, 20
 
 
 def _number(cop: Any) -> int | None:
@@ -60,14 +64,23 @@ class _Question(FileRecord):
 def sniff(path: Path) -> Layout:
     """Raises WrongFormat naming the missing keys, or if it is unclear where `cop` counts from."""
     FORMAT.sniff(path)
+    counts: Counter[int] = Counter()
     for _line, value in islice(json_lines(path), INSPECTED_RECORDS):
         cop = _number(value.get("cop")) if isinstance(value, dict) else None
-        if cop in (0, 4):
-            return Layout("jsonl-from-0" if cop == 0 else "jsonl-from-1")
-    raise WrongFormat(
-        f"'cop' is neither 0 nor 4 in its first {INSPECTED_RECORDS:,} records,"
-        " so nothing tells whether it counts from 0 or from 1."
-    )
+        if cop is not None and 0 <= cop <= 4:
+            counts[cop] += 1
+    zeros, fours = counts[0], counts[4]
+    if not zeros and not fours:
+        raise WrongFormat(
+            f"'cop' is neither 0 nor 4 in its first {INSPECTED_RECORDS:,} records,"
+            " so nothing tells whether it counts from 0 or from 1."
+        )
+    if max(zeros, fours) < SLIPS * min(zeros, fours) or max(zeros, fours) * RARE < counts.total():
+        raise WrongFormat(
+            f"'cop' is 0 in {zeros:,} and 4 in {fours:,} of its first {counts.total():,} records,"
+            " so it is unclear whether it counts from 0 or from 1: correct the wrong ones."
+        )
+    return Layout("jsonl-from-0" if zeros > fours else "jsonl-from-1")
 
 
 def _row(record: _Question, file: File) -> Row:

@@ -66,8 +66,51 @@ def one_of(*words: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def joined_parts(content: Any) -> Any:
+    """The text of a message whose content is a list of parts, as chats have it; else `content`.
+
+    Raises ValueError for a part that is no text.
+    """
+    if not isinstance(content, list):
+        return content
+    texts = []
+    for part in content:
+        text = part.get("text") if isinstance(part, dict) else part
+        if not isinstance(text, str):
+            raise ValueError("has a part that is not a text, such as an image")
+        texts.append(text)
+    return "\n".join(texts)
+
+
+_OPTION_NAMES = (("key", "label", "letter", "id", "idx", "name"), ("value", "text", "content", "option", "answer"))
+
+
+def _named_options(value: Any) -> Any:
+    """{letter: text} of a list of keys and values, or of lists of both; else `value`."""
+    if isinstance(value, list) and value and all(isinstance(option, dict) for option in value):
+        keys, texts = [], []
+        for option in value:
+            key, text = (next((option[name] for name in names if name in option), None) for names in _OPTION_NAMES)
+            if len(option) == 1:  # {"A": "Aspirin"}
+                [(key, text)] = option.items()
+            keys.append(key)
+            texts.append(text)
+    elif isinstance(value, dict) and value and all(isinstance(part, list) for part in value.values()):
+        keys, texts = (next((value[name] for name in names if name in value), []) for names in _OPTION_NAMES)
+    else:
+        return value
+    names = [str(key).strip().upper() for key in keys]
+    if len(names) != len(texts) or len(set(names)) < len(names):
+        raise ValueError("does not have one text for each letter")
+    return dict(zip(names, texts, strict=True))
+
+
 def options_of(value: Any) -> dict[str, str]:
-    """The options of a question by their letters, sorted. Raises ValueError, Malformed."""
+    """The options of a question by their letters, sorted.
+
+    Of a list of texts, an object, or a list of keys and values. Raises ValueError, Malformed.
+    """
+    value = _named_options(value)
     if isinstance(value, dict):
         options = {str(letter).strip().upper(): text for letter, text in value.items()}
     elif isinstance(value, list):

@@ -32,11 +32,12 @@ from generation.sources.importers.base import (
     language_fields,
     one_line,
 )
-from generation.sources.importers.records import MAX_OPTIONS, options_of
+from generation.sources.importers.records import MAX_OPTIONS, joined_parts, options_of
 from generation.sources.importers.table_mapping import (
     BODIES,
     IGNORED_SPEAKERS,
     MAX_COLUMNS,
+    REDCAP_VISIT,
     Constant,
     TableMapping,
     guess,
@@ -45,6 +46,7 @@ from generation.sources.importers.table_mapping import (
     role_of,
 )
 from generation.sources.importers.tables import csv_table
+from review.common.language_names import language_code
 from review.rules import json_nesting
 from review.rules.text_files import SEPARATORS, open_text
 
@@ -62,14 +64,6 @@ MAX_DEPTH = 3  # of objects in one another whose members are columns
 _KINDS = {tabular.CSV: "CSV", tabular.JSONL: "JSON Lines", tabular.ARRAY: "a JSON array", tabular.PARQUET: "Parquet"}
 _WRAPPERS = frozenset({"data", "fields"})  # objects in which annotation tools put what they show
 _BLANK = frozenset({"", "nan", "null", "none", "n/a", "#n/a", "<na>", "-"})
-_LANGUAGES = {
-    **dict.fromkeys(("eng", "english", "englisch", "anglais", "英语", "英文", "الإنجليزية", "إنجليزي"), "en"),
-    **dict.fromkeys(("deu", "ger", "german", "deutsch", "allemand", "德语", "德文", "الألمانية"), "de"),
-    **dict.fromkeys(("zho", "chi", "chinese", "chinesisch", "mandarin", "中文", "汉语", "普通话", "الصينية"), "zh"),
-    **dict.fromkeys(("ara", "arabic", "arabisch", "arabe", "阿拉伯语", "العربية", "عربي"), "ar"),
-    **dict.fromkeys(("fra", "fre", "french", "französisch", "français", "法语"), "fr"),
-    **dict.fromkeys(("spa", "spanish", "spanisch", "español", "西班牙语"), "es"),
-}
 # What stands before what somebody says, on a line of its own or before the words.
 _SPEAKER = re.compile(r"^[ \t]*(?:\*\*)?([^\W\d_][\w.]{0,20}(?:[ _]\w{1,12})?)(?:\*\*)?[ \t]*[:：]", re.MULTILINE)
 
@@ -106,9 +100,20 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     roots = {*mapping.all_columns, *(column.partition(".")[0] for column in mapping.all_columns)}
     # Nobody has published these questions, so that they may be trained on unless their file says
     # that it is another split.
-    read = partial(_row, mapping=mapping, split=tabular.file_of(path, layout).split or "train")
+    whole = _with_visits(mapping, columns)
+    roots |= {*whole.columns.get("id", ())}
+    read = partial(_row, mapping=whole, split=tabular.file_of(path, layout).split or "train")
     records = tabular.records(path, layout.name, roots.__contains__)
     return (tabular.read_or_refused(record, where, read) for where, record in records)
+
+
+def _with_visits(mapping: TableMapping, columns: Sequence[str]) -> TableMapping:
+    """The mapping with the columns by which REDCap tells the visits of a person apart in the id."""
+    own = mapping.columns.get("id", ())
+    more = [column for column in columns if column in REDCAP_VISIT and column not in own]
+    if not own or not more:
+        return mapping
+    return mapping.model_copy(update={"columns": {**mapping.columns, "id": (*own, *more)}})
 
 
 # ------------------------------------------------------------------------------------- the preview
@@ -282,18 +287,20 @@ def _short(values: Mapping[str, Any], mapping: TableMapping, field: Constant) ->
 
 
 def _language(values: Mapping[str, Any], mapping: TableMapping) -> str:
-    text = _short(values, mapping, "language").casefold()
-    code = _LANGUAGES.get(text) or re.split("[-_]", text)[0]
+    code = language_code(_short(values, mapping, "language"))
     if code and not re.fullmatch("[a-z]{2,3}", code):
         raise Malformed(f"'{mapping.column('language') or 'language'}' is not a language code, such as 'en' or 'zh'.")
     return code
 
 
 def _id(values: Mapping[str, Any], mapping: TableMapping, content: Mapping[str, Any]) -> str:
-    """The record's id; of its content where the table has none, so that it stays the same."""
-    text = _text(values, column) if (column := mapping.column("id")) else ""
-    if text.casefold() not in _BLANK:
-        return "_".join(text.split())
+    """The record's id; of its content where the table has none, so that it stays the same.
+
+    Of several columns, the first must not be blank.
+    """
+    parts = [_text(values, column) for column in mapping.columns.get("id", ())]
+    if parts and parts[0].casefold() not in _BLANK:
+        return "_".join("_".join(parts).split()).strip("_") if len(parts) > 1 else "_".join(parts[0].split())
     told = json.dumps({key: content[key] for key in sorted(content) if key not in ("specialty", "licence")})
     return hashlib.sha256(told.encode()).hexdigest()[:24]
 
@@ -363,6 +370,10 @@ def _spoken(value: Any, column: str) -> list[tuple[str, str]]:
         role = role_of(speaker) if isinstance(speaker, str) else ""
         if not role:
             raise Malformed(f"The role of turn {place} is neither a patient (user) nor a doctor (assistant).")
+        try:
+            text = joined_parts(text)
+        except ValueError as error:
+            raise Malformed(f"Turn {place} {error}.") from None
         if not isinstance(text, str) or not text.strip():
             raise Malformed(f"Turn {place} has no text.")
         said.append((role, text.strip()))

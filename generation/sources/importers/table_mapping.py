@@ -15,7 +15,9 @@ Field = Literal[
 Constant = Literal["language", "specialty", "licence"]
 FIELDS: tuple[Field, ...] = get_args(Field)
 CONSTANTS: tuple[Constant, ...] = get_args(Constant)  # may be the same for all records
-SEVERAL = ("turns", "options", "context")  # may be in several columns
+SEVERAL = ("id", "turns", "options", "context")  # may be in several columns
+# Columns of a REDCap export that tell the rows of one person apart.
+REDCAP_VISIT = ("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance")
 BODIES: tuple[Field, ...] = ("text", "turns", "question")  # one of these is what a record is about
 MAX_COLUMNS = 300
 
@@ -115,6 +117,8 @@ def guess(columns: Sequence[str], examples: Mapping[str, Sequence[str]]) -> Tabl
         field = guess_field(column)
         if field and (field not in chosen or field == "context"):
             chosen[field] = (*chosen.get(field, ()), column)
+    if "id" in chosen:
+        chosen["id"] = (*chosen["id"], *_where(columns, REDCAP_VISIT.__contains__))
     options = _where(columns, option_letter)
     if "options" not in chosen and len(options) > 1:
         chosen["options"] = options

@@ -3,8 +3,9 @@
 import base64
 import csv
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, time
 from decimal import Decimal
@@ -38,6 +39,20 @@ def csv_table(file: BinaryIO) -> CSVTable:
         raise WrongFormat(f"It has two columns '{error}'.") from None
 
 
+_TOTAL = re.compile(
+    r"\W*(?:(?:grand|sub)[\s-]?)?(?:totals?|sum|gesamt|summe|insgesamt|somme|suma|合计|总计|小计|共计|المجموع)\b\W*"
+    r"(?:\(?\s*n\s*=)?[\d\s.,%)]*(?:records?|rows?|cases?|patients?|条|例|行)?\W*",
+    re.IGNORECASE,
+)
+_FIGURE = re.compile(r"[\s\d.,%()+−-]*")
+
+
+def _is_total(cells: Sequence[str]) -> bool:
+    """Whether a row is a footer: a word for a total, and beside it nothing but figures."""
+    first, *others = [cell for cell in cells if cell.strip()] or [""]
+    return bool(_TOTAL.fullmatch(first)) and all(_FIGURE.fullmatch(cell) for cell in others)
+
+
 def csv_header(path: Path) -> list[str]:
     """The names of the columns. Raises WrongFormat."""
     with open_text(path) as file:
@@ -64,6 +79,8 @@ def csv_records(path: Path) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
             record: dict[str, Any] | Malformed
             if isinstance(cells, csv.Error):
                 record = Malformed(f"This is not CSV: {cells}.")
+            elif _is_total(cells):
+                record = Malformed("This is a line of totals, not a record.")
             elif len(cells) != width:
                 record = Malformed(f"The header has {width} columns, this record has {len(cells)}.")
             else:

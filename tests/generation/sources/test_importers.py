@@ -148,7 +148,11 @@ def rubric(criterion="Is kind.", points=1, **extra):
         ({"prompt": ["Hello?"]}, "Turn 1 is not an object"),
         ({"prompt": [turn("system"), turn()]}, "Turn 1: 'role' is not one of 'user' or 'assistant'"),
         ({"prompt": [turn(content=" \n")]}, "Turn 1: 'content' is blank"),
-        ({"prompt": [turn(content=["Hello?"])]}, "Turn 1: 'content' is not a text"),
+        ({"prompt": [turn(content=7)]}, "Turn 1: 'content' is not a text"),
+        (
+            {"prompt": [turn(content=[{"type": "image_url"}])]},
+            "Turn 1: 'content' has a part that is not a text, such as",
+        ),
         ({"prompt": [turn(), turn("assistant")]}, "does not end with the user"),
         ({"rubrics": None}, "'rubrics' is not a list"),
         ({"rubrics": ["Is kind."]}, "Rubric 1 is not an object"),

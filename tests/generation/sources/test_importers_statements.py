@@ -136,9 +136,24 @@ def test_right_options_are_numbered_from_0_or_1_as_the_file_does(tmp_path, first
     assert {row.content["split"] for row in rows} == {"dev"}
 
 
-def test_a_file_with_ambiguous_option_numbers_is_refused(refusal_reason):
-    file = jsonl(medmcqa(cop=1), medmcqa(cop=2))
-    assert "neither 0 nor 4" in refusal_reason(importers.load("medmcqa"), file)
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ([1, 2], "neither 0 nor 4"),
+        ([0, 4], "'cop' is 0 in 1 and 4 in 1 of its first 2 records"),
+        ([0, *[1, 2, 3, 4] * 7], "'cop' is 0 in 1 and 4 in 7"),  # which of them is the slip?
+        ([0, *[1, 2, 3] * 10], "'cop' is 0 in 1 and 4 in 0 of its first 31 records"),
+    ],
+)
+def test_a_file_with_ambiguous_option_numbers_is_refused(refusal_reason, numbers, reason):
+    file = jsonl(*(medmcqa(n, cop=cop) for n, cop in enumerate(numbers)))
+    assert reason in refusal_reason(importers.load("medmcqa"), file)
+
+
+def test_a_slip_among_many_option_numbers_is_refused_alone(read_rows):
+    entries = read_rows(importers.load("medmcqa"), jsonl(*(medmcqa(n, cop=n % 4 + 1 if n else 0) for n in range(81))))
+    assert [entry.where for entry in entries if isinstance(entry, Refusal)] == ["line 1"]
+    assert [entry.content["answer"] for entry in entries[1:5]] == ["B", "C", "D", "A"]
 
 
 # MedNLI
@@ -220,7 +235,6 @@ BAD_ROWS = {
     "medmcqa": [
         ({"cop": None}, "names no right option"),
         ({"cop": -1}, "names no right option"),
-        ({"cop": 0}, "counts from 1 to 4"),
         ({"cop": True}, "names no right option"),
         ({"opc": None}, "'opc' is not a text"),
     ],

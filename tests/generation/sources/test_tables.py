@@ -135,6 +135,10 @@ def test_columns_are_guessed_from_their_names(tmp_path: Path, data: bytes, colum
         [{"author": "Patientin", "text": "Hi "}, {"author": "Dr. Kim", "text": "Oh"}],
         {"messages": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Oh"}]},
         json.dumps([{"speaker": "患者", "text": "Hi"}, {"speaker": "医生", "text": "Oh"}]),
+        [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            {"role": "assistant", "content": [{"type": "output_text", "text": "Oh"}]},
+        ],
         "Patient: Hi\nArzt: Oh",
         "患者：Hi\r\n医生：Oh",
     ],
@@ -150,6 +154,10 @@ def test_turns_are_read_however_they_are_written(read, turns: object) -> None:
         ("He says that it hurts.", "neither a list of turns nor lines"),
         ([{"role": "narrator", "content": "Hi"}], "The role of turn 1"),
         ([{"role": "user", "content": " "}], "Turn 1 has no text"),
+        (
+            [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}],
+            "Turn 1 has a part that is not a text",
+        ),
         ([{"role": "assistant", "content": "Oh"}], "The patient says nothing"),
         (None, "'turns' is blank"),
     ],
@@ -169,6 +177,15 @@ def test_what_is_no_conversation_is_refused(read, turns: object, reason: str) ->
         (["Aspirin", "None"], "None", "B"),
         ({"b": "Aspirin", "a": "Ibuprofen"}, "aspirin", "B"),
         ("Aspirin\nIbuprofen", "(b)", "B"),
+        ([{"key": "B", "value": "Aspirin"}, {"key": "A", "value": "Ibuprofen"}], "Aspirin", "B"),
+        ([{"label": "A", "text": "Aspirin"}, {"label": "B", "text": "Ibuprofen"}], "B", "B"),
+        ([{"A": "Aspirin"}, {"B": "Ibuprofen"}], "B", "B"),
+        ({"label": ["A", "B"], "text": ["Aspirin", "Ibuprofen"]}, "B", "B"),
+        ([{"key": "A", "value": "Aspirin"}, {"key": "A", "value": "Ibuprofen"}], "A", None),
+        (["A bruise", "Fluid", "A torn ligament"], "A torn ligament", "C"),
+        (["S. aureus", "P. vulgaris", "C. albicans"], "C. difficile", None),
+        (["B", "A", "AB"], "A", None),  # a letter, or the text of another option
+        (["−2.5", "2.5"], "-2.5", "A"),
         ("Aspirin | E. coli", "E. coli", "B"),
         (["A", "B"], "C", None),
         (["Aspirin"], "A", None),
@@ -186,6 +203,51 @@ def test_the_answer_is_one_of_the_options(read, options: object, answer: str, le
 def test_columns_of_options_have_their_letters_whichever_are_empty(read, header: str, cells: str) -> None:
     [row] = read(f"question,answer,{header}\nWhich?,C,{cells}\n".encode())
     assert (row.content["options"], row.content["answer"]) == ({"A": "X", "C": "Y", "D": "Z"}, "C")
+
+
+REDCAP = (
+    "record_id,redcap_event_name,redcap_repeat_instrument,redcap_repeat_instance,note,flag___1\n"
+    '7,first_visit_arm_1,,,"A woman of 51 with a rash,\nwithout fever.",1\n'
+    "7,second_visit_arm_1,,,The rash had faded at the second visit.,\n"
+    "7,second_visit_arm_1,labs,2,Ferritin was 12 µg/L.,\n"
+    "8,first_visit_arm_1,,,,\n"
+)
+
+
+@pytest.mark.parametrize("mapping", [{"columns": {"id": ["record_id"], "text": ["note"]}}, None])
+def test_each_visit_of_a_redcap_export_is_a_record_of_its_own(read, mapping) -> None:
+    *visits, blank = read(REDCAP.encode(), mapping)
+    assert [row.external_id for row in visits] == [
+        "7_first_visit_arm_1",
+        "7_second_visit_arm_1",
+        "7_second_visit_arm_1_labs_2",
+    ]
+    assert blank.reason == "'note' is blank."
+
+
+@pytest.mark.django_db
+def test_an_id_may_be_of_several_columns(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("patient,visit,text\n1,1,It hurts.\n1,2,It is gone.\n")
+    both = import_table(path, {"columns": {"id": ["patient", "visit"], "text": ["text"]}})
+    assert (both.added, sorted(both.source.records.values_list("external_id", flat=True))) == (2, ["1_1", "1_2"])
+
+
+def test_neither_a_header_that_stands_again_nor_a_footer_is_a_record(read) -> None:
+    data = "id,text\n1,It hurts.\nid,text\n2,Total protein was 80 g/L.\n\nTotal,2\nTotal hip,It hurts.\n合计：2 例,\n"
+    entries = read(data.encode(), {"columns": {"id": ["id"], "text": ["text"]}})
+    assert [entry.external_id if isinstance(entry, Row) else (entry.where, entry.reason) for entry in entries] == [
+        *("1", "2", ("line 6", "This is a line of totals, not a record."), "Total_hip"),
+        ("line 8", "This is a line of totals, not a record."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "code"), [("English", "en"), ("en-US", "en"), ("Deutsch", "de"), ("zh_Hans", "zh"), ("日语", "ja")]
+)
+def test_a_language_is_read_by_its_code_tag_or_name(read, written: str, code: str) -> None:
+    [row] = read(f"id,text,language\n1,A case.,{written}\n".encode())
+    assert row.language == code
 
 
 @pytest.mark.parametrize("blank", ["None", "null", "nan", "#N/A", "<NA>"])
