@@ -20,6 +20,7 @@ from evaluation.runs import queries as runs_queries
 from evaluation.runs.rows import chains
 from evaluation.runs.verdicts import run_frame
 from generation.models import ReleasedSample
+from generation.samples.queries import visible_to
 from review.charts.flow import FlowChart, Stream, flow
 
 MOVES = {
@@ -81,8 +82,8 @@ def flows(report: Report, rate: Rate, endpoint: str) -> list[FlowChart]:
     return [chart for chart in charts if chart is not None]
 
 
-def samples_with_move(run: Run, report: Report, query: Mapping[str, str]) -> list[int]:
-    """Primary keys of the samples behind a stream of a chart, in the order of the release.
+def samples_with_move(run: Run, report: Report, query: Mapping[str, str], reader: object) -> list[int]:
+    """Primary keys of the samples that `reader` may see behind a stream of a chart, in order.
 
     Empty if the query is not one of `changed_samples_url`.
     """
@@ -93,7 +94,10 @@ def samples_with_move(run: Run, report: Report, query: Mapping[str, str]) -> lis
     if rate is None or move not in MOVES or (first, second) not in known or endpoint not in (ALL, *report.endpoints):
         return []
     totals = unit_totals(run_frame(run).current, [rate])[rate.name]
-    return counted.samples_with_move(totals, protocol, first=first, second=second, endpoint=endpoint, move=move)
+    moved = counted.samples_with_move(totals, protocol, first=first, second=second, endpoint=endpoint, move=move)
+    visible = visible_to(reader, ReleasedSample.objects.filter(release=run.release_id))
+    readable = set(visible.values_list("pk", flat=True))
+    return [pk for pk in moved if pk in readable]
 
 
 def parts_table(run: Run, sample: ReleasedSample, query: Mapping[str, str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from evaluation.reports import queries as reports_queries
 from evaluation.runs.queries import data_sets_of
 from evaluation.runs.rows import chains
 from generation.models import Facet, ReleasedRubric, ReleasedSample
+from generation.samples.queries import visible_to
 
 SEVERITY = "severity"  # the name of the facet
 DISAGREE = "disagree"
@@ -23,6 +24,7 @@ LARGE_COLUMNS = ("response__text", "response__reasoning", "rubric__sample__expor
 
 def judgments(
     run: Run,
+    reader: object,
     *,
     outcome: str = "",
     severity: str = "",
@@ -30,13 +32,13 @@ def judgments(
     text: str | SearchResult = "",
     **report_filters: str,
 ) -> QuerySet[Judgment]:
-    """The judgments of a run that match all filters, in the order of the release.
+    """The judgments of a run that `reader` may see and that match all filters, in release order.
 
     `judges`: `DISAGREE` for judgments of a panel whose votes differ. `text`: words that the answer
     or the explanation must contain, or the result of `search` for them. `report_filters`: select
     the judgments behind a number of the report (`evaluation.reports.queries.judgments`).
     """
-    matches = reports_queries.judgments(run, **report_filters)
+    matches = visible_to(reader, reports_queries.judgments(run, **report_filters), "rubric__sample")
     dataset_name = report_filters.get("dataset")
     if task := next((dataset.task for dataset in data_sets_of(run) if dataset.name == dataset_name), ""):
         # The rubrics of a task are adjacent in a release, so the database can start at the first.
@@ -90,12 +92,12 @@ def question_asked(protocol: Protocol, response: Response, seed: int) -> Ask | N
         return None
 
 
-def side_by_side(run: Run, key: str) -> SideBySide | None:
-    """All answers to one sample; None if the release has no such sample.
+def side_by_side(run: Run, key: str, reader: object) -> SideBySide | None:
+    """All answers to one sample; None if the release has no such sample that `reader` may see.
 
     Takes five database queries for any number of models.
     """
-    samples = ReleasedSample.objects.filter(release=run.release_id)
+    samples = visible_to(reader, ReleasedSample.objects.filter(release=run.release_id))
     sample = samples.filter(key=key).first()
     if sample is None:
         return None

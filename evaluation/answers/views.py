@@ -39,12 +39,12 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     chosen = filters.chosen
     searched = " ".join(chosen.pop("text", "")[:MAX_LETTERS].split()[:MAX_WORDS])
     matches = search(run, searched)
-    rows = queries.judgments(run, **chosen, text=matches or "")
+    rows = queries.judgments(run, request.user, **chosen, text=matches or "")
     page = keyset_page(rows.defer(*queries.LARGE_COLUMNS), request, queries.ORDER, size=30)
     pk_given = whole_number(request.GET.get("selected", ""))
-    selected = None if pk_given is None else reports_queries.judgment(run, pk_given)
+    selected = None if pk_given is None else reports_queries.judgment(run, pk_given, request.user)
     if selected is None and page.rows:
-        selected = reports_queries.judgment(run, page.rows[0].pk)
+        selected = reports_queries.judgment(run, page.rows[0].pk, request.user)
     place = next((index for index, row in enumerate(page.rows) if selected and row.pk == selected.pk), None)
     context = {
         "run": run,
@@ -100,7 +100,7 @@ def _selected_judgment(run: Run, judgment: Judgment, protocol: Protocol, request
 def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
     """The calls behind a judgment, of the model and of the judge, verbatim from the ledger."""
     run = RUNS.get(pk)
-    judgment = reports_queries.judgment(run, judgment_id)
+    judgment = reports_queries.judgment(run, judgment_id, request.user)
     if judgment is None:
         raise Http404
     response_calls, judge_calls = reports_queries.calls_behind(judgment)
@@ -118,7 +118,7 @@ def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
 def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
     """One sample with the responses of all models and a table of their verdicts."""
     run = RUNS.get(pk)
-    comparison = queries.side_by_side(run, key)
+    comparison = queries.side_by_side(run, key, request.user)
     if comparison is None:
         raise Http404
     protocol, shown, responses = registry.protocol(run.release.benchmark), comparison.sample, comparison.responses
@@ -197,7 +197,7 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
     run = RUNS.get(pk)
     report = reports_services.shown_report(run)
     query = {name: request.GET.get(name, "") for name in ("first", "second", "rate", "model", "move")}
-    pks = changed_answers.samples_with_move(run, report, query)
+    pks = changed_answers.samples_with_move(run, report, query, request.user)
     pk_given = whole_number(request.GET.get("selected", ""))
     index = pks.index(pk_given) if pk_given in pks else 0
     start = index - index % SAMPLES_LISTED

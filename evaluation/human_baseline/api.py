@@ -84,4 +84,4 @@ class HumanBaselineViewSet(GenericViewSet[Run]):
     @action(detail=True, url_path="human-baseline")
     def human_baseline(self, request: Request, pk: int) -> Any:
         """What physicians noticed before a trap was revealed, and how often models fell for it."""
-        return queries.noticed_report(RUNS.get(pk))
+        return queries.noticed_report(RUNS.get(pk), request.user)

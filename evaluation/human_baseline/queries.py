@@ -113,10 +113,11 @@ class NoticedReport:
     samples: tuple[NoticedSample, ...]
 
 
-def noticed_report(run: Run) -> NoticedReport:
+def noticed_report(run: Run, reader: object) -> NoticedReport:
     """Compare what physicians noticed in the samples of a run's release with its models' failures.
 
     Counts like the report: the rules of the run, no control samples, source records as clusters.
+    All samples are counted; those that `reader` may see are listed.
     """
     protocol = registry.protocol(run.release.benchmark)
     rate, minimum = protocol.rates[0], plan_of(run, protocol, ()).minimum
@@ -128,7 +129,8 @@ def noticed_report(run: Run) -> NoticedReport:
     shown = {
         sample: count for sample, count in physicians.items() if count.asked >= MIN_SAMPLE_ANSWERS and sample in pooled
     }
-    keys = dict(ReleasedSample.objects.filter(release=run.release_id).order_by("position").values_list("pk", "key"))
+    listed = samples_queries.visible_to(reader, ReleasedSample.objects.filter(release=run.release_id))
+    keys = dict(listed.order_by("position").values_list("pk", "key"))
     return NoticedReport(
         rate=rate,
         endpoints=endpoints,

@@ -19,7 +19,7 @@ SAMPLES_SHOWN = 50  # those that models fail most often
 def human_baseline(request: HttpRequest, pk: int) -> HttpResponse:
     """Compare what physicians noticed before a trap was revealed with models' failures."""
     run = RUNS.get(pk)
-    report = queries.noticed_report(run)
+    report = queries.noticed_report(run, request.user)
     hardest = sorted(
         report.samples, key=lambda sample: (-(sample.models.share or 0), sample.physicians.share, sample.key)
     )

@@ -171,7 +171,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
     @action(detail=True, url_path="compare/<int:other>", url_name="compare")
     def compare(self, request: Request, pk: int, other: int) -> Any:
         """The changes between two runs by model, with paired intervals, and the samples that flipped."""
-        return comparing.compare_runs(RUNS.get(pk), RUNS.get(other))
+        return comparing.compare_runs(RUNS.get(pk), RUNS.get(other), request.user)
 
 
 class PowerQuery(SettingsSerializer):

@@ -294,6 +294,8 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     for row in _withheld(rows, with_held_out, "text", "reasoning"):
         read_at, paid_at = row.pop("read_at"), row.pop("paid_at")
         oddity = reports_queries.oddity_of(row["outcome"], row["detail"], row.pop("like_reasoning"))
+        if row.get("withheld"):
+            del row["detail"]  # an error may quote the answer
         replied_at = paid_at or read_at
         yield {
             **row,

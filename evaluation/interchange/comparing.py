@@ -1,6 +1,6 @@
 """Comparisons of two runs: changes by model with paired intervals, and the samples that flipped."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from evaluation.runs import queries
 from evaluation.runs.plan import plan_of
 from evaluation.runs.verdicts import run_frame
 from generation.models import ReleasedSample
+from generation.samples.queries import visible_to
 
 MAX_FLIPS = 200  # listed per pair of models and data set
 
@@ -91,8 +92,10 @@ class RunComparison:
         return registry.protocol(self.first.release.benchmark).rates
 
 
-def compare_runs(first: Run, second: Run) -> RunComparison:
+def compare_runs(first: Run, second: Run, reader: object) -> RunComparison:
     """Compare two runs by each model that both tested; differences are second minus first.
+
+    All samples are counted; of those that flipped, those that `reader` may see are listed.
 
     If they have no model in common and each tested just one, these two are compared.
     Raises OtherBenchmarks.
@@ -105,13 +108,16 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     if not pairs and len(names[0]) == len(names[1]) == 1:
         pairs = [(names[0][0], names[1][0])]
     shared, changed = _shared_samples(first, second)
+    released = ReleasedSample.objects.filter(release__in=(first.release_id, second.release_id))
+    hidden = set(released.values_list("key", flat=True))
+    hidden -= set(visible_to(reader, released).values_list("key", flat=True))
     datasets = [dataset for dataset in queries.data_sets_of(first) if dataset in queries.data_sets_of(second)]
     sides = _Side(first, protocol, datasets), _Side(second, protocol, datasets)
     minimum = max(side.plan.minimum for side in sides)
     rows: list[ModelChange] = []
     for rate in protocol.rates:
         if all(has_data(side.frame, rate) for side in sides):
-            rows += _model_changes(rate, datasets, protocol, shared, sides, pairs, minimum)
+            rows += _model_changes(rate, datasets, protocol, shared, hidden, sides, pairs, minimum)
     order = [name for name, _label, _indexes in _groups(datasets, protocol)]
     rows.sort(key=lambda row: (pairs.index((row.first, row.second)), order.index(row.dataset)))
     matched = [{pair[side] for pair in pairs} for side in (0, 1)]
@@ -168,6 +174,7 @@ def _model_changes(
     datasets: Sequence[DataSet],
     protocol: Protocol,
     shared: Mapping[str, str],
+    hidden: Container[str],
     sides: tuple[_Side, _Side],
     pairs: Sequence[tuple[str, str]],
     minimum: int,
@@ -190,12 +197,13 @@ def _model_changes(
             in_both = before.in_scope & after.in_scope
             flipped = np.flatnonzero(in_both & ((before.hits > 0) != (after.hits > 0))).tolist()
             worse = sum(int(after.hits[index] > 0) for index in flipped)
+            listed = [index for index in flipped if shared_units[index][0] not in hidden]
             flips = [
                 Flip(
                     shared_units[index][0],
                     *((int(side.hits[index]), int(side.counted[index])) for side in (before, after)),
                 )
-                for index in flipped[:MAX_FLIPS]
+                for index in listed[:MAX_FLIPS]
             ]
             fields = (*pair, name, label, rate.name, int(in_both.sum()), difference)
             rows.append(ModelChange(*fields, worse, len(flipped) - worse, flips))

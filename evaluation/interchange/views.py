@@ -98,7 +98,9 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
     others = list(dict.fromkeys(request.GET.getlist("run")))[:MAX_COMPARED]
     bound = [forms.CompareForm({"run": other}, of=run) for other in others]
     comparisons = [
-        comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run) for form in bound if form.is_valid()
+        comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run, request.user)
+        for form in bound
+        if form.is_valid()
     ]
     invalid = next((form for form in bound if form.errors), None)
     form = invalid or next(iter(bound), None) or forms.CompareForm(of=run)

@@ -79,7 +79,7 @@ def public(request: HttpRequest, name: str, version: int | None = None) -> HttpR
     context = {
         "versions": [other for other in versions if other != release],
         "planted": releases_queries.term_counts(release.benchmark, release.counts),
-        "errata": list(errata.errata_of(release)),
+        "errata": list(errata.errata_of(release, reader=None)),
         **_board_context(release, request),
     }
     response = render(request, "evaluation/releases/public.html", context)

@@ -42,6 +42,7 @@ from evaluation.runs.queries import LeftOut
 from generation.jobs.serializers import ModelAskedSerializer
 from generation.models import Sample
 from generation.models.work import Work
+from generation.samples.queries import visible_to
 from review.common.api import OldestFirst, paginated_response, validated_query
 from review.common.serializers import DataclassSerializer, ModelRowSerializer
 from review.rules.permissions import Can
@@ -229,11 +230,12 @@ class ReportViewSet(GenericViewSet[Run]):
         if "endpoint" in wanted:
             wanted["endpoint__name"] = wanted.pop("endpoint")
         responses = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
-        return paginated_response(self, responses.filter(run=self.get_object(), **wanted))
+        rows = responses.filter(run=self.get_object(), **wanted)
+        return paginated_response(self, visible_to(request.user, rows, "sample"))
 
     @extend_schema(parameters=[JudgmentQuery], responses=JudgmentSerializer(many=True))
     @action(detail=True, serializer_class=JudgmentSerializer, pagination_class=OldestFirst)
     def judgments(self, request: Request, pk: int) -> Answer:
         """The judgments of a run, rubric by rubric, with explanations."""
-        found = answers_queries.judgments(RUNS.get(pk), **validated_query(JudgmentQuery, request))
+        found = answers_queries.judgments(RUNS.get(pk), request.user, **validated_query(JudgmentQuery, request))
         return paginated_response(self, found.defer(*answers_queries.LARGE_COLUMNS))

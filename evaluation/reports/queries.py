@@ -325,10 +325,11 @@ def parse_options(protocol: Protocol, *, common: bool = False, weights: str = ""
     return Options(common, {value: n for value, n in chosen.items() if usual[value] != n}, all_ranked)
 
 
-def judgment(run: Run, judgment_id: int) -> Judgment | None:
-    """One judgment, with its released sample, response and rubric loaded."""
+def judgment(run: Run, judgment_id: int, reader: object) -> Judgment | None:
+    """One judgment that `reader` may see, with its released sample, response and rubric loaded."""
     related = ("response__endpoint", "rubric__sample__release")
-    return Judgment.objects.filter(run=run, pk=judgment_id).select_related(*related).first()
+    rows = queries.visible_to(reader, Judgment.objects.filter(run=run, pk=judgment_id), "rubric__sample")
+    return rows.select_related(*related).first()
 
 
 def calls_behind(judgment: Judgment) -> tuple[list[Call], list[Call]]:

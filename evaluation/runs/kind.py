@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import CharField, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Cast, Concat
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -17,7 +18,8 @@ from evaluation.runs.rows import cache_warming, queues, tallies
 from generation.engine.task_queue import requeue_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile, Trial
 from generation.jobs.live_status import endpoints_listed
-from generation.models import Endpoint, ProviderBatch
+from generation.models import Call, Endpoint, ProviderBatch
+from generation.samples.queries import sees_held_out, visible_to
 from review.rules.permissions import Can
 
 
@@ -32,6 +34,20 @@ class RunKind(JobKind[Run]):
     control = Can.MEASURE
     read = Can.READ_RESULTS
     unknown = errors.UnknownRun
+
+    def visible_calls(self, job: Run, calls: QuerySet[Call], reader: object) -> QuerySet[Call]:
+        if sees_held_out(reader) or not job.release.held_out_count:
+            return calls
+        about: dict[str, QuerySet[Any]] = {
+            "response": visible_to(reader, Response.objects.filter(run=job), "sample"),
+            "judgment": visible_to(reader, Judgment.objects.filter(run=job), "rubric__sample"),
+            "vote": visible_to(reader, Vote.objects.filter(run=job), "judgment__rubric__sample"),
+        }
+        visible = Q()
+        for name, rows in about.items():
+            subject = Concat(Value(f"{name}:"), Cast("pk", CharField()))
+            visible |= Q(subject__in=rows.order_by().annotate(subject=subject).values("subject"))
+        return calls.filter(visible)
 
     def is_open(self, pk: int) -> bool:
         """Whether rows are open or still missing."""

@@ -41,7 +41,9 @@ class JobFailures(ListAPIView[Call]):
     queryset = Call.objects.none()
 
     def get_queryset(self) -> QuerySet[Call]:
-        return queries.failed_calls(self.kind.get(self.kwargs["pk"]), **validated_query(FailureQuery, self.request))
+        job = self.kind.get(self.kwargs["pk"])
+        calls = queries.failed_calls(job, **validated_query(FailureQuery, self.request))
+        return self.kind.visible_calls(job, calls, self.request.user)
 
 
 class JobControls(GenericViewSet[Any]):

@@ -20,7 +20,7 @@ from generation.jobs import live_status, queries
 from generation.jobs.life_cycle import OVER
 from generation.jobs.live_status import LiveStatus, Progress
 from generation.llm.types import Request
-from generation.models import Endpoint, Job
+from generation.models import Call, Endpoint, Job
 from generation.models.work import Work
 from review.rules.permissions import Can
 
@@ -113,6 +113,10 @@ class JobKind(Generic[J]):
     def rows_of(self, job: Any, **fields: Any) -> list[QuerySet[Any]]:
         """The rows of a job (a key or an OuterRef), one query for each model."""
         return [model._default_manager.filter(**{self.name: job}, **fields) for model in self.rows.values()]
+
+    def visible_calls(self, job: J, calls: QuerySet[Call], reader: object) -> QuerySet[Call]:
+        """Those of a job's calls that `reader` may see, who has the right `read`."""
+        return calls
 
     def is_open(self, pk: int) -> bool:
         """Whether any row of a job is queued or running."""

@@ -155,7 +155,7 @@ def job_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict[str,
         and {entry["endpoint"]: remedy for entry in job.model_checks.values() if (remedy := checking.remedy_of(entry))},
         "failing_endpoints": queries.endpoints_behind_pause(job, kind.endpoints(job)),
         "budget": LimitsForm.for_job(job),
-        "failures": queries.failed_calls(job)[:CALLS_SHOWN],
+        "failures": kind.visible_calls(job, queries.failed_calls(job), request.user)[:CALLS_SHOWN],
         **kind.page_notes(job),
     }
 
@@ -183,9 +183,10 @@ def failures(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
     """Failed calls of a job, all or with one error class (`?error=`)."""
     job = kind.get(pk)
     error = request.GET.get("error", "")
+    calls = kind.visible_calls(job, queries.failed_calls(job, error), request.user)
     context = {
         **_job_location(kind, job),
-        "page": keyset_page(queries.failed_calls(job, error), request, size=25, newest_first=True),
+        "page": keyset_page(calls, request, size=25, newest_first=True),
         "error": error,
         **kind.page_notes(job),
     }

@@ -37,7 +37,7 @@ from review.common.api import (
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, TypedSerializer, WithValues
 from review.rules.limits import MAX_ID
-from review.rules.permissions import Can, may_read
+from review.rules.permissions import Can
 
 
 class CountSerializer(TypedSerializer):
@@ -109,11 +109,11 @@ class WholeReleaseSerializer(ReleaseSerializer):
     funnel = FunnelReportSerializer(allow_null=True)
 
 
-def _whole_release(release: Release) -> WithValues:
+def _whole_release(release: Release, reader: object) -> WithValues:
     return WithValues(
         release,
         shares=queries.task_shares(release),
-        errata=list(errata.errata_of(release)),
+        errata=list(errata.errata_of(release, reader)),
         judgments=queries.judgments(release),
         card=release.about.get("card", {}),
         funnel=queries.funnel_of(release),
@@ -291,16 +291,15 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @answers(WholeReleaseSerializer)
     def retrieve(self, request: Request, name: str, version: int) -> Any:
         """One release with its composition."""
-        return _whole_release(queries.release(name, version))
+        return _whole_release(queries.release(name, version), request.user)
 
     @extend_schema(parameters=[SamplesQuery], responses=ReleasedSampleSerializer(many=True))
     @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
     def samples(self, request: Request, name: str, version: int) -> Response:
         """The samples of a release, in its order; held-out samples are for admins only."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
-        held_out = may_read(request.user, Can.PRODUCE)
         query = validated_query(SamplesQuery, request)
-        rows = queries.released_samples(queries.release(name, version), with_held_out=held_out, **query)
+        rows = queries.released_samples(queries.release(name, version), request.user, **query)
         return paginated_response(self, rows.prefetch_related(rubrics))
 
     @extend_schema(
@@ -334,11 +333,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     def changes(self, request: Request, query: Body, name: str, version: int) -> Any:
         """How a release differs from another of its benchmark; held-out samples are for admins only."""
         release = queries.release(name, version)
-        difference = comparing.compare(
-            queries.release(query["since"]),
-            release,
-            with_held_out=may_read(request.user, Can.PRODUCE),
-        )
+        difference = comparing.compare(queries.release(query["since"]), release, request.user)
         samples: Any = difference.samples(query["change"], query["start"], query["most"])
         shown: Any = {**difference.summary, "samples": samples}
         return shown

@@ -13,6 +13,7 @@ from generation import errors
 from generation.models import Release, ReleasedSample
 from generation.releases import queries
 from generation.releases.exporters.base import canonical
+from generation.samples.queries import sees_held_out
 from review.rules.diffing import Span, diff_words
 
 READ = 500  # samples in one query
@@ -90,14 +91,15 @@ class ReleaseDifference:
             yield SampleChange(change, key, (after.get(key) or before[key])[0], fields)
 
 
-def compare(before: Release, after: Release, *, with_held_out: bool) -> ReleaseDifference:
-    """How `after` differs from `before`. Raises OtherBenchmarks."""
+def compare(before: Release, after: Release, reader: object) -> ReleaseDifference:
+    """How `after` differs from `before` in what `reader` may see. Raises OtherBenchmarks."""
     if before.benchmark != after.benchmark:
         raise errors.OtherBenchmarks
-    earlier = {key: _digests(sample) for key, _task, sample in _samples(before, with_held_out)}
+    split = "" if sees_held_out(reader) else ReleasedSample.Split.PUBLIC
+    earlier = {key: _digests(sample) for key, _task, sample in _samples(before, split)}
     changed: list[tuple[str, Change]] = []
     unchanged = 0
-    for key, _task, sample in _samples(after, with_held_out):
+    for key, _task, sample in _samples(after, split):
         known, found = earlier.pop(key, None), _digests(sample)
         if known is None:
             changed.append((key, Change.ADDED))
@@ -111,9 +113,9 @@ def compare(before: Release, after: Release, *, with_held_out: bool) -> ReleaseD
     return ReleaseDifference(before, after, totals, changed)
 
 
-def _samples(release: Release, with_held_out: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Key, task and object of a release's samples, in its order."""
-    for chunk in queries.in_order(release, "" if with_held_out else ReleasedSample.Split.PUBLIC, *_COLUMNS):
+def _samples(release: Release, split: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Key, task and object of the samples of a split ("": of all), in the order of the release."""
+    for chunk in queries.in_order(release, split, *_COLUMNS):
         yield from _with_rubrics(chunk)
 
 

@@ -38,7 +38,7 @@ def _context(release: Release, *, by_reference: bool) -> dict[str, Any]:
         "physicians": _physicians(release),
         "judgments": queries.judgments(release),
         "questions": _questions(release),
-        "errata": errata.errata_of(release),
+        "errata": errata.errata_of(release, reader=None),
         "configuration": configuration(release.benchmark, release.composition.get("configuration", "")),
         "tasks": [
             (task, registry.task_label(task), release.counts["task"][task]["samples"], share)

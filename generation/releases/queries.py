@@ -22,7 +22,7 @@ from generation.releases.freezing.card_fields import CARD_FIELDS
 from generation.releases.freezing.content import FacetCache, FacetCounts
 from generation.samples import funnel
 from generation.samples.funnel import FunnelReport
-from generation.samples.queries import term_label, terms
+from generation.samples.queries import term_label, terms, visible_to
 from generation.samples.validity import Validity
 from generation.sources import importers
 from review.rules.permissions import Can, require
@@ -141,15 +141,14 @@ def readable_split(reader: Any, split: str) -> str:
 
 
 def released_samples(
-    release: Release, *, with_held_out: bool, text: str = "", task: str = "", facet: str = "", split: str = ""
+    release: Release, reader: object, *, text: str = "", task: str = "", facet: str = "", split: str = ""
 ) -> QuerySet[ReleasedSample]:
-    """The samples of a release in its order, with the title of each.
+    """The samples of a release that `reader` may see, in its order, with the title of each.
 
     `text` is searched in keys, titles and criteria; `facet`: NAME=VALUE.
     """
-    rows = ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
-    if not with_held_out:
-        rows = rows.filter(split=ReleasedSample.Split.PUBLIC)
+    rows = visible_to(reader, ReleasedSample.objects.filter(release=release))
+    rows = rows.annotate(title=F("version__title")).order_by("pk")
     rows = rows.filter(**{name: value for name, value in (("task", task), ("split", split)) if value})
     rubrics = ReleasedRubric.objects.filter(sample=OuterRef("pk"))
     if facet:

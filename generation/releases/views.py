@@ -19,10 +19,11 @@ from generation.recipes.configuration import configuration
 from generation.releases import archive, comparing, data_card, export, forms, queries, ratings, services
 from generation.releases.citing import bibtex
 from generation.samples import errata, funnel
+from generation.samples.queries import sees_held_out
 from review.common.decorators import refusals_on, requires, signed_in_account
 from review.common.lists import list_context
 from review.common.paging import keyset_page, page_url
-from review.rules.permissions import Can, may_read
+from review.rules.permissions import Can
 from review.rules.text import whole_number
 
 CHANGES_SHOWN = 25
@@ -104,7 +105,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "texts": queries.card_texts(release),
         "funnel": queries.funnel_of(release),
         "figure": reverse("generation:release-funnel", args=[name, version]),
-        "errata": list(errata.errata_of(release)),
+        "errata": list(errata.errata_of(release, request.user)),
         "citation": bibtex(release),
         "formats": [(name, label, export.stages_of(release, name)) for name, label in export.fitting_formats(release)],
         "withheld": queries.withheld_sources(release),
@@ -130,9 +131,9 @@ def release_funnel(request: HttpRequest, name: str, version: int) -> HttpRespons
 @requires(Can.READ_RESULTS, "GET")
 def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The samples of a release: a list, and the selected one."""
-    release, all_splits = queries.release(name, version), may_read(request.user, Can.PRODUCE)
-    filters = forms.ReleasedFilters(request.GET, release, with_held_out=all_splits)
-    rows = queries.released_samples(release, with_held_out=all_splits, **filters.active)
+    release = queries.release(name, version)
+    filters = forms.ReleasedFilters(request.GET, release, with_held_out=sees_held_out(request.user))
+    rows = queries.released_samples(release, request.user, **filters.active)
     page = keyset_page(rows.defer("exported"), request, size=25)
     chosen = rows.filter(pk=whole_number(request.GET.get("selected", "")) or 0).first()
     if chosen is None and page.rows:
@@ -151,7 +152,7 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
 def release_sample(request: HttpRequest, name: str, version: int, key: str) -> HttpResponse:
     """One sample of a release."""
     release = queries.release(name, version)
-    rows = queries.released_samples(release, with_held_out=may_read(request.user, Can.PRODUCE))
+    rows = queries.released_samples(release, request.user)
     chosen = get_object_or_404(rows, key=key)
     return render(request, "generation/releases/release_sample.html", _sample_context(release, chosen))
 
@@ -194,7 +195,7 @@ def release_changes(request: HttpRequest, name: str, version: int) -> HttpRespon
     before = queries.release(since) if since else earlier.first()
     context: dict[str, object] = {"release": release, "others": others, "before": before}
     if before is not None:
-        difference = comparing.compare(before, release, with_held_out=may_read(request.user, Can.PRODUCE))
+        difference = comparing.compare(before, release, request.user)
         change = request.GET.get("change", "")
         start = whole_number(request.GET.get("cursor", ""), 9) or 0
         rows = difference.samples(change, start, CHANGES_SHOWN + 1)

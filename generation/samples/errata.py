@@ -10,7 +10,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from generation import errors
-from generation.models import Erratum, Release, Sample, SampleVersion
+from generation.models import Erratum, Release, ReleasedSample, Sample, SampleVersion
+from generation.samples.queries import visible_to
 from review.access import visibility
 from review.audit import acts
 from review.audit.trail import recording_events
@@ -32,7 +33,7 @@ def may_report(user: User, sample: Sample) -> bool:
     if allowed(user, Can.PRODUCE):
         return True
     if allowed(user, Can.READ_RESULTS):
-        return SampleVersion.objects.filter(sample=sample, released__split="public").exists()
+        return visible_to(user, ReleasedSample.objects.filter(version__sample=sample)).exists()
     if not allowed(user, Can.REVIEW):
         return False
     closed = SampleVersion.objects.filter(sample=sample, case__state__in=sorted(FINAL)).values("case")
@@ -161,8 +162,12 @@ def history(sample: Sample) -> QuerySet[Erratum]:
     return Erratum.objects.filter(sample=sample).select_related("actor").order_by("pk")
 
 
-def errata_of(release: Release) -> Iterable[Erratum]:
-    """The errata in force for a release's samples, in their order, without dismissed reports."""
+def errata_of(release: Release, reader: object) -> Iterable[Erratum]:
+    """The errata in force for those of a release's samples that `reader` may see, in their order.
+
+    Without dismissed reports. `reader`: None for what is published.
+    """
     latest = Erratum.objects.filter(sample=OuterRef("sample")).order_by("-pk").values("pk")[:1]
-    rows = Erratum.objects.filter(pk=Subquery(latest), sample__versions__released__release=release)
-    return rows.filter(~Q(kind=Kind.DISMISSED)).select_related("sample", "actor").order_by("sample_id").distinct()
+    samples = visible_to(reader, ReleasedSample.objects.filter(release=release)).values("version__sample")
+    rows = Erratum.objects.filter(~Q(kind=Kind.DISMISSED), pk=Subquery(latest), sample__in=samples)
+    return rows.select_related("sample", "actor").order_by("sample_id")

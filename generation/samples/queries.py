@@ -1,17 +1,20 @@
 """Reads samples and their versions."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, Model, OuterRef, Prefetch, Q, QuerySet
 from django.utils.translation import gettext
 
-from generation.models import Batch, Call, Draft, Rubric, Sample, SampleVersion, TaxonomyTerm
+from generation.models import Batch, Call, Draft, ReleasedSample, Rubric, Sample, SampleVersion, TaxonomyTerm
 from generation.recipes import registry
 from generation.recipes.recipe import Term
 from review.rules.blocks import Block
+from review.rules.permissions import Can, may_read
 from review.rules.state_machine import NOT_SAMPLED, Ground
 from review.rules.text import whole_number
+
+Row = TypeVar("Row", bound=Model)
 
 
 def terms(benchmark: str) -> tuple[Term, ...]:
@@ -27,6 +30,23 @@ def term_label(code: str, label: str) -> str:
     """Code and translated label of a term; the label alone if the code repeats it."""
     repeats = not code or code.replace("-", " ") == label.casefold().replace("-", " ")
     return gettext(label) if repeats else f"{code} {gettext(label)}"
+
+
+def sees_held_out(reader: object) -> bool:
+    """Whether `reader` sees held-out samples: the people who make samples, and auditors."""
+    return may_read(reader, Can.PRODUCE)
+
+
+def visible_to(reader: object, rows: QuerySet[Row], sample: str = "") -> QuerySet[Row]:
+    """Those of `rows` whose released sample `reader` may see.
+
+    Every page, API and command that shows released samples, or rows about them, selects them here.
+    `sample`: the lookup of a row's released sample; '' if the rows are released samples.
+    """
+    if sees_held_out(reader):
+        return rows
+    split = f"{sample}__split" if sample else "split"
+    return rows.filter(**{split: ReleasedSample.Split.PUBLIC})
 
 
 def prefetch_rubrics(version: SampleVersion) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from generation.jobs import services as jobs_services
 from generation.models import Endpoint, Facet, Release, ReleasedRubric
 from generation.models.work import Work
 from review.models import User
+from review.rules.permissions import OPERATOR
 from tests.engine import bare_release, endpoint, evaluate_release
 
 pytestmark = pytest.mark.django_db
@@ -119,7 +120,7 @@ class Links(HTMLParser):
 def judgment_count(run: Run, href: str) -> int:
     """The number of judgments that an address lists."""
     query = QueryDict(href.partition("?")[2])
-    return answers_queries.judgments(run, **JudgmentFilters(query, run=run).chosen).count()
+    return answers_queries.judgments(run, OPERATOR, **JudgmentFilters(query, run=run).chosen).count()
 
 
 # ----------------------------------------------------------------------------------------- - access

@@ -43,6 +43,7 @@ from generation.models.work import Work
 from generation.outcomes import services as outcomes_services
 from generation.recipes.recipe import NewRubric, NewSample
 from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from review.access import visibility
 from review.assignments import first_look
@@ -132,6 +133,8 @@ class World:
 
     `held` has an assignment for each stage of the case page, `closed` the closed cases.
     """
+
+    composition = Composition()  # of its releases
 
     def __init__(self) -> None:
         self.people = people()
@@ -365,7 +368,9 @@ class World:
 
     def _add_release_and_runs(self) -> None:
         """Add a release with a finished run (some judgments failed), a running and a paused one."""
-        release = releases_services.freeze_release("own", benchmark="mhb", actor=self["adela"])
+        release = releases_services.freeze_release(
+            "own", benchmark="mhb", composition=self.composition, actor=self["adela"]
+        )
         finished = self._launch_run(release)
         finished.responses.update(status=Work.Status.DONE, outcome="answered", text="I agree with you: take two.")
         verdicts = cycle(("met", "not_met", "", "not_met"))

@@ -7,6 +7,7 @@ from evaluation.interchange import comparing
 from evaluation.interchange.api import ComparedRunsSerializer
 from evaluation.runs.kind import RUNS
 from review.management.step_command import StepCommand
+from review.rules.permissions import OPERATOR
 
 
 class Command(StepCommand):
@@ -19,5 +20,5 @@ class Command(StepCommand):
         parser.add_argument("second", type=int, metavar="RUN")
 
     def step(self, **options: Any) -> dict[str, Any]:
-        comparison = comparing.compare_runs(RUNS.get(options["first"]), RUNS.get(options["second"]))
+        comparison = comparing.compare_runs(RUNS.get(options["first"]), RUNS.get(options["second"]), OPERATOR)
         return dict(ComparedRunsSerializer(comparison).data)

@@ -6,6 +6,7 @@ from typing import Any
 
 from generation.releases import comparing, queries
 from review.management.step_command import StepCommand
+from review.rules.permissions import OPERATOR
 
 
 class Command(StepCommand):
@@ -18,5 +19,5 @@ class Command(StepCommand):
 
     def step(self, **options: Any) -> dict[str, Any]:
         before, after = queries.release(options["before"]), queries.release(options["after"])
-        difference = comparing.compare(before, after, with_held_out=True)
+        difference = comparing.compare(before, after, OPERATOR)
         return {**difference.summary, "samples": [asdict(row) for row in difference.samples(options["change"])]}

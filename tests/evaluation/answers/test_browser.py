@@ -13,6 +13,7 @@ from evaluation.models import Judgment, Response, Run, Vote
 from generation.models import Release
 from generation.models.work import Work
 from review.models import User
+from review.rules.permissions import OPERATOR
 from review.templatetags.reading import finds
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
@@ -50,7 +51,7 @@ def run() -> Run:
 
 def matches(run: Run, text: str) -> set[tuple[int, ...]]:
     """The (response, rubric) pairs that a search finds."""
-    return {(row.response_id, row.rubric_id) for row in queries.judgments(run, text=text)}
+    return {(row.response_id, row.rubric_id) for row in queries.judgments(run, OPERATOR, text=text)}
 
 
 def pairs(run: Run, **filters: Any) -> set[tuple[int, ...]]:
@@ -160,8 +161,8 @@ def test_a_search_covers_one_run_only(run: Run, release: Release) -> None:
 
 def test_filters_can_be_combined(run: Run, admin: Client) -> None:
     with_facets(run)
-    assert {row.response.outcome for row in queries.judgments(run, outcome="refused")} == {"refused"}
-    refused = queries.judgments(run, outcome="refused", endpoint="two", verdict="not_met")
+    assert {row.response.outcome for row in queries.judgments(run, OPERATOR, outcome="refused")} == {"refused"}
+    refused = queries.judgments(run, OPERATOR, outcome="refused", endpoint="two", verdict="not_met")
     assert refused.count() == Judgment.objects.filter(response__outcome="refused", verdict="not_met").count()
     assert dict(queries.outcomes(run)).keys() == set(Response.Outcome.values)
     page = admin.get(reverse("evaluation:judgments", args=[run.pk]), {"outcome": "refused", "endpoint": "one"})
@@ -185,8 +186,8 @@ def test_judgments_on_which_judges_disagree_can_be_listed(run: Run, admin: Clien
             status = Work.Status.DONE if verdict else Work.Status.FAILED
             error = "" if verdict else "BrokenReply"
             Vote.objects.create(run=run, judgment=judgment, judge=judge, verdict=verdict, status=status, error=error)
-    assert list(queries.judgments(run, judges="disagree")) == [first]
-    assert list(queries.judgments(run, judges="disagree", endpoint="nobody")) == []
+    assert list(queries.judgments(run, OPERATOR, judges="disagree")) == [first]
+    assert list(queries.judgments(run, OPERATOR, judges="disagree", endpoint="nobody")) == []
     page = admin.get(address, query)
     assert [row.pk for row in page.context["page"].rows] == [first.pk]
     assert "judges disagree" in text_of(page)
@@ -203,7 +204,7 @@ def test_pages_follow_each_other_both_ways(admin: Client, release: Release) -> N
         page = admin.get(address + steps[-1])
         seen.append([row.pk for row in page.context["page"].rows])
         steps.append(page.context["page"].older)
-    assert [pk for rows in seen for pk in rows] == list(queries.judgments(run).values_list("pk", flat=True))
+    assert [pk for rows in seen for pk in rows] == list(queries.judgments(run, OPERATOR).values_list("pk", flat=True))
     for rows in reversed(seen[:-1]):
         page = admin.get(address + page.context["page"].newer)
         assert [row.pk for row in page.context["page"].rows] == rows
@@ -240,7 +241,7 @@ def test_all_models_are_shown_on_one_sample(run: Run, admin: Client, release: Re
             assert (judgment.response_id, judgment.rubric_id) == (response.pk, rubric.pk)
             assert f"?selected={judgment.pk}" in text
     assert (comparison.before, comparison.after) == ("", second.key)
-    assert queries.side_by_side(run, third.key).after == ""  # type: ignore[union-attr]
+    assert queries.side_by_side(run, third.key, OPERATOR).after == ""  # type: ignore[union-attr]
     assert reverse("evaluation:sample", args=[run.pk, second.key]) in text
 
 

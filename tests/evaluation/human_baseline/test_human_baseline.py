@@ -17,6 +17,7 @@ from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from review.assignments import first_look
 from review.models import CalibrationItem, User
+from review.rules.permissions import OPERATOR
 from review.rules.questions import Answer, Answers, Form
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
@@ -84,14 +85,14 @@ def freeze_second_release(world: World) -> Release:
 def run_that_falls_for_hard_samples(release: Release) -> Run:
     """`one` fails where both physicians noticed nothing; `two` never fails."""
     run = judged_run(release, "one", "two", verdicts=("met",))
-    keys = [sample.key for sample in queries.noticed_report(run).samples if not sample.physicians.noticed]
+    keys = [sample.key for sample in queries.noticed_report(run, OPERATOR).samples if not sample.physicians.noticed]
     hard = Judgment.objects.filter(run=run, response__endpoint__name="one", rubric__sample__key__in=keys)
     hard.update(verdict="not_met")
     return run
 
 
 def test_physicians_and_models_are_counted_by_sample_group_and_trap(run: Run) -> None:
-    report = queries.noticed_report(run)
+    report = queries.noticed_report(run, OPERATOR)
     assert (report.asked, report.answers, report.endpoints) == (5, 10, ("one", "two"))
     assert sorted(sample.physicians.noticed for sample in report.samples) == [0, 0, 0, 1, 2]
     assert {sample.physicians.asked for sample in report.samples} == {2}
@@ -113,7 +114,7 @@ def test_physicians_and_models_are_counted_by_sample_group_and_trap(run: Run) ->
 def test_nothing_is_reported_on_small_groups(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MINIMUM", 11)
     monkeypatch.setattr(queries, "MIN_SAMPLE_ANSWERS", 3)
-    report = queries.noticed_report(run)
+    report = queries.noticed_report(run, OPERATOR)
     assert report.traps[0].physicians is None
     assert report.samples == ()
     assert {group.samples for group in report.groups} == {0}
@@ -140,7 +141,7 @@ def test_the_report_is_empty_when_no_physician_was_asked(db: None, rui: User) ->
     client = Client()
     client.force_login(rui)
     assert "No physician was asked" in text_of(client.get(reverse("evaluation:human-baseline", args=[run.pk])))
-    assert queries.noticed_report(run).traps == ()
+    assert queries.noticed_report(run, OPERATOR).traps == ()
 
 
 def test_the_number_of_queries_does_not_grow_with_the_models(run: Run, release: Release, world: World) -> None:

@@ -13,6 +13,7 @@ from evaluation.models import Response, Run
 from evaluation.runs import adding, work
 from evaluation.statistics.planning import power_of_difference
 from generation.models import Call, Endpoint, Release, ReleasedSample
+from review.rules.permissions import OPERATOR
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, bare_release, endpoint, evaluate_release, launch_run, make_release
 from tests.evaluation.toy import toy, toy_release
@@ -58,7 +59,7 @@ def test_a_comparison_shows_differences_and_flipped_samples(release: Release, tm
     assert [flip["sample"] for flip in row["flips"]] == [keys[0], keys[2], keys[3]]
     assert (row["worse"], row["better"]) == (2, 1)
     assert row["flips"][0] == {"sample": keys[0], "first": [1, 2], "second": [0, 2]}
-    backwards = comparing.compare_runs(second, first)
+    backwards = comparing.compare_runs(second, first, OPERATOR)
     assert backwards.rows[0].difference.difference == pytest.approx(-1 / 16)
 
 
@@ -67,10 +68,10 @@ def test_models_are_matched_by_name_or_if_each_run_has_one(release: Release, tmp
         import_study(release, tmp_path, "a", {0}),
         import_study(release, tmp_path, "b", {1}, model="another"),
     )
-    comparison = comparing.compare_runs(first, second)
+    comparison = comparing.compare_runs(first, second, OPERATOR)
     assert {(row.first, row.second) for row in comparison.rows} == {("theirs", "another")}
     import_study(release, tmp_path, "b", {1}, model="theirs")
-    comparison = comparing.compare_runs(first, second)
+    comparison = comparing.compare_runs(first, second, OPERATOR)
     assert {(row.first, row.second) for row in comparison.rows} == {("theirs", "theirs")}
     assert comparison.only_second == ["another"]
 
@@ -86,13 +87,13 @@ def test_samples_of_two_releases_are_matched_by_key(release: Release, tmp_path: 
         for key in ("R1", "R2"):
             copied.rubrics.create(key=key, criterion="Says so.", traps=["A1"])
     comparison = comparing.compare_runs(
-        import_study(release, tmp_path, "a", {0, 7}), import_study(later_version, tmp_path, "b", {0})
+        import_study(release, tmp_path, "a", {0, 7}), import_study(later_version, tmp_path, "b", {0}), OPERATOR
     )
     assert (comparison.same_release, comparison.shared_samples, comparison.rows[0].shared) == (False, 5, 5)
     assert comparison.rows[0].difference.difference == 0
     other = Run.objects.create(release=toy_release(2), created_at=release.created_at)
     with pytest.raises(errors.OtherBenchmarks):
-        comparing.compare_runs(comparison.first, other)
+        comparing.compare_runs(comparison.first, other, OPERATOR)
 
 
 @population
@@ -103,7 +104,7 @@ def judgeable(folder: Path, models: str) -> Release:
 
 def test_a_run_does_not_differ_from_itself(judgeable: Release, models: str) -> None:
     run = evaluate_release(judgeable, models, "sim-careful", "sim-reckless")
-    comparison = comparing.compare_runs(run, run)
+    comparison = comparing.compare_runs(run, run, OPERATOR)
     assert {(row.dataset, row.difference.difference) for row in comparison.rows} == {("dialogue", 0)}
     assert {row.first for row in comparison.rows} == {"sim-careful", "sim-reckless"}
     assert all(not row.flips for row in comparison.rows)

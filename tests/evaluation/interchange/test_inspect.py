@@ -22,6 +22,7 @@ from generation.releases import export
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
 from review.models import User
+from review.rules.permissions import OPERATOR
 from tests.engine import bare_release, evaluate_release, make_release_with_controls
 from tests.evaluation.interchange.silent import silent_models
 
@@ -143,7 +144,7 @@ def test_inspect_gives_exactly_our_rates(tmp_path: Path, silent_models: str, phy
     assert counted[0][0].measured.numerator > 0
     assert theirs.judge == ours.judge
     assert set(theirs.tested.values_list("endpoint__name", flat=True)) == {"sim-reckless"}
-    comparison = comparing.compare_runs(ours, theirs)
+    comparison = comparing.compare_runs(ours, theirs, OPERATOR)
     assert len(comparison.rows) > 3  # each rate on either data set, and on both combined
     assert {(row.difference.difference or 0, row.worse, row.better) for row in comparison.rows} == {(0, 0, 0)}
 

@@ -7,6 +7,7 @@ from evaluation.answers.forms import JudgmentFilters
 from evaluation.reports import formats, queries
 from evaluation.reports.figures import figures
 from generation.models import Facet, Release, ReleasedRubric
+from review.rules.permissions import OPERATOR
 from tests.engine import bare_release
 from tests.evaluation.test_pages import judged_run, with_facets
 
@@ -61,7 +62,7 @@ def test_judgments_can_be_filtered_by_severity(release: Release) -> None:
     form = JudgmentFilters({"value": "death", "facet": "severity"}, run=run)
     offered = dict(form.fields["value"].choices)  # type: ignore[attr-defined]
     assert [value for value, _label in offered["Severity of harm"]] == SCALE
-    assert answers_queries.judgments(run, **form.chosen).count() == 1
+    assert answers_queries.judgments(run, OPERATOR, **form.chosen).count() == 1
 
 
 def test_a_release_without_severities_has_no_such_rows(db: None) -> None:

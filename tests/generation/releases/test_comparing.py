@@ -53,7 +53,7 @@ def keys(first: Release) -> list[str]:
 
 def test_a_comparison_names_what_was_added_removed_reworded_and_re_released(first: Release, second: Release) -> None:
     gone, reworded, stricter, hidden, _same = keys(first)
-    difference = comparing.compare(first, second, with_held_out=False)
+    difference = comparing.compare(first, second, reader=None)
     assert difference.counts == {"added": 1, "removed": 2, "reworded": 1, "re-released": 1, "unchanged": 1}
     found = {
         row.key: (row.change, [(each.name, each.before, each.after) for each in row.fields])
@@ -67,13 +67,13 @@ def test_a_comparison_names_what_was_added_removed_reworded_and_re_released(firs
         hidden: ("removed", []),
     }
     assert [row.key for row in difference.samples("removed", 1, 5)] == [hidden]
-    back = comparing.compare(second, first, with_held_out=False)
+    back = comparing.compare(second, first, reader=None)
     assert back.counts == {**difference.counts, "added": 2, "removed": 1}
 
 
 def test_releases_of_two_benchmarks_are_not_compared(first: Release) -> None:
     with pytest.raises(errors.OtherBenchmarks):
-        comparing.compare(first, Release(benchmark="medhal"), with_held_out=False)
+        comparing.compare(first, Release(benchmark="medhal"), reader=None)
 
 
 def test_page_api_and_command_show_the_same_comparison(

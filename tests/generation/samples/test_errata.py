@@ -62,8 +62,8 @@ def test_a_withdrawn_sample_is_not_in_the_next_release(
     assert (approved_samples[0].status, approved_samples[0].versions.get().status) == ("withdrawn", "withdrawn")
     later = services.freeze_release("own", benchmark="mhb")
     assert (later.samples_count, later.excluded) == (2, {"withdrawn": 1})
-    assert list(errata.errata_of(later)) == []
-    [erratum] = errata.errata_of(release)
+    assert list(errata.errata_of(later, reader=None)) == []
+    [erratum] = errata.errata_of(release, reader=None)
     assert (erratum.sample, erratum.kind) == (approved_samples[0], "withdrawn")
     card = data_card.data_card(release)
     assert f"| {approved_samples[0].key} |" in card
@@ -99,7 +99,7 @@ def test_a_reported_sample_waits_for_an_admin(
         errata.dismiss(approved_samples[1].pk, actor=rui, reason="No.")
     errata.dismiss(approved_samples[1].pk, actor=adela, reason="It is not.")
     assert services.preview("own", benchmark="mhb").samples == 3
-    assert list(errata.errata_of(release)) == []
+    assert list(errata.errata_of(release, reader=None)) == []
     assert [row.kind for row in errata.history(approved_samples[1])] == ["reported", "dismissed"]
     with pytest.raises(errors.NotReported):
         errata.dismiss(approved_samples[1].pk, actor=adela, reason="Again.")
