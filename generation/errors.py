@@ -276,6 +276,10 @@ class OtherBarrier(GenerationError, status=409):
     """These two drafts belong to different batches, or were compared at different steps."""
 
 
+class ProbingFailed(GenerationError, status=500):
+    """The answers could not be probed."""
+
+
 class ReasonMissing(GenerationError, status=422):
     """Give a reason. It is kept on record."""
 

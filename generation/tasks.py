@@ -12,9 +12,10 @@ from celery import shared_task
 from generation.endpoints import testing
 from generation.jobs import services
 from generation.jobs.kinds import kind_of
-from generation.models import Endpoint, Freeze, Import, Job
+from generation.models import Endpoint, Freeze, Import, Job, ProbeWork
 from generation.notifications import sending
 from generation.notifications import services as notifications_services
+from generation.probes import services as probes_services
 from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from generation.trials import checking
@@ -32,6 +33,12 @@ def run_import(import_id: int) -> None:
 def run_freeze(freeze_id: int) -> None:
     with suppress(Freeze.DoesNotExist):
         releases_services.run_freeze(freeze_id)
+
+
+@shared_task
+def run_probes(work_id: int) -> None:
+    with suppress(ProbeWork.DoesNotExist):
+        probes_services.run(work_id)
 
 
 @shared_task

@@ -16,6 +16,7 @@ from generation.models.endpoints import (
 from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
 from generation.models.images import StoredImage
 from generation.models.jobs import Job
+from generation.models.probes import ProbeWork
 from generation.models.prompts import PromptSet
 from generation.models.releases import Erratum, Facet, Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.models.samples import (

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from generation.common.declared import read_declared
 from generation.llm.types import Reply, Request
+from generation.recipes.labelled import LabelledAnswers
 from generation.recipes.review_sampling import ReviewDraw, ReviewShare
 from review.rules.blocks import Block
 
@@ -436,6 +437,10 @@ class Recipe:
 
     `intended`: what the samples are for and what is false in them, in sentences for the data card.
 
+    `labelled` returns the answers in the content of a sample, or of a record of `kinds`, that are
+    known to be right or wrong; None where none are. Probes tell whether one can see that without
+    reading (`generation.probes`).
+
     `lineage` returns blocks that show how a draft was made, for the pages of sample and draft.
     `analysis` returns blocks on the data of all drafts of a batch, which it is given as a stream.
     `restart`: the name of the step at which the next version of a rejected sample begins, "" for
@@ -461,6 +466,7 @@ class Recipe:
     review_draw: ReviewDraw | None = None
     lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
     analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
+    labelled: Callable[[Mapping[str, Any]], LabelledAnswers | None] | None = None
     restart: str = ""
     kept: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
 

@@ -19,6 +19,12 @@ from generation.llm.errors import GivenUp
 from generation.models import Facet, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.models.work import Work
 from generation.outcomes.services import apply_outcomes
+from generation.probes import services as probes_services
+from generation.probes.measuring import Case
+from generation.probes.queries import STORED
+from generation.probes.reading import has_labelled_answers
+from generation.probes.services import LeaseLost
+from generation.probes.stored import to_json
 from generation.recipes import registry
 from generation.releases import queries, ratings
 from generation.releases.freezing import content
@@ -206,6 +212,7 @@ def _freeze(row: Freeze) -> None:
     canary = latest.canary if latest is not None and latest.canary else f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
     totals = content.ReleaseTotals()
+    labelled: list[Case] = []
     reviewed_samples: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
     if not keep(row, read=0, total=len(chosen)):
         return
@@ -217,11 +224,17 @@ def _freeze(row: Freeze) -> None:
                 reviewed_samples[entry.split].append(
                     (entry.sample["sample_id"], entry.sample["version"], entry.row["case_id"])
                 )
+            if (case := content.labelled_case(row.benchmark, entry, len(chosen))) is not None:
+                labelled.append(case)
             if totals.samples % RENEW_EVERY == 0 and not keep(row, read=totals.samples):
                 return  # the lease expired, and another worker has taken over
         digests = (spool.digest(), spool.digest_if_any(ReleasedSample.Split.HELD_OUT))
         if latest is not None and (latest.sha256, latest.held_out_sha256, _card_of(latest)) == (*digests, row.card):
             raise errors.NothingNew(str(latest))
+        try:
+            probed = _probed(row, labelled)
+        except LeaseLost:
+            return
         cases = [case for samples in reviewed_samples.values() for _key, _version, case in samples]
         fields: dict[str, Any] = {
             "samples_count": totals.samples,
@@ -245,6 +258,7 @@ def _freeze(row: Freeze) -> None:
                 **totals.strata(row.benchmark),
                 "funnel": funnel.to_json(funnel_of(row.benchmark, composition, totals.samples)),
                 "counts": counted.counts,
+                **probed,
                 **card_facts(row.benchmark, totals, cases),
                 "agreement": {split: ratings.agreement(samples, canary) for split, samples in reviewed_samples.items()},
             },
@@ -254,6 +268,14 @@ def _freeze(row: Freeze) -> None:
         }
         if keep(row, read=totals.samples):
             _store(row, latest, chosen, spool, fields)
+
+
+def _probed(row: Freeze, labelled: list[Case]) -> dict[str, Any]:
+    """What probes tell of the answers, if the benchmark labels any. Raises LeaseLost."""
+    if not has_labelled_answers(row.benchmark):
+        return {}
+    report = probes_services.report_on(labelled, probes_services.renewing(row))
+    return {STORED: to_json(report)}
 
 
 def _card_of(release: Release | None) -> dict[str, str]:

@@ -19,6 +19,7 @@ from generation.engine import sweeping
 from generation.jobs import kinds
 from generation.notifications import sending
 from generation.outcomes import services as outcomes_services
+from generation.probes import services as probes_services
 from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from generation.sources import uploads
@@ -42,6 +43,7 @@ def sweep() -> dict[str, int]:
     results: list[int] = _guarded(results_services.sweep, [])
     _guarded(outcomes_services.apply_outcomes, 0)  # before the jobs: a rejected sample may queue a draft
     freezes: list[int] = _guarded(releases_services.sweep, [])
+    probings: list[int] = _guarded(probes_services.sweep, [])
     _guarded(uploads.remove_orphans, 0)
     _guarded(temporary.remove_orphans, None)
     _guarded(digest.write_due, None)
@@ -55,6 +57,8 @@ def sweep() -> dict[str, int]:
         wake(evaluation_tasks.import_results, pk)
     for pk in freezes:
         wake(tasks.run_freeze, pk)
+    for pk in probings:
+        wake(tasks.run_probes, pk)
     for pk in chain.from_iterable(jobs.values()):
         wake(tasks.work_on_job, pk)
     if messages:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from generation.images.files import exported_paths
 from generation.models import BatchRole, ReleasedSample, Rubric, Sample, SampleVersion, Source, SourceRecord
+from generation.probes.measuring import Case
+from generation.probes.reading import case_of_sample, is_drawn
 from generation.recipes import registry
 from generation.recipes.recipe import Term
 from generation.releases.exporters.base import canonical
@@ -23,7 +25,7 @@ _COLUMNS = (
     *("pk", "number", "simulated", "sample_id", "sample__task", "sample__arm"),
     *("case_id", "case__ground", "case__language", "case__specialty"),
     *("sample__record__source_id", "sample__record__external_id", "prompt", "sample__batch_id"),
-    *("case__spec__form_version", "content", "citations", "provenance"),
+    *("case__spec__form_version", "content", "citations", "provenance", "generator"),
 )
 Facets = tuple[tuple[str, str], ...]  # (name, value) pairs under which one rubric is counted
 Chosen = NDArray[Any]  # the versions of a release in order, and whether each is held out; nine bytes each
@@ -129,6 +131,16 @@ def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], cana
                 }
             sample |= {"split": split, "canary": canary}
             yield FrozenSample(row, split, reviews, sample, facets)
+
+
+def labelled_case(benchmark: str, entry: FrozenSample, total: int) -> Case | None:
+    """A sample as probes see it; None if it is not labelled, or not drawn of so many samples."""
+    source, key = entry.sample["source"], entry.sample["sample_id"]
+    if not is_drawn(f"{source['dataset']}\n{source['id']}", total):
+        return None
+    identity = (source["dataset"], source["id"], entry.row["generator"])
+    held_out = entry.split != ReleasedSample.Split.PUBLIC
+    return case_of_sample(benchmark, key, entry.row["content"], *identity, held_out=held_out)
 
 
 def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:

@@ -13,6 +13,7 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.common.declared import read_declared
+from generation.recipes.labelled import LabelledAnswers, choice
 from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
 from generation.recipes.review_sampling import ReviewShare
 from mhb_site.benchmarks.clinhallu import corrections, lineage, presets, reference
@@ -163,6 +164,27 @@ def _data_card(draft: Draft, final: Mapping[str, Any]) -> dict[str, str]:
     return {**entries, _("preset"): presets.name_of(draft), _("answer checked by"): final["by"]}
 
 
+_YES_OR_NO = {"Yes": "yes", "No": "no"}
+
+
+def labelled(content: Mapping[str, Any]) -> LabelledAnswers | None:
+    """The options of a question, or yes and no, with the stages of the reference as its contexts.
+
+    What can be told from a stage that an intervention gives is no longer a test of the stages after
+    it. None of an open question.
+    """
+    options = content["options"]
+    answer = content["letter"]
+    if not options and content["answer"].strip().casefold() in _YES_OR_NO.values():
+        options = list(_YES_OR_NO.items())
+        answer = content["answer"].strip().capitalize()
+    stages = {stage: str(content.get("trace", {}).get(stage, "")) for stage in STAGES}
+    found = choice({"options": options, "letter": answer, "question": content["question"]}, stages)
+    if found is None:
+        return None
+    return replace(found, facets={"data set": content["dataset"], "question type": content["question_type"]})
+
+
 def text_to_compare(new_sample: NewSample) -> str:
     """A digest of the question with its images, which no two samples may share.
 
@@ -202,6 +224,7 @@ RECIPE = Recipe(
     sample=sample,
     max_versions=3,
     compared=text_to_compare,
+    labelled=labelled,
     presets=PRESETS,
     choices={"reviewers": ("one", "two")},
     lineage=lineage.lineage,

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
+from generation.recipes.labelled import LabelledAnswers
 from generation.recipes.recipe import (
     Draft,
     ModelRole,
@@ -84,6 +85,21 @@ def sample(draft: Draft) -> NewSample:
     return replace(_new_sample(draft, sample_content, entries), prompt=prompt, bound=pair.place)
 
 
+def labelled(content: Mapping[str, Any]) -> LabelledAnswers | None:
+    """The statement of a sample, or of a published row; None of the records that become pairs."""
+    if content["kind"] != PUBLISHED:
+        return None
+    made_from = [f"{content['source']} {content['inner_id']}"] if content["inner_id"] else []
+    pair = [content["pair"]] if content["pair"] else []
+    return LabelledAnswers(
+        answers=(content["statement"],),
+        right=(content["label"] == pair_steps.FACTUAL,),
+        contexts={"source": content["context"]},
+        facets={"task": content["task"], "data set": content["source"]},
+        origins=(*made_from, *pair),
+    )
+
+
 def _new_sample(draft: Draft, content: Mapping[str, Any], made: Mapping[str, str]) -> NewSample:
     return NewSample(
         task=content["task"],
@@ -123,6 +139,7 @@ RECIPE = Recipe(
     ),
     sample=sample,
     max_versions=1,
+    labelled=labelled,
     prompt_sets=("released",),
     presets=presets.PRESETS,
     choices=presets.CHOICES,

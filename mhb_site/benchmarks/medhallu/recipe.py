@@ -12,6 +12,7 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.common.declared import read_declared
+from generation.recipes.labelled import LabelledAnswers
 from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
 from generation.recipes.review_sampling import draw_fraction
 from mhb_site.benchmarks.medhallu import attempt, candidates, clusters, lineage, mesh, presets, similarity, votes
@@ -204,6 +205,20 @@ def _data_card(draft: Draft) -> dict[str, str]:
     return {**entries, _("similarity"): method} if method else entries
 
 
+def labelled(content: Mapping[str, Any]) -> LabelledAnswers | None:
+    """The two answers of a sample, or of a published pair; None of a question without the second."""
+    if "hallucinated" not in content:
+        return None
+    truth = content["truth"] if "truth" in content else content["answer"]
+    return LabelledAnswers(
+        answers=(truth, content["hallucinated"]),
+        right=(True, False),
+        question=content["question"],
+        contexts={"source": "\n".join(content["knowledge"])},
+        facets={"category": content["category"], "difficulty": content["difficulty"]},
+    )
+
+
 def text_to_compare(new_sample: NewSample) -> str:
     """The text that no two samples may share."""
     return f"{new_sample.content['question']}\n{new_sample.content['hallucinated']}"
@@ -231,6 +246,7 @@ RECIPE = Recipe(
     sample=sample,
     max_versions=3,
     compared=text_to_compare,
+    labelled=labelled,
     prompt_sets=tuple(name for name in SETS if name),
     presets=PRESETS,
     choices={"reviewers": ("one", "two"), "length": (None,), "vote_temperature": (None,), "vote_max_tokens": (None,)},

@@ -1,0 +1,1 @@
+"""Probes: can right and wrong answers be told apart without being read?"""
