@@ -15,12 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from generation.probes.measuring import Case, measure
+from generation.probes.measuring import ProbeCase, measure
 from generation.recipes.labelled import LabelledAnswers
 from tests.generation.probes import worlds
 
 
-def share_told(name: str, world: Callable[[int], list[Case]], seeds: int) -> None:
+def share_told(name: str, world: Callable[[int], list[ProbeCase]], seeds: int) -> None:
     """Print in how many worlds a probe tells, and mean accuracies."""
     told, words, best = 0, 0.0, 0.0
     for seed in range(seeds):
@@ -41,7 +41,7 @@ def run_worlds(seeds: int) -> None:
     share_told("near-duplicates", worlds.duplicates, seeds)
 
 
-def large(answers: int) -> list[Case]:
+def large(answers: int) -> list[ProbeCase]:
     """Pairs of some 40 words of a vocabulary of 30,000 with Zipf's frequencies."""
     generator = random.Random(20_000)
     vocabulary = [f"word{number}" for number in range(30_000)]
@@ -53,11 +53,11 @@ def large(answers: int) -> list[Case]:
         answers_here = LabelledAnswers(
             (texts[0], texts[1] + " due to" * (number % 3 == 0)), (True, False), question=question
         )
-        cases.append(Case(str(number), str(number), answers_here))
+        cases.append(ProbeCase(str(number), str(number), answers_here))
     return cases
 
 
-def by_hand(cases: list[Case]) -> float:
+def by_hand(cases: list[ProbeCase]) -> float:
     """The words of the answers as scikit-learn's documentation does it, with shuffled labels."""
     import numpy as np
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -116,7 +116,7 @@ def run_published(path: Path) -> None:
             contexts={"source": "\n".join(row["Knowledge"])},
             facets={"difficulty": row["Difficulty Level"]},
         )
-        cases.append(Case(str(number), str(number), answers))
+        cases.append(ProbeCase(str(number), str(number), answers))
     report = measure(cases)
     for probe in report.probes:
         print(

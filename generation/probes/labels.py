@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
-from generation.probes.reasons import Reason
+from generation.probes.reasons import NoNumber
 
 PROBES: Mapping[str, str] = {
     "constant": _("Always “wrong”"),
@@ -53,6 +53,6 @@ def probe_label(name: str) -> str:
     return gettext(PROBES.get(name, name))
 
 
-def sentence(reason: Reason) -> str:
+def sentence(reason: NoNumber) -> str:
     """Why there is no number."""
     return gettext(SENTENCES.get(reason.code, reason.code)) % reason.values

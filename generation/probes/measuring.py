@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from generation.probes import catalogue, folds
 from generation.probes.catalogue import PROBES, Probe, Reading
-from generation.probes.reasons import Reason
+from generation.probes.reasons import NoNumber
 from generation.probes.texts import ngrams, shown, tokens
 from generation.recipes.labelled import LabelledAnswers
 from review.rules.wilson_interval import Z95, wilson
@@ -38,7 +38,7 @@ TELLING_WORDS, TELLING_CASES, EXAMPLES = 25, 25, 50
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ProbeCase:
     """Labelled answers with the name by which people find them.
 
     `record`: of which they were made. `held_out`: only those who make benchmarks may see them.
@@ -76,7 +76,7 @@ class ProbeResult:
     shuffled: float | None = None
     pairs: float | None = None
     tells: bool | None = None
-    reason: Reason | None = None
+    reason: NoNumber | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class GroupResult:
     f1: float | None = None
     low: float | None = None
     high: float | None = None
-    reason: Reason | None = None
+    reason: NoNumber | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +141,14 @@ class ProbeReport:
     telling: tuple[TellingCase, ...] = ()
     tells: bool | None = None
     strongest: str = ""
-    reason: Reason | None = None
+    reason: NoNumber | None = None
     version: int = VERSION
 
 
 class _Set:
     """The answers of all cases as arrays, one entry per answer."""
 
-    def __init__(self, cases: Sequence[Case], seed: int) -> None:
+    def __init__(self, cases: Sequence[ProbeCase], seed: int) -> None:
         import numpy as np
 
         self.cases = cases
@@ -212,7 +212,7 @@ def _no_progress(tried: int, total: int) -> None:  # noqa: ARG001
     return None
 
 
-def measure(cases: Sequence[Case], *, seed: int = 0, progress: Progress = _no_progress) -> ProbeReport:
+def measure(cases: Sequence[ProbeCase], *, seed: int = 0, progress: Progress = _no_progress) -> ProbeReport:
     """Try all probes on labelled answers.
 
     Five folds, which keep clusters together (`folds.clusters`); features are scaled and words
@@ -237,7 +237,7 @@ def measure(cases: Sequence[Case], *, seed: int = 0, progress: Progress = _no_pr
         return _measure(*_countable(cases), seed, progress)
 
 
-def _measure(counted: list[Case], left_out: Mapping[str, int], seed: int, progress: Progress) -> ProbeReport:
+def _measure(counted: list[ProbeCase], left_out: Mapping[str, int], seed: int, progress: Progress) -> ProbeReport:
     whole = _Set(counted, seed) if counted else None
     reason = _reason_against(counted, whole)
     if whole is None or reason is not None:
@@ -279,11 +279,11 @@ def _measure(counted: list[Case], left_out: Mapping[str, int], seed: int, progre
     )
 
 
-def _countable(cases: Sequence[Case]) -> tuple[list[Case], dict[str, int]]:
+def _countable(cases: Sequence[ProbeCase]) -> tuple[list[ProbeCase], dict[str, int]]:
     """The cases of the more frequent kind whose answers all have a word; why others do not."""
     kinds = Counter(case.labelled.options for case in cases)
     options = kinds[True] > kinds[False]
-    counted: list[Case] = []
+    counted: list[ProbeCase] = []
     left_out: Counter[str] = Counter()
     for case in cases:
         labelled = case.labelled
@@ -298,21 +298,21 @@ def _countable(cases: Sequence[Case]) -> tuple[list[Case], dict[str, int]]:
     return counted, dict(sorted(left_out.items()))
 
 
-def _reason_against(cases: Sequence[Case], whole: _Set | None) -> Reason | None:
+def _reason_against(cases: Sequence[ProbeCase], whole: _Set | None) -> NoNumber | None:
     if whole is None or len(cases) < MIN_CASES:
-        return Reason("too-few", {"n": len(cases), "least": MIN_CASES})
+        return NoNumber("too-few", {"n": len(cases), "least": MIN_CASES})
     if whole.wrong.all() or not whole.wrong.any():
-        return Reason("one-class")
+        return NoNumber("one-class")
     clusters = int(whole.cluster.max()) + 1
     if clusters < MIN_CLUSTERS:
-        return Reason("few-clusters", {"n": clusters, "least": MIN_CLUSTERS})
+        return NoNumber("few-clusters", {"n": clusters, "least": MIN_CLUSTERS})
     for fold in range(folds.FOLDS):
         if len(set(whole.wrong[whole.fold != fold].tolist())) < 2:
-            return Reason("few-clusters", {"n": clusters, "least": MIN_CLUSTERS})
+            return NoNumber("few-clusters", {"n": clusters, "least": MIN_CLUSTERS})
     return None
 
 
-def _reason_not_to(probe: Probe, whole: _Set) -> Reason | None:
+def _reason_not_to(probe: Probe, whole: _Set) -> NoNumber | None:
     has = {
         catalogue.OPTIONS: whole.options,
         catalogue.ANSWERS: not whole.options,
@@ -321,7 +321,7 @@ def _reason_not_to(probe: Probe, whole: _Set) -> Reason | None:
         catalogue.UNPAIRED: not whole.is_paired,
     }
     missing = next((need for need in probe.needs if not has[need]), None)
-    return Reason(f"needs-{missing}") if missing else None
+    return NoNumber(f"needs-{missing}") if missing else None
 
 
 _OF_WORDS = ((catalogue.WORDS,), (catalogue.FEW_WORDS,), (catalogue.QUESTION_WORDS,))
@@ -568,17 +568,17 @@ def _groups(probe: Probe, whole: _Set, scores: "Array") -> list[GroupResult]:
         values = np.array([case.labelled.facets.get(name, "") for case in whole.cases])
         known = sorted(set(values.tolist()))
         if len(known) < 2:
-            results.append(GroupResult(probe.name, name, known[0], len(owners), reason=Reason("one-value")))
+            results.append(GroupResult(probe.name, name, known[0], len(owners), reason=NoNumber("one-value")))
             continue
         for value in known:
             counted = (values == value)[owners]
             n = int(counted.sum())
             labels = whole.wrong[counted] if not whole.options else np.array([True, False])
             if n < MIN_IN_GROUP:
-                reason = Reason("small-group", {"n": n, "least": MIN_IN_GROUP})
+                reason = NoNumber("small-group", {"n": n, "least": MIN_IN_GROUP})
                 results.append(GroupResult(probe.name, name, value, n, reason=reason))
             elif labels.all() or not labels.any():
-                results.append(GroupResult(probe.name, name, value, n, reason=Reason("one-class")))
+                results.append(GroupResult(probe.name, name, value, n, reason=NoNumber("one-class")))
             else:
                 accuracy, effective = _estimate(probe, whole, scores, counted)
                 low, high = _interval(accuracy, effective, Z95)

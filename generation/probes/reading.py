@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from generation.models import Batch, Release, ReleasedSample, SampleVersion, Source
-from generation.probes.measuring import Case
+from generation.probes.measuring import ProbeCase
 from generation.recipes import registry
 from generation.recipes.labelled import LabelledAnswers, choice
 
@@ -34,24 +34,24 @@ def has_labelled_answers(benchmark: str) -> bool:
 
 def case_of_sample(
     benchmark: str, key: str, content: Mapping[str, Any], source: str, external_id: str, generator: str, **more: Any
-) -> Case | None:
+) -> ProbeCase | None:
     """A sample as a probe sees it; None if nothing in it is labelled.
 
-    `more`: further values of `Case`.
+    `more`: further values of `ProbeCase`.
     """
     labelled = registry.recipe(benchmark).labelled
     answers = labelled(content) if labelled is not None else None
     if answers is None:
         return None
     facets = {"source": source, **({"generator": generator} if generator else {})}
-    return Case(key, f"{source}\n{external_id}", _with_facets(answers, facets), **more)
+    return ProbeCase(key, f"{source}\n{external_id}", _with_facets(answers, facets), **more)
 
 
 def _with_facets(answers: LabelledAnswers, facets: Mapping[str, str]) -> LabelledAnswers:
     return replace(answers, facets={**answers.facets, **facets})
 
 
-def cases_of_release(release: Release) -> Iterator[Case]:
+def cases_of_release(release: Release) -> Iterator[ProbeCase]:
     """The labelled answers of a release, the held-out ones included."""
     if not has_labelled_answers(release.benchmark):
         return
@@ -65,7 +65,7 @@ def cases_of_release(release: Release) -> Iterator[Case]:
                 yield case
 
 
-def cases_of_batch(batch: Batch) -> Iterator[Case]:
+def cases_of_batch(batch: Batch) -> Iterator[ProbeCase]:
     """The labelled answers of a batch: of each sample, the version in review or approved."""
     if not has_labelled_answers(batch.benchmark):
         return
@@ -86,7 +86,7 @@ def batch_versions(batch: Batch) -> QuerySet[SampleVersion]:
     return SampleVersion.objects.filter(sample__batch=batch, status__in=current)
 
 
-def cases_of_source(source: Source) -> Iterator[Case]:
+def cases_of_source(source: Source) -> Iterator[ProbeCase]:
     """The labelled answers of a source: those a benchmark knows, and questions with options."""
     rows = source.records.filter(latest=True).order_by("pk")
     total = rows.count()
@@ -94,7 +94,7 @@ def cases_of_source(source: Source) -> Iterator[Case]:
         if is_drawn(f"{source.name}\n{external_id}", total):
             answers = labelled_record(content)
             if answers is not None:
-                yield Case(external_id, f"{source.name}\n{external_id}", answers)
+                yield ProbeCase(external_id, f"{source.name}\n{external_id}", answers)
 
 
 def labelled_record(content: Mapping[str, Any]) -> LabelledAnswers | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class NoNumber:
     """A code of `labels.SENTENCES` with the numbers in its sentence."""
 
     code: str

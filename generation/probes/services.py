@@ -13,16 +13,16 @@ from generation.models import Batch, ProbeWork, Release, Source
 from generation.models.work import Work
 from generation.probes import queries, reading, stored
 from generation.probes.catalogue import PROBES
-from generation.probes.measuring import Case, ProbeReport, measure
+from generation.probes.measuring import ProbeCase, ProbeReport, measure
 from generation.probes.queries import Target
-from generation.probes.reasons import Reason
+from generation.probes.reasons import NoNumber
 from review.common.waking import wake_after_commit
 from review.models import User
 
 TRIES = 3  # a probing that kills its worker would kill the next one, too
 
 
-class LeaseLost(Exception):
+class ProbingLost(Exception):
     """Another worker has taken over."""
 
 
@@ -50,7 +50,7 @@ def run(work_id: int) -> ProbeWork:
             _probe(row)
         except GivenUp as error:
             finish(row, Work.Status.FAILED, error=type(error).__name__, detail=str(error), finished_at=timezone.now())
-        except LeaseLost:
+        except ProbingLost:
             continue
     return ProbeWork.objects.get(pk=work_id)
 
@@ -76,7 +76,7 @@ def _probe(row: ProbeWork) -> None:
     finish(row, Work.Status.DONE, result=stored.to_json(report), tried=row.total, finished_at=timezone.now())
 
 
-def _cases_of(row: ProbeWork) -> Iterable[Case]:
+def _cases_of(row: ProbeWork) -> Iterable[ProbeCase]:
     if row.source_id is not None:
         return reading.cases_of_source(Source.objects.get(pk=row.source_id))
     if row.release_id is not None:
@@ -87,21 +87,21 @@ def _cases_of(row: ProbeWork) -> Iterable[Case]:
 
 
 def renewing(row: Work, column: str = "") -> Callable[[int, int], None]:
-    """The progress of `measure` that renews a lease after each probe. Raises LeaseLost.
+    """The progress of `measure` that renews a lease after each probe. Raises ProbingLost.
 
     `column`: where to store how many probes were tried.
     """
 
     def progress(tried: int, _total: int) -> None:
         if not keep(row, **({column: tried} if column else {})):
-            raise LeaseLost
+            raise ProbingLost
 
     return progress
 
 
-def report_on(cases: Iterable[Case], progress: Callable[[int, int], None]) -> ProbeReport:
+def report_on(cases: Iterable[ProbeCase], progress: Callable[[int, int], None]) -> ProbeReport:
     """Measure; where nothing is labelled, a report that says so."""
     known = list(cases)
     if not known:
-        return ProbeReport(0, 0, 0, options=False, chance=None, reason=Reason("not-labelled"))
+        return ProbeReport(0, 0, 0, options=False, chance=None, reason=NoNumber("not-labelled"))
     return measure(known, progress=progress)

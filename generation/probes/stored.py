@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from generation.probes.labels import LEFT_OUT, probe_label, sentence
 from generation.probes.measuring import GroupResult, ProbeReport, ProbeResult, TellingWord
-from generation.probes.reasons import Reason
+from generation.probes.reasons import NoNumber
 
 MIN_PUBLIC = 2  # answers that all may see, for a word to be shown to all
 
@@ -57,7 +57,7 @@ def as_shown(report: ProbeReport, *, with_held_out: bool) -> dict[str, Any]:
     }
 
 
-def _why(reason: Reason | None) -> str:
+def _why(reason: NoNumber | None) -> str:
     return sentence(reason) if reason is not None else ""
 
 

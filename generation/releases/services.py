@@ -20,10 +20,10 @@ from generation.models import Facet, Freeze, Release, ReleasedRubric, ReleasedSa
 from generation.models.work import Work
 from generation.outcomes.services import apply_outcomes
 from generation.probes import services as probes_services
-from generation.probes.measuring import Case
+from generation.probes.measuring import ProbeCase
 from generation.probes.queries import STORED
 from generation.probes.reading import has_labelled_answers
-from generation.probes.services import LeaseLost
+from generation.probes.services import ProbingLost
 from generation.probes.stored import to_json
 from generation.recipes import registry
 from generation.releases import queries, ratings
@@ -212,7 +212,7 @@ def _freeze(row: Freeze) -> None:
     canary = latest.canary if latest is not None and latest.canary else f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
     totals = content.ReleaseTotals()
-    labelled: list[Case] = []
+    labelled: list[ProbeCase] = []
     reviewed_samples: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
     if not keep(row, read=0, total=len(chosen)):
         return
@@ -233,7 +233,7 @@ def _freeze(row: Freeze) -> None:
             raise errors.NothingNew(str(latest))
         try:
             probed = _probed(row, labelled)
-        except LeaseLost:
+        except ProbingLost:
             return
         cases = [case for samples in reviewed_samples.values() for _key, _version, case in samples]
         fields: dict[str, Any] = {
@@ -270,8 +270,8 @@ def _freeze(row: Freeze) -> None:
             _store(row, latest, chosen, spool, fields)
 
 
-def _probed(row: Freeze, labelled: list[Case]) -> dict[str, Any]:
-    """What probes tell of the answers, if the benchmark labels any. Raises LeaseLost."""
+def _probed(row: Freeze, labelled: list[ProbeCase]) -> dict[str, Any]:
+    """What probes tell of the answers, if the benchmark labels any. Raises ProbingLost."""
     if not has_labelled_answers(row.benchmark):
         return {}
     report = probes_services.report_on(labelled, probes_services.renewing(row))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from generation.images.files import exported_paths
 from generation.models import BatchRole, ReleasedSample, Rubric, Sample, SampleVersion, Source, SourceRecord
-from generation.probes.measuring import Case
+from generation.probes.measuring import ProbeCase
 from generation.probes.reading import case_of_sample, is_drawn
 from generation.recipes import registry
 from generation.recipes.recipe import Term
@@ -133,7 +133,7 @@ def frozen_samples(benchmark: str, chosen: Chosen, terms: tuple[Term, ...], cana
             yield FrozenSample(row, split, reviews, sample, facets)
 
 
-def labelled_case(benchmark: str, entry: FrozenSample, total: int) -> Case | None:
+def labelled_case(benchmark: str, entry: FrozenSample, total: int) -> ProbeCase | None:
     """A sample as probes see it; None if it is not labelled, or not drawn of so many samples."""
     source, key = entry.sample["source"], entry.sample["sample_id"]
     if not is_drawn(f"{source['dataset']}\n{source['id']}", total):

@@ -6,7 +6,7 @@ import pytest
 
 from generation.probes.folds import clusters, folds
 from generation.probes.labels import sentence
-from generation.probes.measuring import Case, ProbeReport, ProbeResult, measure
+from generation.probes.measuring import ProbeCase, ProbeReport, ProbeResult, measure
 from generation.probes.stored import as_shown, from_json, to_json
 from generation.recipes.labelled import LabelledAnswers
 from tests.generation.probes import worlds
@@ -69,7 +69,9 @@ def test_the_longest_option_and_the_first_position_are_told() -> None:
     for number, pair in enumerate(worlds.no_leak(0, 100)):
         answer = pair.labelled.answers[0]
         options = [f"{answer} w{number}a", f"w{number}b {answer[:20]}", f"w{number}c", f"w{number}d"]
-        cases.append(Case(str(number), str(number), LabelledAnswers(tuple(options), (True, False, False, False), True)))
+        cases.append(
+            ProbeCase(str(number), str(number), LabelledAnswers(tuple(options), (True, False, False, False), True))
+        )
     report = measure(cases)
     assert report.chance == 0.25
     assert (of(report, "position").accuracy, of(report, "longest").accuracy) == (1.0, 1.0)
@@ -102,7 +104,7 @@ def test_chinese_answers_are_read_by_characters() -> None:
             chr(0x4E00 + (len(word) * 37 + ord(word[0]) * number) % 900) for word in pair.labelled.answers[0].split()
         )
         answers = (f"{subject}未见明显差异", f"{subject}显著降低风险")
-        cases.append(Case(str(number), str(number), LabelledAnswers(answers, (True, False))))
+        cases.append(ProbeCase(str(number), str(number), LabelledAnswers(answers, (True, False))))
     report = measure(cases)
     assert of(report, "words").accuracy == 1.0
     assert any(word.word in "显著降低风险" and len(word.word) > 1 for word in report.words)

@@ -3,7 +3,7 @@
 import random
 from statistics import NormalDist
 
-from generation.probes.measuring import Case
+from generation.probes.measuring import ProbeCase
 from generation.recipes.labelled import LabelledAnswers
 
 VOCABULARY = [
@@ -17,13 +17,13 @@ def sentence(generator: random.Random, words: int) -> list[str]:
     return generator.choices(VOCABULARY, weights, k=words)
 
 
-def pair(key: str, answers: tuple[list[str], list[str]], question: list[str]) -> Case:
+def pair(key: str, answers: tuple[list[str], list[str]], question: list[str]) -> ProbeCase:
     """A right and a wrong answer."""
     texts = (" ".join(answers[0]), " ".join(answers[1]))
-    return Case(key, key, LabelledAnswers(texts, (True, False), question=" ".join(question)))
+    return ProbeCase(key, key, LabelledAnswers(texts, (True, False), question=" ".join(question)))
 
 
-def no_leak(seed: int, pairs: int = 300) -> list[Case]:
+def no_leak(seed: int, pairs: int = 300) -> list[ProbeCase]:
     """Both answers of a question share half of their words; nothing depends on which is right."""
     generator = random.Random(f"no leak {seed}")
     cases = []
@@ -36,7 +36,7 @@ def no_leak(seed: int, pairs: int = 300) -> list[Case]:
     return cases
 
 
-def leak_by_length(seed: int, pairs: int = 300, auc: float = 0.65) -> list[Case]:
+def leak_by_length(seed: int, pairs: int = 300, auc: float = 0.65) -> list[ProbeCase]:
     """Wrong answers are longer: the number of words is normal, with this area under the curve."""
     generator = random.Random(f"length {seed}")
     shift = NormalDist().inv_cdf(auc) * 2**0.5 * 6  # AUC = Phi(d / sqrt 2)
@@ -48,7 +48,7 @@ def leak_by_length(seed: int, pairs: int = 300, auc: float = 0.65) -> list[Case]
     return cases
 
 
-def leak_by_words(seed: int, pairs: int = 300, auc: float = 0.65, markers: int = 1) -> list[Case]:
+def leak_by_words(seed: int, pairs: int = 300, auc: float = 0.65, markers: int = 1) -> list[ProbeCase]:
     """Some words occur more often in wrong answers: who counts them has this area under the curve.
 
     The number of markers in an answer is 0 or 1, more often 1 in wrong ones: the area is
@@ -68,7 +68,7 @@ def leak_by_words(seed: int, pairs: int = 300, auc: float = 0.65, markers: int =
     return cases
 
 
-def duplicates(seed: int, pairs: int = 300, copies: int = 6, changed: float = 0.1) -> list[Case]:
+def duplicates(seed: int, pairs: int = 300, copies: int = 6, changed: float = 0.1) -> list[ProbeCase]:
     """Records copied several times under other ids, a tenth of the words changed; no other leak."""
     generator = random.Random(f"duplicates {seed}")
     cases = []
