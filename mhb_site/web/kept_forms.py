@@ -1,32 +1,44 @@
 """Keeps a form whose session or token ended before it was sent, and shows it after signing in.
 
-The form is kept in the browser's session, and shown to nobody but the person who was last signed in
-in this browser, which a signed cookie says. Only forms of this site's own pages are kept.
+The form is kept in the browser's session, and shown to nobody but the person whose page it came
+from: a signed cookie says whose the tokens of this browser's forms are. Only forms that hold
+somebody's work are kept, and only from this site's own pages.
 """
 
+import hashlib
+from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 from django.core import signing
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.middleware import csrf
 from django.shortcuts import redirect, render
 from django.urls import Resolver404, resolve, reverse
 from django.utils.deprecation import MiddlewareMixin
-from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.views.csrf import csrf_failure as django_csrf_failure
 
-PERSON = "mhb_person"  # the cookie
+from mhb_site.web.errors import refusal
+
+PEOPLE = "mhb_people"  # the cookie
+MAX_TOKENS = 40  # the last ones in it
 KEPT = "kept_form"  # in the session
 MAX_CHARACTERS = 200_000
 MAX_FIELDS = 2_000
 DAYS = 30
-APPS = ("review", "generation", "evaluation")  # whose forms hold work
+# Forms in which people write for long, none that gives rights or changes settings: one click sends
+# a kept form.
+WORK = {
+    *("review:draft", "review:reveal", "review:submit", "review:decline", "review:problem", "review:release"),
+    *("review:retract", "review:remark", "review:rewording-object"),
+    *("generation:sample-report", "generation:review-report"),
+}
 NOT_KEPT = {"csrfmiddlewaretoken", "password", "code"}
 LONG = 60  # characters: a text that somebody wrote, shown to be read again
 
-_signer = signing.Signer(salt="the person of this browser")
+_SALT = "whose the tokens of this browser are"
 
 
 class KeptFormsMiddleware(MiddlewareMixin):
@@ -48,10 +60,12 @@ class KeptFormsMiddleware(MiddlewareMixin):
             and (response.status_code < 400 or response.status_code == 422)
         ):
             del request.session[KEPT]  # it arrived, or its own page shows it
-        if _person(request) != request.user.pk:
+        tokens = _tokens(request)
+        latest = [_digest(request.META.get("CSRF_COOKIE", "")), request.user.pk]
+        if latest not in tokens:
             response.set_cookie(
-                PERSON,
-                _signer.sign(str(request.user.pk)),
+                PEOPLE,
+                signing.dumps([*tokens, latest][-MAX_TOKENS:], salt=_SALT),
                 max_age=DAYS * 86_400,
                 path=settings.SESSION_COOKIE_PATH,
                 secure=settings.SESSION_COOKIE_SECURE,
@@ -61,23 +75,63 @@ class KeptFormsMiddleware(MiddlewareMixin):
         return response
 
 
-def _person(request: HttpRequest) -> int | None:
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()[:16]
+
+
+def _tokens(request: HttpRequest) -> list[list[Any]]:
+    """[digest of a token's secret, account] of the forms that this browser was last given."""
     try:
-        return int(_signer.unsign(request.COOKIES.get(PERSON, "")))
-    except (signing.BadSignature, ValueError):
-        return None
+        return list(signing.loads(request.COOKIES.get(PEOPLE, ""), salt=_SALT))
+    except signing.BadSignature:
+        return []
+
+
+def _author(request: HttpRequest) -> int | None:
+    """The account whose page had this form; None if several people used this browser and its token
+    is of none of them.
+    """
+    token = request.POST.get("csrfmiddlewaretoken") or request.headers.get("X-CSRFToken", "")
+    tokens = _tokens(request)
+    with suppress(ValueError):  # a character that no token has
+        unmask = csrf._unmask_cipher_token  # type: ignore[attr-defined]  # not in its stub
+        secret = unmask(token) if len(token) == csrf.CSRF_TOKEN_LENGTH else token
+        for digest, person in tokens:
+            if digest == _digest(secret):
+                return int(person)
+    people = {int(person) for _digest, person in tokens}
+    return people.pop() if len(people) == 1 else None
+
+
+def is_own(request: HttpRequest) -> bool:
+    """Whether the request comes from a page of this site, as Django's CSRF check compares origins.
+
+    A page may hide its origin ("null"): it then counts as another site's.
+    """
+    origin = request.headers.get("Origin")
+    if origin is None:
+        page = _split(request.headers.get("Referer", ""))
+        origin = f"{page.scheme}://{page.netloc}"
+    return origin in {f"{request.scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
+
+
+def _split(address: str) -> SplitResult:
+    """The parts of an address; none of one that cannot be parsed."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def keep(request: HttpRequest) -> bool:
-    """Keep the posted form in the session, if it is one of ours and not too long."""
-    person = request.user.pk or _person(request)
-    origin = request.headers.get("Origin") or request.headers.get("Referer")
-    # Other sites must not put words into a form.
-    is_own = url_has_allowed_host_and_scheme(origin, {request.get_host()})
-    if request.method != "POST" or person is None or not is_own:
+    """Keep the posted form in the session, if it is somebody's work and not too long."""
+    if request.method != "POST" or not is_own(request):
+        return False
+    person = _author(request)
+    if person is None or person != (request.user.pk or person):
         return False
     try:
-        if resolve(request.path_info).app_name not in APPS:
+        if resolve(request.path_info).view_name not in WORK:
             return False
     except Resolver404:
         return False
@@ -88,15 +142,19 @@ def keep(request: HttpRequest) -> bool:
         return False
     if not any(value.strip() for _name, value in fields):
         return False
-    page = urlsplit(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path
+    page = _split(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path
     request.session[KEPT] = {"person": person, "path": request.get_full_path(), "page": page, "fields": fields}
     return True
 
 
-def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+def csrf_failure(request: HttpRequest, **_reason: str) -> HttpResponse:
     """Django's CSRF_FAILURE_VIEW: the token changed, as after signing in in another tab."""
+    if not is_own(request):
+        message = _("This form did not come from a page of this site, so nothing was done.")
+        return refusal(request, 403, message)
     if not keep(request):
-        return django_csrf_failure(request, reason)
+        message = _("This page had expired, and nothing was sent. Open it again, and send the form from there.")
+        return refusal(request, 403, message)
     if not request.user.is_authenticated:
         response: HttpResponse = redirect(f"{reverse(settings.LOGIN_URL)}?{urlencode({'next': reverse('kept-form')})}")
         return response
@@ -116,8 +174,10 @@ def kept_form(request: HttpRequest) -> HttpResponse:
 
 
 def _show(request: HttpRequest, kept: dict[str, Any], status: int = 200) -> HttpResponse:
-    fields = [
-        {"name": name, "value": value, "written": len(value) > LONG or "\n" in value or name in ("text", "reason")}
-        for name, value in kept["fields"]
-    ]
-    return render(request, "site/kept_form.html", {"kept": kept, "fields": fields}, status=status)
+    written: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
+    for name, value in kept["fields"]:
+        is_text = len(value) > LONG or "\n" in value or name in ("text", "reason")
+        (written if is_text else others).append((name, value))
+    context = {"kept": kept, "written": written, "others": others}
+    return render(request, "site/kept_form.html", context, status=status)

@@ -1,11 +1,16 @@
 """A form that arrives after its session or its token has ended is kept for its author."""
 
+import re
+
 import pytest
 from django.test import Client
-from django.urls import reverse
+from django.urls import resolve, reverse
+from django.urls.converters import get_converters
 
+from mhb_site.web import kept_forms
 from review.models import Remark, User
 from tests.review.factories import FULL_FORM, claim, open_case
+from tests.site.routes import routes
 
 pytestmark = pytest.mark.django_db
 TEXT = "The dose in turn 2 is ten times too high, see the label.\nI would not approve it."
@@ -76,20 +81,99 @@ def test_nobody_else_sees_it(browser_of_ana: Client, bo: User, remarks: str) -> 
     assert "kept_form" not in browser_of_ana.session
 
 
-@pytest.mark.parametrize(
-    ("fields", "headers"),
-    [
-        ({"text": TEXT}, {"origin": "https://elsewhere.example"}),
-        ({"text": TEXT}, {}),
-        ({"text": "x" * 200_001}, ORIGIN),
-    ],
-)
-def test_forms_of_other_sites_and_endless_ones_are_not_kept(
-    browser_of_ana: Client, remarks: str, fields: dict[str, str], headers: dict[str, str]
+def token_of(client: Client) -> str:
+    """The token in a form of a page that this browser shows."""
+    page = client.get(reverse("review:workbench"), headers=ORIGIN).content.decode()
+    return page.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
+
+
+def test_a_form_that_was_typed_before_somebody_else_signed_in_is_not_theirs(
+    browser_of_ana: Client, ana: User, bo: User, remarks: str
 ) -> None:
-    response = browser_of_ana.post(remarks, fields, headers=headers)
+    """At a shared computer, in a tab that Ana left open; whether Bo is signed in or out again."""
+    fields = {"text": TEXT, "csrfmiddlewaretoken": token_of(browser_of_ana)}
+    end_session(browser_of_ana)
+    browser_of_ana.cookies["csrftoken"] = "b" * 32  # signing in changes the secret
+    browser_of_ana.force_login(bo)
+    browser_of_ana.get(reverse("review:workbench"), headers=ORIGIN)
+    response = browser_of_ana.post(remarks, fields, headers=ORIGIN)
     assert response.status_code == 403
+    assert TEXT not in response.content.decode()
+    assert "had expired" in response.content.decode()
+    unknown = fields | {"csrfmiddlewaretoken": "x" * 64}
+    assert TEXT not in browser_of_ana.post(remarks, unknown, headers=ORIGIN).content.decode()
+    end_session(browser_of_ana)
+    browser_of_ana.handler.enforce_csrf_checks = False
+    browser_of_ana.post(remarks, fields, headers=ORIGIN)
+    sign_in(browser_of_ana, bo)
+    assert browser_of_ana.get(reverse("kept-form"))["Location"] == "/"
+    sign_in(browser_of_ana, ana)
     assert "kept_form" not in browser_of_ana.session
+
+
+def test_the_page_shows_where_a_form_goes_and_each_of_its_fields(browser_of_ana: Client, remarks: str) -> None:
+    fields = {"text": TEXT, "quote": "ten times", "do": "<b>", "csrfmiddlewaretoken": token_of(browser_of_ana)}
+    browser_of_ana.cookies["csrftoken"] = "b" * 32
+    page = browser_of_ana.post(remarks, fields, headers=ORIGIN).content.decode()
+    assert f">{remarks}</dd>" in page
+    for name, value in (("quote", "ten times"), ("do", "&lt;b&gt;")):
+        assert f'<input type="hidden" name="{name}" value="{value}">{value}</dd>' in page
+
+
+FOREIGN: tuple[dict[str, str], ...] = (
+    {"origin": "https://elsewhere.example"},
+    {"origin": "null"},
+    {"origin": "http://testserver:8080"},
+    {"origin": "https://testserver"},
+    {"origin": "http://testserver.elsewhere.example"},
+    {"origin": ""},
+    {"referer": "http://elsewhere.example/?http://testserver/"},
+    {"referer": "http://testserver@elsewhere.example/"},
+    {},
+)
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+def test_a_form_of_another_site_is_not_kept_and_told_from_an_expired_one(
+    browser_of_ana: Client, remarks: str, headers: dict[str, str]
+) -> None:
+    token = token_of(browser_of_ana)
+    browser_of_ana.cookies["csrftoken"] = "b" * 32
+    for fields in ({"text": TEXT}, {"text": TEXT, "csrfmiddlewaretoken": token}):
+        response = browser_of_ana.post(remarks, fields, headers=headers)
+        assert response.status_code == 403
+        assert "did not come from a page of this site" in response.content.decode()
+        assert "kept_form" not in browser_of_ana.session
+
+
+def test_endless_forms_are_not_kept(browser_of_ana: Client, remarks: str) -> None:
+    response = browser_of_ana.post(remarks, {"text": "x" * 200_001}, headers=ORIGIN)
+    assert response.status_code == 403
+    assert "This page had expired" in response.content.decode()
+    assert "kept_form" not in browser_of_ana.session
+
+
+def test_only_forms_that_hold_work_are_kept(adela: User) -> None:
+    """A kept form is sent by one click: none that gives rights, and no settings."""
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(adela)
+    client.get(reverse("review:people"), headers=ORIGIN)
+    kept, converters = set(), get_converters()
+    plain = {"int": "1", "slug": "a", "str": "a", "path": "a"}
+
+    def value(part: re.Match[str]) -> str:
+        return plain.get(part[1] or "str") or converters[part[1]].to_url(1)
+
+    for route in routes():
+        if "^" in route or route.startswith("admin/"):
+            continue
+        path = re.sub(r"<(?:(\w+):)?\w+>", value, f"/{route}")
+        client.post(path, {"text": TEXT, "role": "admin"}, headers=ORIGIN)
+        session = client.session
+        if session.pop(kept_forms.KEPT, None):
+            session.save()
+            kept.add(resolve(path).view_name)
+    assert kept == kept_forms.WORK
 
 
 def test_a_visitor_who_was_nobody_here_keeps_nothing(remarks: str) -> None:

@@ -17,6 +17,18 @@ const visible = (element) => element.checkVisibility?.() ?? element.offsetParent
 if (document.body.dataset.shownAt) history.replaceState(null, "", document.body.dataset.shownAt);
 for (const form of $$("form[data-here]")) form.setAttribute("action", `${form.getAttribute("action")}?here`);
 
+// Texts that somebody else left unsent in this browser go with the sign-in of another account. Their
+// names hold the account's number (drafts.js, asides.js, talk.js).
+const account = document.body.dataset.account;
+try {
+  for (const key of account ? Object.keys(localStorage) : []) {
+    const owner = key.match(/^mhb-draft:(?:[a-z]+:)?(\d+):/)?.[1];
+    if (owner && owner !== account) localStorage.removeItem(key);
+  }
+} catch {
+  // Storage is unavailable: nothing is kept there.
+}
+
 // Times are shown in the reader's time zone, from the next page on.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `mhb_time_zone=${zone}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;

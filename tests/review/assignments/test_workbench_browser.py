@@ -279,3 +279,22 @@ def test_notices_for_an_admin_are_a_styled_list(page: Page, live_server: Any, an
     assert all(style[0] not in ("", "0px") for style in styles)
     expect(items.first.locator("..")).to_have_css("list-style-type", "none")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_texts_of_another_account_leave_the_browser(desk: Page, live_server: Any, ana: User, bo: User) -> None:
+    keys = {
+        "ana": [f"mhb-draft:{ana.pk}:x:primary#1", f"mhb-draft:decline:{ana.pk}:x"],
+        "bo": f"mhb-draft:remark:{bo.pk}:x",
+    }
+    workbench = live_server.url + reverse("review:workbench")
+    store = "key => localStorage.setItem(key, JSON.stringify({at: Date.now(), fields: []}))"
+    desk.goto(workbench)
+    for key in keys["ana"]:
+        desk.evaluate(store, key)
+    desk.goto(workbench)
+    assert desk.evaluate(COPIES) == 2
+    desk.evaluate(store, keys["bo"])
+    sign_in(desk, live_server.url, bo)
+    desk.goto(workbench)
+    stored = desk.evaluate("() => Object.keys(localStorage).filter((key) => key.startsWith('mhb-draft:'))")
+    assert stored == [keys["bo"]]
