@@ -1,5 +1,6 @@
 # Two stages: what installs does not run, what runs is slim and has no root.
-FROM python:3.11-slim AS build
+# Images by digest: docs/operations.md says how to take newer ones.
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS build
 WORKDIR /app
 COPY requirements.txt requirements-uv.txt ./
 RUN python -m venv /venv \
@@ -9,9 +10,9 @@ COPY . .
 RUN /venv/bin/pybabel --quiet compile --domain django --directory mhb_site/locale \
     && MHB_DATA_DIR=/data MHB_DATABASE_URL=postgresql://build/build MHB_SECRET_KEY=only-while-the-image-is-being-built MHB_HTTPS=false \
        /venv/bin/python manage.py collectstatic --noinput --verbosity 0 \
-    && rm -rf tests bench
+    && chmod -R u=rwX,go=rX /app
 
-FROM python:3.11-slim
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 MHB_DATA_DIR=/data
 RUN useradd --uid 10001 --create-home mhb && install -d -o mhb -g mhb /data
 COPY --from=build /venv /venv

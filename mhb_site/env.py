@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import stat
 from difflib import get_close_matches
 from ipaddress import ip_network
 from pathlib import Path
@@ -21,6 +22,17 @@ from review.rules.permissions import UserRole
 ROOT = Path(__file__).resolve().parent.parent
 ALIKE = 0.9  # from here on, a name is that of a setting, misspelt
 MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
+
+
+PRIVATE = 0o700  # of folders: patients' texts are nobody else's on this machine
+
+
+def close_to_others(folder: Path) -> None:
+    """Leave a folder to its owner alone, if it is ours and nobody's common one, such as /tmp."""
+    found = folder.stat()
+    is_shared = bool(found.st_mode & stat.S_ISVTX)
+    if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:
+        folder.chmod(PRIVATE)
 
 
 class WrongEnvironment(SystemExit):
@@ -73,6 +85,11 @@ def _quoted(password: str) -> str:
     """A password, percent-encoded unless it is already."""
     is_encoded = re.fullmatch(r"(?:[^%]|%[0-9A-Fa-f]{2})*", password) and "%" in password
     return quote(password, safe="%" if is_encoded else "")
+
+
+def _with_password(parts: SplitResult, password: str) -> str:
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{parts.username or ''}:{quote(password, safe='')}@{place}").geturl()
 
 
 def _origin(value: str) -> str:
@@ -178,6 +195,7 @@ class Env(BaseSettings):
     database_url: Annotated[str, AfterValidator(_database_url)] = ""
     database_password: str = ""  # beside the address, with any characters
     redis_url: Annotated[str, AfterValidator(_redis_url)] = ""
+    redis_password: str = ""  # beside the address, with any characters
     # S3-compatible storage of images and uploads; empty: they lie under `data_dir`.
     s3_bucket: str = ""
     s3_endpoint: Origin = ""  # https://...; empty: Amazon's
@@ -248,15 +266,17 @@ class Env(BaseSettings):
     own_addresses: CommaList[Address] = []  # HOST:PORT of our own services besides database and broker
 
     @model_validator(mode="after")
-    def _add_password(self) -> "Env":
+    def _add_passwords(self) -> "Env":
         if self.database_url and self.database_password:
             parts = urlsplit(self.database_url)
             if not parts.username or parts.password:
                 raise ValueError("MHB_DATABASE_PASSWORD needs an MHB_DATABASE_URL with a user and without a password")
-            place = parts.netloc.rpartition("@")[2]
-            self.database_url = parts._replace(
-                netloc=f"{parts.username}:{quote(self.database_password, safe='')}@{place}"
-            ).geturl()
+            self.database_url = _with_password(parts, self.database_password)
+        if self.redis_password:
+            parts = urlsplit(self.redis_url)
+            if not parts.hostname or parts.password:
+                raise ValueError("MHB_REDIS_PASSWORD needs an MHB_REDIS_URL with a host and without a password")
+            self.redis_url = _with_password(parts, self.redis_password)
         return self
 
     @model_validator(mode="after")
@@ -275,7 +295,8 @@ class Env(BaseSettings):
     @model_validator(mode="after")
     def _check_data_dir(self) -> "Env":
         try:
-            self.data_dir.mkdir(parents=True, exist_ok=True)
+            self.data_dir.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+            close_to_others(self.data_dir)
         except OSError as error:
             raise ValueError(f"MHB_DATA_DIR {self.data_dir} cannot be created ({error.strerror})") from None
         if not os.access(self.data_dir, os.W_OK | os.X_OK):
@@ -339,8 +360,10 @@ class Env(BaseSettings):
             return self.secret_key
         file = self.data_dir / "secret_key"
         if not file.exists():
-            file.touch(mode=0o600)
-            file.write_text(secrets.token_urlsafe(48))
+            unfinished = file.with_suffix(f".{os.getpid()}")  # a full disk leaves no empty secret behind
+            unfinished.touch(mode=0o600)
+            unfinished.write_text(secrets.token_urlsafe(48))
+            unfinished.rename(file)
         return file.read_text().strip()
 
     def database(self) -> dict[str, object]:

@@ -3,6 +3,7 @@
 Those that differ between installations come from the environment (`mhb_site.env`).
 """
 
+import os
 from datetime import timedelta
 from urllib.parse import unquote
 
@@ -17,6 +18,7 @@ from review.rules.state_machine import NOT_SAMPLED, Role, State
 
 django_stubs_ext.monkeypatch()  # makes ModelForm[Model] work at run time
 
+os.umask(0o077)  # what this process writes (databases, uploads, backups) is nobody else's on this machine
 ENV = _env.read_environment()
 BASE_DIR = _env.ROOT
 COMMIT = ENV.commit
@@ -192,11 +194,15 @@ MEDIA_ROOT = ENV.data_dir / "uploads"
 MEDIA_ROOT.mkdir(exist_ok=True)
 FILE_UPLOAD_TEMP_DIR = MEDIA_ROOT  # so that the sweeper finds leftovers of a killed web process
 STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "default": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"file_permissions_mode": 0o600},
+    },
     "staticfiles": {
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
         if ENV.embedded
         else "mhb_site.web.static_files.StaticFiles",
+        "OPTIONS": {"file_permissions_mode": 0o644, "directory_permissions_mode": 0o755},
     },
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
@@ -279,7 +285,9 @@ SPECTACULAR_SETTINGS = {
 }
 
 CELERY_BROKER_URL = ENV.redis_url or "filesystem://"
-CELERY_BROKER_TRANSPORT = None if ENV.redis_url else "mhb_site.server.file_queue:FileTransport"
+CELERY_BROKER_TRANSPORT = (
+    "mhb_site.server.redis_queue:RedisTransport" if ENV.redis_url else "mhb_site.server.file_queue:FileTransport"
+)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True

@@ -25,6 +25,7 @@ from generation.images.files import image_name
 from generation.models import Endpoint, StoredImage
 from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, sha256_of
 from mhb_site.backup import rows
+from mhb_site.env import PRIVATE, close_to_others
 from mhb_site.server import startup
 from review.audit import verification
 from review.audit.trail import EVENTS
@@ -236,7 +237,8 @@ def _key_mark() -> str:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        close_to_others(folder)
         if any(folder.iterdir()):
             raise BackupError(f"{folder} is not empty: name a new folder.")
     except OSError as error:

@@ -1,12 +1,10 @@
 """The embedded site's broker: kombu's file queue, made tolerant of unreadable files.
 
 A full disk leaves empty or truncated files behind. A worker of plain kombu takes one and crashes,
-and the next worker takes the next one. Messages only wake workers (the sweeper finds the work that
-nobody was woken for), so such files are dropped.
+and the next worker takes the next one.
 """
 
 import contextlib
-import logging
 import time
 import uuid
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 from kombu.transport import filesystem, virtual
 from kombu.utils.json import dumps
 
-log = logging.getLogger(__name__)
+from mhb_site.server import messages
 
 
 class Channel(filesystem.Channel):
@@ -24,6 +22,7 @@ class Channel(filesystem.Channel):
     def _put(self, queue: str, payload: dict[str, Any], **kwargs: Any) -> None:  # type: ignore[override]
         # Kombu writes into the folder that workers read: they could take a half-written file.
         name = f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
+        messages.sign(payload)
         unfinished = Path(self.data_folder_out) / f"{name}.unfinished"
         try:
             unfinished.write_text(dumps(payload))
@@ -37,11 +36,10 @@ class Channel(filesystem.Channel):
         while True:  # ends, because each message taken is removed
             try:
                 message = super()._get(queue)
-            except ValueError:
+            except (RecursionError, ValueError):
                 message = None
-            if isinstance(message, dict) and "properties" in message:
+            if messages.is_ours(message):
                 return message
-            log.warning("dropped an unreadable queue message; the sweeper will pick up its work")
 
     def get_table(self, exchange: str) -> Any:
         try:

@@ -1,5 +1,6 @@
 """Whether the database can be used; if not, why, in one sentence."""
 
+import errno
 import logging
 import re
 import threading
@@ -13,6 +14,7 @@ log = logging.getLogger(__name__)
 
 EVERY = 2.0  # seconds between two looks
 CONNECT_SECONDS = 5
+DISK_FULL = "53100"  # PostgreSQL's SQLSTATE
 _READY = threading.Event()  # once seen, the tables do not go away again
 
 
@@ -104,4 +106,10 @@ def _look() -> None:
 
 def explained(error: BaseException) -> str:
     """One sentence for an error of a command that a database in this state causes; else ""."""
-    return problem() if isinstance(error, Error) else ""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"The disk is full ({error.filename or settings.ENV.data_dir}). Make room, and run the command again."
+    if not isinstance(error, Error):
+        return ""
+    if getattr(error.__cause__, "sqlstate", "") == DISK_FULL or "disk is full" in str(error):
+        return "The disk of the database is full. Make room, and run the command again: what it had finished is kept."
+    return problem()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -102,7 +103,8 @@ def test_kubernetes_runs_what_compose_runs(objects: list[dict[str, Any]], compos
         for container in each["spec"]["template"]["spec"]["containers"]
     }
     for name in ("migrate", "web", "worker", "tasks", "sweeper"):
-        assert " ".join(containers[name]["command"]) == compose["services"][name]["command"], name
+        command = " ".join(containers[name]["command"]).replace("127.0.0.1:8000", "0.0.0.0:8000")
+        assert command == compose["services"][name]["command"], name
     for name, container in containers.items():
         assert container["securityContext"]["readOnlyRootFilesystem"], name
         assert container["resources"]["limits"]["memory"], name
@@ -112,6 +114,125 @@ def test_kubernetes_runs_what_compose_runs(objects: list[dict[str, Any]], compos
     [settings] = [each["data"] for each in objects if each["kind"] == "ConfigMap"]
     known = {f"MHB_{name.upper()}" for name in Env.model_fields}
     assert {name for name in settings if name.startswith("MHB_")} <= known
+
+
+def test_pods_cannot_name_the_address_of_a_client(objects: list[dict[str, Any]]) -> None:
+    """Two proxies are believed: nobody else reaches gunicorn, and the ingress alone nginx."""
+    [web] = [each for each in objects if each["kind"] == "Deployment" and each["metadata"]["name"] == "web"]
+    commands = {each["name"]: each.get("command", []) for each in web["spec"]["template"]["spec"]["containers"]}
+    assert commands["web"][commands["web"].index("--bind") + 1] == "127.0.0.1:8000"
+    [policy] = [
+        each["spec"] for each in objects if each["kind"] == "NetworkPolicy" and each["metadata"]["name"] == "web"
+    ]
+    assert policy["podSelector"] == {"matchLabels": {"app": "web"}}
+    assert [list(source) for rule in policy["ingress"] for source in rule["from"]] == [["namespaceSelector"]]
+    assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [8080]
+
+
+def test_every_pod_is_closed_but_to_those_who_need_it(objects: list[dict[str, Any]]) -> None:
+    policies = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "NetworkPolicy"}
+    assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
+    [rule] = policies["broker"]["ingress"]
+    [source] = rule["from"]
+    assert set(source["podSelector"]["matchExpressions"][0]["values"]) == {"web", "worker", "tasks", "sweeper"}
+
+
+def test_the_broker_asks_for_a_password(objects: list[dict[str, Any]], compose: dict[str, Any]) -> None:
+    broker = compose["services"]["broker"]
+    assert "--requirepass" in broker["command"]
+    assert broker["environment"]["REDISCLI_AUTH"].startswith("${REDIS_PASSWORD:?")
+    assert compose["services"]["worker"]["environment"]["MHB_REDIS_PASSWORD"].startswith("${REDIS_PASSWORD:?")
+    [pod] = [each for each in objects if each["kind"] == "Deployment" and each["metadata"]["name"] == "broker"]
+    [container] = pod["spec"]["template"]["spec"]["containers"]
+    assert container["command"][1:] == ["--requirepass", "$(REDISCLI_AUTH)"]
+    assert container["env"][0]["valueFrom"]["secretKeyRef"] == {"name": "mhb", "key": "MHB_REDIS_PASSWORD"}
+
+
+# -------------------------------------------------------------------------- what goes into an image
+
+SECRETS = (
+    *(
+        ".env",
+        ".env.production",
+        "keys.env",
+        "mhb.env",
+        "prod.env",
+        "deploy/keys.env",
+        "mhb_site/.env",
+        "mhb_site/keys.env",
+    ),
+    *(
+        "review/.env.local",
+        "sso.json",
+        "secrets.json",
+        "id_rsa",
+        "cert.pem",
+        "static/server.key",
+        "templates/.git/config",
+    ),
+    *("var/secret_key", "var/mhb.sqlite3", "mhb_site/mhb.sqlite3", "mhb_site/mhb.sqlite3-wal", "backup/SHA256SUMS"),
+    *(
+        "dump.sql",
+        ".git/config",
+        ".venv/bin/python",
+        "shared/data/records.jsonl",
+        "docs/notes.md",
+        "tests/x.py",
+        ".ci/run",
+    ),
+)
+ASKED_TO_WRITE = (".env", "keys.env", "mhb.env")  # docs/operations.md
+
+
+def in_build_context(path: str) -> bool:
+    """Whether Docker sends a file to the builder: the last line that matches decides."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    places = [path, *(str(parent) for parent in Path(path).parents if str(parent) != ".")]
+    sent = True
+    for line in lines:
+        pattern = line.removeprefix("!")
+        if not line or line.startswith("#"):
+            continue
+        # `**` matches any number of folders, also none; `*` no slash.
+        expression = re.escape(pattern).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
+        if any(re.fullmatch(expression, place) for place in places):
+            sent = line.startswith("!")
+    return sent
+
+
+def test_no_secret_and_no_data_is_in_the_build_context() -> None:
+    assert not [path for path in SECRETS if in_build_context(path)]
+
+
+def test_the_build_context_is_the_program_and_nothing_else() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    folders = ("evaluation/", "generation/", "mhb_site/", "review/", "static/", "templates/")
+    files = {"requirements.txt", "requirements-uv.txt", "pyproject.toml", "manage.py", "gunicorn.conf.py", "LICENSE"}
+    expected = {path for path in tracked if path in files or path.startswith(folders)}
+    assert {path for path in tracked if in_build_context(path)} == expected
+
+
+def test_files_of_secrets_are_not_committed() -> None:
+    command = ["git", "check-ignore", "--no-index", *ASKED_TO_WRITE, "deploy/keys.env", "cert.pem", "mhb.sqlite3"]
+    ignored = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    assert ignored == command[3:]
+
+
+def test_images_and_actions_are_named_by_digest(objects: list[dict[str, Any]], compose: dict[str, Any]) -> None:
+    """A tag can be moved to another image; a digest cannot."""
+    images = [line.split()[1] for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("FROM")]
+    images += [service["image"] for service in compose["services"].values() if "build" not in service]
+    pods = [each["spec"]["template"]["spec"] for each in objects if "template" in each.get("spec", {})]
+    images += [container["image"] for pod in pods for container in pod["containers"]]
+    others = [image for image in images if not image.startswith("registry.example/mhb:")]  # our own
+    assert len(others) > 5
+    assert not [image for image in others if not re.search(r"@sha256:[0-9a-f]{64}$", image)]
+    workflows = "".join(file.read_text() for file in (ROOT / ".github").rglob("*.yml"))
+    actions = re.findall(r"uses: (\S+)", workflows)
+    assert actions
+    assert not [action for action in actions if not re.search(r"@[0-9a-f]{40}$", action)]
 
 
 # ------------------------------------------------------------------------------- a proxy with TLS

@@ -50,6 +50,37 @@ def test_the_embedded_secret_is_made_once_and_readable_by_its_owner_only(tmp_pat
     assert (tmp_path / "data" / "secret_key").stat().st_mode & 0o077 == 0
 
 
+def test_the_data_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    """Of a new site, and of one that an earlier version left open; not of /tmp and its like."""
+    folder = tmp_path / "data"
+    env.read_environment()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    env.read_environment()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o1777)
+    env.read_environment()
+    assert folder.stat().st_mode & 0o1777 == 0o1777
+
+
+def test_nothing_that_a_site_writes_is_readable_by_others(tmp_path: Path) -> None:
+    """The database, its journal, the queue, uploads, the secret and a backup."""
+    environment = {**os.environ, "MHB_DATA_DIR": str(tmp_path / "data")}
+    backup = tmp_path / "backup"
+    backup.mkdir(mode=0o755)
+    for arguments in (["migrate", "-v0"], ["backup", str(backup)]):
+        command = [sys.executable, str(env.ROOT / "manage.py"), *arguments]
+        old = os.umask(0o022)
+        try:
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+        finally:
+            os.umask(old)
+    for folder in (tmp_path / "data", backup):
+        written = [folder, *folder.rglob("*")]
+        assert len(written) > 5
+        assert not [path for path in written if path.stat().st_mode & 0o077]
+
+
 def test_production_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MHB_DATABASE_URL", POSTGRES)
     monkeypatch.setenv("MHB_SECRET_KEY", KEY)
@@ -271,6 +302,17 @@ def test_a_password_beside_the_address_may_hold_any_characters(monkeypatch: pyte
         said
         == f"Wrong setting. MHB_DATABASE_PASSWORD_FILE: {tmp_path / 'none'} cannot be read (No such file or directory)."
     )
+
+
+def test_the_password_of_redis_may_be_beside_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    for password in ("a#b/c?d@e", "plain"):
+        monkeypatch.setenv("MHB_REDIS_URL", "redis://broker:6380/1")
+        monkeypatch.setenv("MHB_REDIS_PASSWORD", password)
+        parts = urlsplit(env.read_environment().redis_url)
+        assert (parts.hostname, parts.port, parts.path) == ("broker", 6380, "/1")
+        assert unquote(parts.password or "") == password
+    for url in ("redis://:other@broker/0", ""):
+        assert "MHB_REDIS_PASSWORD needs" in refusal(monkeypatch, MHB_REDIS_URL=url)
 
 
 def test_a_raw_password_that_looks_like_a_port_is_one() -> None:

@@ -17,7 +17,8 @@ from mhb_site.celery import app
 pytestmark = pytest.mark.plain
 
 QUEUE = Queue("mhb", Exchange("mhb"), routing_key="mhb")
-BROKEN = [b"", b'{"body": "e30=", "prope', b"\0" * 300, b"\xff\xfe", b"[]", b"null", b"{}"]
+FORGED = b'{"body": "e30=", "headers": {"mhb-signature": "0"}, "properties": {"delivery_info": {}}}'
+BROKEN = [FORGED, b"[" * 100_000, b"", b'{"body": "e30=", "prope', b"\0" * 300, b"\xff\xfe", b"[]", b"null", b"{}"]
 
 
 @pytest.fixture

@@ -1,14 +1,17 @@
 """Databases that cannot be used: one sentence, and processes that wait."""
 
+import errno
 import logging
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from bench.servers import free_port
 from mhb_site.server import startup
@@ -52,6 +55,51 @@ def test_a_refused_connection_names_the_cause(monkeypatch: pytest.MonkeyPatch) -
         pytest.skip("SQLite refuses nobody")
     monkeypatch.setitem(connection.settings_dict, "NAME", "there_is_none")
     assert 'database "there_is_none" does not exist (check MHB_DATABASE_URL)' in startup.problem()
+
+
+@pytest.mark.plain
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    """Not as missing migrations, which `migrate` was just running."""
+    small = sqlite3.connect(tmp_path / "small.sqlite3", isolation_level=None)
+    small.execute("PRAGMA max_page_count = 2")
+    with pytest.raises(sqlite3.OperationalError) as full:
+        small.execute("CREATE TABLE t AS SELECT randomblob(100000)")
+    error = OperationalError(*full.value.args)
+    error.__cause__ = full.value
+    assert "disk of the database is full" in startup.explained(error)
+    of_postgresql = OperationalError("could not extend file")
+    of_postgresql.__cause__ = psycopg.errors.DiskFull()
+    assert "disk of the database is full" in startup.explained(of_postgresql)
+    assert "/data/queue" in startup.explained(OSError(errno.ENOSPC, "No space left on device", "/data/queue"))
+    assert startup.explained(OSError(errno.EACCES, "Permission denied", "/data/queue")) == ""
+
+
+@pytest.mark.plain
+def test_migrate_on_a_full_disk_says_so(tmp_path: Path) -> None:
+    """The disk is full in the middle: a trigger of the connection's own limit stands for it."""
+    limited = tmp_path / "limited"
+    limited.mkdir()
+    (limited / "sitecustomize.py").write_text(LIMITED)
+    result = manage(tmp_path / "data", "migrate", PYTHONPATH=str(limited))
+    assert result.returncode == 1
+    assert "The disk of the database is full." in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+LIMITED = """
+import sqlite3
+
+real = sqlite3.connect
+
+
+def connect(*arguments, **options):
+    connection = real(*arguments, **options)
+    connection.execute("PRAGMA max_page_count = 60")
+    return connection
+
+
+sqlite3.connect = sqlite3.dbapi2.connect = connect
+"""
 
 
 @pytest.mark.both
