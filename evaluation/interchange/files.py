@@ -1,4 +1,4 @@
-"""Reads verdicts made elsewhere, from JSON Lines or the logs of inspect-ai and lm-eval.
+"""Reads verdicts made elsewhere, from JSON Lines or the logs and results of other tools.
 
 Each verdict becomes one row that knows its place in the file. `rows` runs this in a process with
 limits, which has neither Django nor the database.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from evaluation.interchange import tool_logs
+from evaluation.interchange import other_tools, tool_logs
 from generation.common.formats import FormatError
 from generation.sources.importers.base import WrongFormat
 from generation.sources.importers.bundles import open_archive
@@ -28,6 +28,7 @@ MAX_SAMPLES = 100_000  # in an .eval file
 MAX_NAME = 200
 REQUIRED = ("sample", "rubric")
 NAMES = (*REQUIRED, "model")
+_DOCUMENT_STARTS = (b'{"version"', b'{"evalId"', b'{"score"', b'{"object"')
 TEXTS = ("response", "explanation", "judge", "release")  # may be null
 
 
@@ -78,10 +79,22 @@ def _entries(path: Path) -> Iterator[Entry]:
             return
     with open_text(path) as text:
         first = text.readline(MAX_LINE + 1)
-    # A JSON log, on many lines or on one.
-    is_log = first.strip() == b"{" or (first.startswith(b'{"version"') and b'"eval"' in first)
     with open_text(path) as text:
-        yield from _log_rows(_load_json(text)) if is_log else _line_rows(text)
+        yield from _log_rows(_load_json(text)) if _is_document(first) else _line_rows(text)
+
+
+def _is_document(first: bytes) -> bool:
+    """Whether a file is one JSON value, on many lines or on one, by its first line."""
+    start = first.strip()
+    if start in (b"[", b"{") or start.startswith(b"[{"):
+        return True
+    if not start.startswith(b"{"):
+        return False
+    try:
+        value = json.loads(start.decode())
+    except (ValueError, RecursionError):
+        return start.startswith(_DOCUMENT_STARTS)  # a longer line than JSON Lines may have
+    return isinstance(value, dict) and ("eval" in value or isinstance(value.get("results"), dict))
 
 
 def _load_json(text: BinaryIO) -> Any:
@@ -118,6 +131,8 @@ def _parse_line(where: str, line: bytes) -> Iterator[Entry]:
         return
     if isinstance(row, dict) and "doc_id" in row and "doc" in row:  # one of lm-eval's logged samples
         yield from _checked(tool_logs.lm_eval_rows(where, row))
+    elif other_tools.tool_of(row):
+        yield from _checked(other_tools.answer_rows(where, row))
     # A character that no database stores can only occur as an escape.
     elif (b"\\u0000" in line or b"\\ud" in line or b"\\uD" in line) and not is_storable(row):
         yield RefusedRow(where, tool_logs.NOT_STORABLE)
@@ -185,6 +200,15 @@ def _eval_file_rows(path: Path) -> Iterator[Entry]:
 
 
 def _log_rows(log: Any) -> Iterator[Entry]:
+    if isinstance(log, list):
+        for number, value in enumerate(log, 1):
+            where = f"entry {number}"
+            known = other_tools.tool_of(value)
+            yield from _checked(other_tools.answer_rows(where, value)) if known else [_validated(where, value)]
+        return
+    if other_tools.tool_of(log):
+        yield from _checked(other_tools.answer_rows("file", log))
+        return
     if isinstance(log, dict) and "results" in log and "configs" in log:
         raise UnreadableResults("this is a summary of lm-eval; import its logged samples, samples_….jsonl")
     if not isinstance(log, dict) or not isinstance(log.get("eval"), dict) or not isinstance(log.get("samples"), list):

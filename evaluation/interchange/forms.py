@@ -27,7 +27,10 @@ class ImportResultsForm(SettingsForm):
     release = ReleaseField(queryset=Release.objects.order_by("-pk"))
     file = forms.FileField(
         label=_("File"),
-        help_text=_("JSON Lines with one verdict per line, a log of Inspect, or the logged samples of lm-eval."),
+        help_text=_(
+            "JSON Lines with one verdict per line, a log of Inspect, the logged samples of lm-eval, or results of"
+            " promptfoo, simple-evals, OpenAI Evals, Langfuse or LangSmith with verdicts on criteria."
+        ),
     )
 
 

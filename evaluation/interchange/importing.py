@@ -209,7 +209,7 @@ class _Importer:
         self.result = ImportResult(run)
         self._run, self._verdicts, self._names = run, verdicts, names
         self._variants = {dataset.task: dataset.variant for dataset in protocol.datasets}
-        self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> sample, rubrics by key
+        self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> sample, rubrics by key and by criterion
         self._variant_of: dict[int, str] = {}  # sample -> variant in which it is asked
         self._endpoints: dict[str, Endpoint | str] = {}  # by name; or the reason why there is none
         self._models: dict[str, int] = {}  # name in the file -> endpoint
@@ -264,8 +264,9 @@ class _Importer:
         for pk, key, task in samples.values_list("pk", "key", "task"):
             self._samples[key] = pk, rubrics_of.setdefault(pk, {})
             self._variant_of[pk] = self._variants.get(task, "")
-        rubrics = ReleasedRubric.objects.filter(sample__in=rubrics_of).values_list("sample_id", "key", "pk")
-        for sample, key, pk in rubrics:
+        rubrics = ReleasedRubric.objects.filter(sample__in=rubrics_of).order_by("pk")
+        for sample, key, criterion, pk in rubrics.values_list("sample_id", "key", "criterion", "pk"):
+            rubrics_of[sample].setdefault(criterion, pk)  # tools that know no keys name it by its text
             rubrics_of[sample][key] = pk
 
     def _matched(self, chunk: list[Entry]) -> Iterator[tuple[Question, int, int, VerdictRow]]:

@@ -1,0 +1,272 @@
+"""Results of tools with a judge of their own.
+
+promptfoo, simple-evals, OpenAI Evals, Langfuse and LangSmith.
+
+What a tool calls a score is read where it is one criterion's: its name is the criterion's key or
+text, and it says yes or no. Anything else is refused with what is missing, as a grade of a whole
+answer says nothing of a criterion.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from evaluation.interchange.tool_logs import NOT_STORABLE, Found
+from review.rules.text import is_storable
+
+MAX_CRITERIA = 1000  # of an answer
+Fields = Mapping[str, Any]
+
+
+class Missing(Exception):
+    """Why a tool's file has no verdicts on criteria."""
+
+
+class _Answer(NamedTuple):
+    """A scored answer: `verdicts` has (criterion, met or None, explanation)."""
+
+    sample: str
+    model: str
+    response: str
+    verdicts: list[tuple[str, bool | None, str]]
+
+
+def tool_of(value: Any) -> str:
+    """The tool that wrote a JSON value, a whole file or a line of one; '' for none of these."""
+    if not isinstance(value, dict):
+        return ""
+    return next((name for name, tool in _TOOLS.items() if tool.recognises(value)), "")
+
+
+def answer_rows(where: str, value: Any) -> Iterator[Found]:
+    """The verdicts of one answer or of a whole file of a tool that `tool_of` knows."""
+    name = tool_of(value)
+    tool = _TOOLS[name]
+    entries = tool.entries(value)
+    if not isinstance(entries, list):
+        yield where, f"{name}: the results are missing"
+        return
+    for number, entry in enumerate(entries, 1):
+        place = f"{where}, result {number}" if len(entries) > 1 else where
+        try:
+            answer = tool.read(entry)
+        except Missing as error:
+            yield place, f"{name}: {error}"
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            yield place, f"{name}: not of the form that it exports ({type(error).__name__})"
+        else:
+            yield from _rows(f"{place}, sample {answer.sample:.100}", answer)
+
+
+def _rows(where: str, answer: _Answer) -> Iterator[Found]:
+    if not answer.verdicts:
+        yield where, "no verdict on a criterion"
+    for criterion, met, explanation in answer.verdicts[:MAX_CRITERIA]:
+        outcome = "unparsed" if met is None else "judged"
+        row = {
+            "sample": answer.sample,
+            "model": answer.model,
+            "response": answer.response,
+            "rubric": criterion,
+            "met": met,
+            "outcome": outcome if answer.response.strip() else "empty",
+            "explanation": explanation,
+        }
+        yield f"{where}, {criterion:.20}", row if is_storable(row) else NOT_STORABLE
+
+
+# ---------------------------------------------------------------------------------------- promptfoo
+
+
+def _promptfoo_entries(value: Fields) -> Any:
+    """The results of `promptfoo eval --output`: of a file, or one of them."""
+    if "testCase" in value:
+        return [value]
+    results = value["results"]
+    return results.get("results") if isinstance(results, dict) else results
+
+
+def _promptfoo(result: Fields) -> _Answer:
+    case, provider = result["testCase"], result.get("provider") or {}
+    sample = (case.get("metadata") or {}).get("sample_id")
+    if not sample:
+        raise Missing("'metadata.sample_id' of the test case is missing, as only our export has it")
+    if result.get("error") and not result.get("gradingResult"):
+        raise Missing(f"sample {sample:.100} failed there: {result['error']!s:.200}")
+    components = (result.get("gradingResult") or {}).get("componentResults") or []
+    response = (result.get("response") or {}).get("output") or ""
+    model = provider if isinstance(provider, str) else provider.get("label") or provider.get("id") or ""
+    text = response if isinstance(response, str) else json.dumps(response)
+    return _Answer(sample, model, text, [_promptfoo_verdict(component) for component in components])
+
+
+def _promptfoo_verdict(component: Fields) -> tuple[str, bool | None, str]:
+    """A criterion is met where an `llm-rubric` passes, and where a `not-llm-rubric` does not."""
+    assertion = component.get("assertion") or {}
+    kind = assertion.get("type")
+    if kind not in ("llm-rubric", "not-llm-rubric"):
+        raise Missing(f"an assertion is {kind!s:.40}, no llm-rubric on a criterion")
+    passed = bool(component["pass"])
+    criterion = str(assertion["value"]).replace('{{ "{" }}', "{")
+    return criterion, passed if kind == "llm-rubric" else not passed, str(component.get("reason") or "")
+
+
+# ------------------------------------------------------------------------------------- simple-evals
+
+
+def _simple_evals(example: Fields) -> _Answer:
+    """An example in HealthBench's `…_allresults.json`."""
+    items = example.get("rubric_items")
+    if not items:
+        raise Missing("'rubric_items' of the example is missing")
+    verdicts = [(item["criterion"], item["criteria_met"], str(item.get("explanation") or "")) for item in items]
+    return _Answer(example["prompt_id"], "", _text(example.get("completion")), verdicts)
+
+
+def _text(messages: Any) -> str:
+    """The text of the last of some messages, or of one."""
+    last = messages[-1] if isinstance(messages, list) and messages else messages
+    content = last.get("content") if isinstance(last, dict) else last
+    if isinstance(content, list):
+        content = "\n".join(part["text"] for part in content)
+    return content if isinstance(content, str) else ""
+
+
+# ------------------------------------------------------------------------------------- OpenAI Evals
+
+
+def _openai_item(item: Fields) -> _Answer:
+    """An output item of a run, from the API."""
+    datasource: Fields = item.get("datasource_item") or {}
+    source: Any = datasource.get("item", datasource)
+    keys = [criterion["key"] for criterion in source.get("criteria") or ()]
+    if not source.get("sample_id") or not keys:
+        raise Missing("'sample_id' and 'criteria' of the item are missing, as only our export has them")
+    graded = {_criterion(str(result["name"]), keys): result for result in item.get("results") or ()}
+    graded.pop("", None)
+    if not graded:
+        raise Missing(f"no grader is named after a criterion ({', '.join(keys):.100})")
+    sample = item.get("sample") or {}
+    verdicts = [(key, _yes(result.get("passed")), "") for key, result in graded.items()]
+    return _Answer(source["sample_id"], str(sample.get("model") or ""), _text(sample.get("output")), verdicts)
+
+
+def _criterion(name: str, keys: list[str]) -> str:
+    """The criterion after which a grader is named; the platform adds '-' and an id."""
+    return next((key for key in keys if name == key or name.startswith(f"{key}-")), "")
+
+
+def _openai_log(value: Fields) -> _Answer:  # noqa: ARG001
+    raise Missing("a log of the open framework has one grade an answer and none a criterion")
+
+
+# ----------------------------------------------------------------------------- Langfuse, LangSmith
+
+
+def _langfuse(value: Fields) -> _Answer:
+    """A trace with its scores, as the button for JSON or the table of traces writes it."""
+    trace = value.get("trace", value)
+    scores = value.get("scores", trace.get("scores"))
+    if "traceId" in value and "output" not in value:
+        raise Missing("scores without their answers; export the traces, with their scores")
+    if not isinstance(scores, list):
+        raise Missing("means of scores instead of each score; download the trace as JSON")
+    told = _metadata(trace.get("metadata"), "the trace")
+    verdicts = [
+        (str(score["name"]), _yes(score.get("value", score.get("stringValue"))), str(score.get("comment") or ""))
+        for score in scores
+    ]
+    return _Answer(told["sample_id"], str(told.get("model") or ""), _output(trace.get("output")), verdicts)
+
+
+def _langsmith(value: Fields) -> _Answer:
+    """A run with its feedback."""
+    told = _metadata((value.get("extra") or {}).get("metadata") or value.get("metadata"), "the run")
+    feedback = value.get("feedback")
+    if isinstance(feedback, list):
+        verdicts = [(str(one["key"]), _yes(one.get("score")), str(one.get("comment") or "")) for one in feedback]
+    else:
+        stats = value.get("feedback_stats") or {}
+        if not stats:
+            raise Missing("'feedback' of the run is missing")
+        if any(of_key.get("n") != 1 for of_key in stats.values()):
+            raise Missing("means of several judgments on a criterion; export the feedback itself")
+        verdicts = [(str(key), _yes(of_key.get("avg")), "") for key, of_key in stats.items()]
+    model = told.get("model") or told.get("ls_model_name") or ""
+    return _Answer(told["sample_id"], str(model), _output(value.get("outputs")), verdicts)
+
+
+def _metadata(metadata: Any, of: str) -> Fields:
+    told = json.loads(metadata) if isinstance(metadata, str) else metadata
+    if not isinstance(told, dict) or not told.get("sample_id"):
+        raise Missing(f"'sample_id' is missing in the metadata of {of}")
+    return told
+
+
+def _output(output: Any) -> str:
+    """The text of an answer, in whatever a tracer has wrapped it."""
+    if isinstance(output, dict):
+        for name in ("output", "answer", "response", "content", "text", "messages", "choices", "message"):
+            if name in output:
+                return _output(output[name])
+        return ""
+    return _text(output) or (_output(output[-1]) if isinstance(output, list) and output else "")
+
+
+def _yes(value: Any) -> bool | None:
+    """Whether a score says that the criterion is met. Raises Missing for one in between."""
+    if value is None:
+        return None
+    word = value.strip().casefold() if isinstance(value, str) else value
+    if word in (1, True, "true", "1", "yes"):
+        return True
+    if word in (0, False, "false", "0", "no"):
+        return False
+    raise Missing(f"a score is {value!s:.20}, neither 0 nor 1: it is none of a criterion")
+
+
+def _is_openai_item(value: Fields) -> bool:
+    data = value.get("data")
+    first = data[0] if value.get("object") == "list" and isinstance(data, list) and data else value
+    return isinstance(first, dict) and first.get("object") == "eval.run.output_item"
+
+
+def _is_openai_log(value: Fields) -> bool:
+    spec = value.get("spec")
+    return {"run_id", "event_id", "data"} <= value.keys() or (isinstance(spec, dict) and "completion_fns" in spec)
+
+
+def _is_langfuse(value: Fields) -> bool:
+    columns = value.keys()
+    known = ({"traceId", "dataType"}, {"trace", "observations"}, {"htmlPath", "scores"}, {"scores", "input", "output"})
+    return any(names <= columns for names in known)
+
+
+def _itself(value: Fields) -> Any:
+    return [value]
+
+
+class _Tool(NamedTuple):
+    """How the file of a tool, or a line of one, is recognised; its entries; the answer of each."""
+
+    recognises: Callable[[Fields], bool]
+    entries: Callable[[Fields], Any]
+    read: Callable[[Fields], _Answer]
+
+
+_TOOLS = {
+    "promptfoo": _Tool(
+        lambda value: "testCase" in value or {"evalId", "results"} <= value.keys(), _promptfoo_entries, _promptfoo
+    ),
+    "simple-evals": _Tool(
+        lambda value: isinstance(value.get("metadata"), dict) and "example_level_metadata" in value["metadata"],
+        lambda value: value["metadata"]["example_level_metadata"],
+        _simple_evals,
+    ),
+    "OpenAI Evals": _Tool(
+        _is_openai_item, lambda value: value["data"] if value["object"] == "list" else [value], _openai_item
+    ),
+    "OpenAI Evals (open framework)": _Tool(_is_openai_log, _itself, _openai_log),
+    "Langfuse": _Tool(_is_langfuse, _itself, _langfuse),
+    "LangSmith": _Tool(lambda value: {"run_type", "outputs"} <= value.keys(), _itself, _langsmith),
+}
