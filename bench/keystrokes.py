@@ -109,6 +109,7 @@ def _submit(physician: Any, *, changed: bool) -> None:
     from review.access import visibility
     from review.assignments import first_look, services
     from review.rules.questions import Answer, Answers, Citation, RubricAnswer
+    from review.turns.turn import ReviewTurn
 
     assignment = visibility.current_assignments(physician).get()
     token = assignment.token
@@ -137,7 +138,7 @@ def _submit(physician: Any, *, changed: bool) -> None:
             reason="It can be spotted.",
             reason_code=form.reasons[0].code,
         )
-    if not visibility.is_revealed(physician, assignment):
+    if not ReviewTurn(physician, assignment).is_revealed:
         first_look.reveal(physician, assignment.pk, token, answers)
     services.submit(physician, assignment.pk, token, answers)
 

@@ -19,6 +19,7 @@ urlpatterns = [
     path("", assignments_views.workbench, name="workbench"),
     path("next/", assignments_views.next_case, name="next"),
     path("next/peek/", assignments_views.peek, name="peek"),
+    path("beside/", assignments_views.beside, name="beside"),
     path("guidelines/", discussion_views.guidelines, name="guidelines"),
     path("guidelines/<slug:benchmark>/<slug:stage>/", discussion_views.guideline_edit, name="guideline-edit"),
     path("forms/", forms_views.forms, name="forms"),

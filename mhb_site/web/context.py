@@ -3,8 +3,11 @@
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
 
 from mhb_site.demo import progress
+from review.discussion.notices import notices_for
+from review.models import User
 from review.rules.permissions import Can, allowed
 
 
@@ -12,8 +15,10 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     """What every page needs.
 
     `can`: the reader's rights by their names in `Can` (``can.review``, ``can.read_results``).
+    `unread_notices`: the newest, loaded where a page shows them.
     `demo`: how far a demo has loaded.
     """
     user = getattr(request, "user", None)
     rights = {can.value.replace("-", "_"): allowed(user, can) for can in Can}
-    return {"can": rights, "demo": progress.read()}
+    unread: Any = SimpleLazyObject(lambda: notices_for(user)) if isinstance(user, User) else []
+    return {"can": rights, "unread_notices": unread, "demo": progress.read()}

@@ -8,10 +8,10 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from review.access.visibility import case_shown_to
 from review.models import Assignment, Case, User
 from review.rules.blocks import Images
 from review.rules.permissions import Can, may_read
+from review.turns.turn import ReviewTurn
 
 _SIGNER = Signer(salt="review.pictures")
 
@@ -52,6 +52,6 @@ def _is_in_own_case(user: User, sha256: str) -> bool:
     assignments = Assignment.objects.filter(physician=user).select_related("case")
     cases = Case.objects.filter(assignments__physician=user).annotate(text=Cast("spec", TextField()))
     candidates = cases.filter(text__contains=sha256).values("pk")
-    shown = [case_shown_to(user, assignment).blocks for assignment in assignments.filter(case__in=candidates)]
+    shown = [ReviewTurn(user, assignment).shows.blocks for assignment in assignments.filter(case__in=candidates)]
     images = [block for blocks in shown for block in blocks if isinstance(block, Images)]
     return any(picture.sha256 == sha256 for block in images for picture in block.pictures)

@@ -1,26 +1,21 @@
-"""Who may see what of a case. Blinding is enforced here, identically for pages, API and exports."""
+"""Reviews, holders and outcomes of cases, as far as somebody may know them (see `review.turns`)."""
 
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
-from django.db.models import Exists, Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
-from django.utils.translation import get_language
 
 from review import errors
-from review.models import Assignment, Case, Event, FirstLook, Review, RewordingOutcome, User
-from review.rules.case_spec import CaseSpec, answers_from_json
+from review.models import Assignment, Case, Event, Review, RewordingOutcome, User
+from review.rules.case_spec import answers_from_json
 from review.rules.consolidation import answers_decision, comparable_rubrics
 from review.rules.permissions import Can, may_read
 from review.rules.state_machine import Consent, Declaration, Opinion, Phase, Role, State, Verdict, position
+from review.turns.turn import counted_reviews as counted_reviews
 
 Hold = Assignment.Hold
-
-
-def counted_reviews() -> QuerySet[Review]:
-    """The reviews that count: all that were not retracted."""
-    return Review.objects.filter(retraction__isnull=True)
 
 
 def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opinion]:
@@ -78,114 +73,6 @@ def holder_on_record(assignment: Assignment) -> int | None:
     """
     last = claims_of(assignment, *_HOLD_ENDS).order_by("-id").first()
     return last.actor_id if last is not None and last.kind in CLAIMS else None
-
-
-def requires_first_look(case: Case) -> bool:
-    """Whether physicians judge the text of this case before its traps are revealed to them."""
-    return _policy_flag(case, "reveal_first_look")
-
-
-def _policy_flag(case: Case, name: str) -> bool:
-    # Lists call this for every row; building `frozen` for each would be slow.
-    return bool(case.spec["policy"].get(name))
-
-
-def first_look_of(assignment: Assignment, physician: User) -> FirstLook | None:
-    """The physician's own first look at this case, or None if they have not committed one."""
-    # There is at most one per person who held the assignment. `all()` reuses prefetched rows.
-    return next((look for look in assignment.first_looks.all() if look.physician_id == physician.pk), None)
-
-
-def is_revealed(user: User, assignment: Assignment) -> bool:
-    """Whether `user` may see what the case hides until the first look is committed."""
-    if may_read(user, Can.OVERSEE) or not requires_first_look(assignment.case):
-        return True
-    return first_look_of(assignment, user) is not None
-
-
-def spec_for_stage(assignment: Assignment, case: Case | None = None) -> CaseSpec:
-    """The case with the questions of the assignment's stage. Pass `case` if already loaded."""
-    spec = (case or assignment.case).frozen
-    return replace(spec, form=spec.form.at(Role(assignment.role).stage))
-
-
-def case_shown_to(user: User, assignment: Assignment) -> CaseSpec:
-    """The case as `user` may see it now, in this assignment.
-
-    The caller must have checked that the assignment is the user's own (`queries.assignment_of`).
-    If the policy requires a first look and the user has not committed it, the result holds the text
-    as a model under test would see it and the first-look questions: no trap, no rubric, no other
-    question, and no reason why an earlier version was rejected.
-    """
-    spec = spec_for_stage(assignment).in_language(get_language() or "")
-    if is_revealed(user, assignment):
-        return spec
-    return replace(spec, blocks=spec.first_look, form=spec.form.first_look, asked_for=())
-
-
-def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> QuerySet[Review]:
-    """The reviews of `case` that `user` may read now. Retracted reviews are shown to nobody.
-
-    - Users who oversee cases read everything that was submitted.
-    - Physicians read their own reviews.
-    - The secondary also reads the primary's, once their own blind answer is committed.
-    - Adjudicators read the first two physicians' reviews at once or, if the policy makes them vote
-      blind, after both adjudicators have voted. They read each other's vote after both have voted.
-      If what is approved must be signed, the first second vote is a proposal that the other reads.
-    - When the case is closed, everyone who submitted a review in it reads all of them.
-    - If the policy requires a first look, a physician who has not committed theirs reads nothing:
-      the reviews name the traps.
-
-    Pass `own` if the user's assignment in the case is already loaded.
-    """
-    if may_read(user, Can.OVERSEE):
-        return _reviews_of(case)
-    if own is None or own.case_id != case.pk or own.physician_id != user.pk:
-        own = assignment_in(case, user)
-    if own is None:
-        return Review.objects.none()
-    own.case = case
-    if State(case.state).final:
-        # A physician who held the case but submitted nothing before it ended (for example because
-        # it was withdrawn) is not entitled to what others wrote.
-        return _reviews_of(case).filter(Exists(counted_reviews().filter(case=case, physician=user)))
-    if not is_revealed(user, own):
-        return Review.objects.none()
-    readable = Q(physician=user)
-    role = Role(own.role)
-    if role.stage is not State.ADJUDICATION and own.phase == Phase.COMMIT and own.hold == Hold.HELD:
-        return Review.objects.none()  # the user has no review here that counts yet
-    if role is Role.SECONDARY and own.phase == Phase.CONFIRM:
-        readable |= Q(role=Role.PRIMARY)
-    if role.stage is State.ADJUDICATION and (
-        own.phase == Phase.DISCUSS or not _policy_flag(case, "adjudicators_blind")
-    ):
-        readable |= Q(role__in=[Role.PRIMARY, Role.SECONDARY])
-        if own.phase == Phase.DISCUSS:
-            readable |= Q(phase=Phase.COMMIT)
-            if _policy_flag(case, "signed_wording"):
-                readable |= Q(phase=Phase.DISCUSS)
-    return _reviews_of(case).filter(readable)
-
-
-def assignment_in(case: Case, physician: User) -> Assignment | None:
-    """The physician's assignment in a case; None if they have none."""
-    return Assignment.objects.filter(case=case, physician=physician).prefetch_related("first_looks").first()
-
-
-def _reviews_of(case: Case) -> QuerySet[Review]:
-    return counted_reviews().filter(case=case).select_related("physician", "guideline")
-
-
-def objection_shown_to(reviews: Collection[Review]) -> RewordingOutcome | None:
-    """The primary's objection to the secondary's wording, if there is one.
-
-    `reviews` are those that the reader may read; None unless they include both reviewers'.
-    """
-    secondary = next((review for review in reversed([*reviews]) if review.role == Role.SECONDARY), None)
-    if secondary is None or all(review.role != Role.PRIMARY for review in reviews):
-        return None
-    return RewordingOutcome.objects.filter(rewording__review=secondary, consent=Consent.OBJECTED).first()
 
 
 def reviews_by(physician: User) -> QuerySet[Review]:

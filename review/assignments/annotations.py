@@ -14,7 +14,6 @@ from typing import IO, NamedTuple
 from django.utils.translation import gettext as _
 
 from review import errors
-from review.access import visibility
 from review.assignments import reassignment, review_drafts
 from review.assignments.annotation_formats import (
     MAX_BYTES,
@@ -25,7 +24,6 @@ from review.assignments.annotation_formats import (
     files,
     tasks,
 )
-from review.assignments.first_look import check_limits
 from review.audit.trail import record, record_person, recording_events
 from review.cases import queries
 from review.models import Assignment, Case, Draft, Event, PersonEvent, User
@@ -33,6 +31,8 @@ from review.rules.case_spec import answers_to_json
 from review.rules.permissions import Can, Operator, require
 from review.rules.questions import RUBRIC_VALUES, Answer, Answers, Form, RubricAnswer
 from review.rules.state_machine import FINAL, Phase, Verdict
+from review.turns.checks import check_limits
+from review.turns.turn import requires_first_look
 
 
 class DraftOf(NamedTuple):
@@ -58,7 +58,7 @@ def task_files(tool: str, benchmark: str, *, actor: User | Operator) -> dict[str
     """
     require(actor, Can.OVERSEE, reading=True)
     waiting = queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator()
-    shown = (case for case in waiting if not visibility.requires_first_look(case))
+    shown = (case for case in waiting if not requires_first_look(case))
     written = dict(files(tool, (task for case in shown for task in tasks(case.pk, case.frozen))))
     with recording_events():
         record_person(None, PersonEvent.Kind.EXPORTED, actor, what=f"{tool}: {benchmark or 'all'}")
@@ -116,7 +116,7 @@ def _store(
     case = Case.objects.filter(pk=case_id, kind=Case.Kind.WORK).first()
     if physician is None or case is None:
         raise errors.NotReserved(_("There is no such account.") if case else _("There is no such case."))
-    if visibility.requires_first_look(case):
+    if requires_first_look(case):
         raise errors.NotReserved(_("Its policy asks for a first look, which only this site can hide the traps for."))
     waiting = Assignment.objects.filter(case=case, phase=Phase.COMMIT, hold=Assignment.Hold.OPEN)
     if waiting.exclude(reserved_for=None).exclude(reserved_for=physician).exists():

@@ -11,7 +11,7 @@ from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from review.access import visibility
 from review.answers import signatures
-from review.assignments import case_queue, claims, first_look, queries, retraction, services
+from review.assignments import case_queue, claims, first_look, retraction, services
 from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst, paginated_response, validated_body
 from review.common.decorators import signed_in_account
@@ -23,12 +23,13 @@ from review.common.serializers import (
     TokenSerializer,
     WithValues,
 )
-from review.models import Assignment, Case, Declined, Draft, Review, User
+from review.models import Assignment, Case, Declined, Draft, Review
 from review.models.public_ids import AssignmentId
 from review.rules.case_spec import answers_from_json, spec_to_json
 from review.rules.limits import MAX_ID
 from review.rules.permissions import Can
-from review.rules.state_machine import ADJUDICATORS, State
+from review.rules.state_machine import State
+from review.turns.turn import ReviewTurn, turn_of
 
 
 class SubmitSerializer(TokenSerializer):
@@ -166,17 +167,15 @@ class MyReviewSerializer(ModelRowSerializer):
         return visibility.outcome_shown_to(signed_in_account(self.context["request"]), review)
 
 
-def _work(me: User, assignment: Assignment) -> WithValues:
+def _work(turn: ReviewTurn) -> WithValues:
     """An assignment with the values of `WorkSerializer`: case, draft and readable reviews."""
-    reviews = list(visibility.reviews_shown_to(me, assignment.case, assignment))
-    objection = visibility.objection_shown_to(reviews) if assignment.role in ADJUDICATORS else None
     return WithValues(
-        assignment,
-        revealed=visibility.is_revealed(me, assignment),
-        case=spec_to_json(visibility.case_shown_to(me, assignment)),
-        draft=queries.draft_of(assignment, me),
-        reviews=[WithValues(review, own=review.physician_id == me.pk) for review in reviews],
-        objection=objection.reason if objection else "",
+        turn.assignment,
+        revealed=turn.is_revealed,
+        case=spec_to_json(turn.shows),
+        draft=turn.draft,
+        reviews=[WithValues(review, own=review.physician_id == turn.physician.pk) for review in turn.reviews],
+        objection=turn.objection.reason if turn.objection else "",
     )
 
 
@@ -223,15 +222,16 @@ class AssignmentViewSet(ViewSet):
         """Claim the next case, of a benchmark or stage if you like, or get the one you hold."""
         me = signed_in_account(request)
         assignment = claims.claim_next(me, case_queue.ChosenWork(**validated_body(ChosenWorkSerializer, request)))
-        return Response(WorkSerializer(_work(me, assignment)).data) if assignment else Response(status=204)
+        if assignment is None:
+            return Response(status=204)
+        return Response(WorkSerializer(_work(ReviewTurn(me, assignment))).data)
 
     @answers(WorkSerializer)
     def retrieve(self, request: Request, assignment_id: int) -> Any:
         """One of your assignments: the case, your draft, and the other reviews that you may read
         now.
         """
-        me = signed_in_account(request)
-        return _work(me, queries.assignment_of(me, assignment_id))
+        return _work(turn_of(signed_in_account(request), assignment_id))
 
     @acts(LeaseSerializer, TokenSerializer)
     def heartbeat(self, request: Request, body: Body, assignment_id: int) -> Any:
@@ -261,8 +261,8 @@ class AssignmentViewSet(ViewSet):
         """
         me = signed_in_account(request)
         answers = answers_from_json(body["answers"])
-        loaded = queries.assignment_for_post(assignment_id)
-        with signatures.count_refused_signatures(request._request, me, loaded, body["token"]):
+        turn = turn_of(me, assignment_id, own=False)
+        with signatures.count_refused_signatures(request._request, me, turn.assignment, body["token"]):
             return services.submit(
                 me,
                 assignment_id,
@@ -271,7 +271,7 @@ class AssignmentViewSet(ViewSet):
                 password=body["password"],
                 code=body["code"],
                 revision=body.get("revision"),
-                loaded=loaded,
+                turn=turn,
             )
 
     @acts(SubmittedSerializer, SignSerializer, status=201)
@@ -282,8 +282,8 @@ class AssignmentViewSet(ViewSet):
         """
         me = signed_in_account(request)
         signature = {"password": body["password"], "code": body["code"]}
-        loaded = queries.assignment_for_post(assignment_id)
-        with signatures.count_refused_signatures(request._request, me, loaded, body["token"]):
+        assignment = turn_of(me, assignment_id, own=False).assignment
+        with signatures.count_refused_signatures(request._request, me, assignment, body["token"]):
             return services.sign_proposal(me, assignment_id, body["token"], body["review"], **signature)
 
     @acts(WorkSerializer, RevealSerializer)
@@ -293,8 +293,7 @@ class AssignmentViewSet(ViewSet):
         No first look: 409. Incomplete: 422 with `problems`.
         """
         me = signed_in_account(request)
-        first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
-        return _work(me, queries.assignment_of(me, assignment_id))
+        return _work(first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"])))
 
     @acts(body=TokenSerializer)
     def release(self, request: Request, body: Body, assignment_id: int) -> None:
@@ -334,4 +333,4 @@ class OwnReviewViewSet(GenericViewSet[Review]):
         """
         me = signed_in_account(request)
         assignment = retraction.retract(me, review_id)
-        return _work(me, queries.assignment_of(me, assignment.pk))
+        return _work(turn_of(me, assignment.pk))

@@ -60,9 +60,8 @@ class SearchRound:
     lapsed: bool = False
 
     def lock_first(self) -> Assignment | None:
-        """Lock the first row that nobody else has locked; with its case and first looks."""
-        rows = self.rows.select_related("case").prefetch_related("first_looks")
-        return rows.select_for_update(skip_locked=True, of=("self",)).first()
+        """Lock the first row that nobody else has locked; with its case."""
+        return self.rows.select_related("case").select_for_update(skip_locked=True, of=("self",)).first()
 
 
 @dataclass(frozen=True, slots=True)

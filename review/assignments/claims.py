@@ -19,6 +19,7 @@ from review.models import Assignment, Declined, Draft, Event, Notice, Review, Us
 from review.rules import limits
 from review.rules.permissions import Can, UserRole, require
 from review.rules.state_machine import Phase
+from review.turns.turn import turn_of
 
 Hold = Assignment.Hold
 MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
@@ -27,7 +28,7 @@ MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
 def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) -> Assignment | None:
     """Return the assignment that the physician holds, or claim the next one.
 
-    The result carries its case and first look, as `queries.assignment_of` loads them. None if no
+    The result carries its case. None if no
     case is available or the physician may not take one (`case_queue.blocking_reason`).
 
     The candidate row is locked, rows that others are claiming are skipped, and the UPDATE checks
@@ -99,6 +100,19 @@ def renew(assignment: Assignment) -> Assignment:
         assignment.lease_until = timezone.now() + lease()
         assignment.save(update_fields=["lease_until"])
     return assignment
+
+
+def hold_on(physician: User, assignment: Assignment, token: uuid.UUID) -> None:
+    """Lock the row of an assignment and renew its lease, if `token` is still valid for it.
+
+    Needs a transaction. Raises NotAssigned, LeaseLost, AlreadySubmitted, CaseClosed.
+    """
+    require(physician, Can.REVIEW)
+    until = timezone.now() + lease()
+    held = Assignment.objects.filter(pk=assignment.pk, physician=physician, token=token, hold=Hold.HELD)
+    if not held.update(lease_until=until):
+        fenced_assignment(physician, assignment.pk, token)
+    assignment.lease_until = until
 
 
 @transaction.atomic
@@ -194,7 +208,7 @@ def report_problem(physician: User, assignment_id: int, text: str) -> None:
         TooLong, TooManyComments.
     """
     require(physician, Can.REVIEW)
-    assignment = queries.assignment_of(physician, assignment_id)
+    assignment = turn_of(physician, assignment_id).assignment
     if len(text) > limits.REMARK:
         raise errors.TooLong
     check_rate(physician)

@@ -16,6 +16,7 @@ from review.common.paging import offset_page
 from review.models import Assignment, Declined
 from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
+from review.turns.turn import readable_reviews, turn_of
 
 
 @requires(Can.REVIEW, "GET")
@@ -35,7 +36,7 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
     review = visibility.own_review(me, review_id)
     record_read(me, review.case)
     spec = review.case.localized_spec
-    columns = anonymous_columns(me, visibility.reviews_shown_to(me, review.case))
+    columns = anonymous_columns(me, readable_reviews(me, review.case))
     context = {
         "review": review,
         "case": review.case,
@@ -52,7 +53,7 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
 def decline(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Decline a held case for good. The page also has the form to report a problem."""
     me = signed_in_account(request)
-    assignment = queries.assignment_of(me, assignment_id)
+    assignment = turn_of(me, assignment_id).assignment
     form = DeclineForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         reason = Declined.Reason(form.cleaned_data["reason"])
@@ -66,7 +67,7 @@ def decline(request: HttpRequest, assignment_id: int) -> HttpResponse:
 def problem(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Tell the admins that something is wrong with a case."""
     me = signed_in_account(request)
-    assignment = queries.assignment_of(me, assignment_id)
+    assignment = turn_of(me, assignment_id).assignment
     if request.method != "POST":
         return redirect("review:decline", assignment_id)
     form = ProblemForm(request.POST)

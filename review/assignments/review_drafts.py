@@ -24,11 +24,12 @@ def store(
     at = timezone.now()
     drafts = Draft.objects.filter(assignment=assignment, physician=physician, phase=phase)
     # Compares and writes at once: a physician who has lost the assignment holds no lock on its row.
-    seen = drafts if revision is None else drafts.filter(revision=revision)
-    if revision != 0 and seen.update(answers=answers, saved_at=at, revision=F("revision") + 1):
-        stored = drafts.get()
-        stored.assignment = assignment
-        return stored
+    if revision is None:
+        if drafts.update(answers=answers, saved_at=at, revision=F("revision") + 1):
+            return drafts.get()
+    elif revision and drafts.filter(revision=revision).update(answers=answers, saved_at=at, revision=revision + 1):
+        values = {"assignment": assignment, "physician": physician, "phase": phase, "answers": answers}
+        return Draft(**values, revision=revision + 1, saved_at=at)
     try:
         with transaction.atomic():
             return Draft.objects.create(

@@ -29,6 +29,7 @@ from review.rules.permissions import Can
 from review.rules.questions import Answers
 from review.rules.state_machine import Phase
 from review.rules.text import whole_number
+from review.turns.turn import ReviewTurn, requires_first_look, turn_of
 
 MAX_REWORDINGS = 50  # listed on the workbench
 
@@ -79,9 +80,17 @@ def peek(request: HttpRequest) -> HttpResponse:
     the first look shows.
     """
     following = case_queue.likely_next_case(signed_in_account(request), _chosen_work(request))
-    if following is None or not visibility.requires_first_look(following):
+    if following is None or not requires_first_look(following):
         return HttpResponse(status=204)
     return render(request, "review/assignments/_peek.html", {"case": following, "blocks": following.frozen.first_look})
+
+
+@requires(Can.REVIEW, "GET")
+def beside(request: HttpRequest) -> HttpResponse:
+    """What the page of a case asks for once it is there: it is not needed to begin."""
+    me = signed_in_account(request)
+    context = {"waiting": case_queue.count_available(me), "retractable": queries.retractable_review(me)}
+    return render(request, "review/assignments/_beside.html", context)
 
 
 @requires(Can.REVIEW, "POST")
@@ -106,17 +115,17 @@ def _claim_and_show(request: HttpRequest, local: str = "") -> HttpResponse:
             nothing = f"{nothing} {_('The cases that are open need a senior physician.')}"
         messages.info(request, str(blocked) if blocked else nothing)
         return redirect_with_receipt(redirect("review:workbench"), local)
-    return _show_case_after_post(request, claimed.pk, local, claimed)
+    return _show_case_after_post(request, claimed.pk, local, ReviewTurn(signed_in_account(request), claimed))
 
 
 def _show_case_after_post(
-    request: HttpRequest, assignment_id: int, local: str = "", loaded: Assignment | None = None
+    request: HttpRequest, assignment_id: int, local: str = "", turn: ReviewTurn | None = None
 ) -> HttpResponse:
     """Respond to a post with the page of a case.
 
     Without a script this is a redirect. With one (app.js), the page itself is the response, as to a
     GET of its address, which the script then shows in the address bar: that saves a request. Pass
-    `loaded` if the result of `queries.assignment_of` is at hand.
+    `turn` if it is at hand.
     """
     if "here" not in request.GET:
         return redirect_with_receipt(redirect("review:case", assignment_id), local)
@@ -124,7 +133,7 @@ def _show_case_after_post(
     request.method, request.path, request.path_info, request.META["QUERY_STRING"] = "GET", address, address, ""
     request.GET = request.POST = QueryDict()
     request.shown_at = address  # type: ignore[attr-defined]
-    return _show_case(request, assignment_id, local, loaded)
+    return _show_case(request, assignment_id, local, turn)
 
 
 @requires(Can.REVIEW, "GET")
@@ -134,21 +143,22 @@ def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
 
 
 def _show_case(
-    request: HttpRequest, assignment_id: int, received_local: str = "", loaded: Assignment | None = None
+    request: HttpRequest, assignment_id: int, received_local: str = "", turn: ReviewTurn | None = None
 ) -> HttpResponse:
     me = signed_in_account(request)
     try:
-        assignment = loaded or queries.assignment_of(me, assignment_id)
+        turn = turn or turn_of(me, assignment_id)
     except errors.NotAssigned:
         if (draft := queries.last_draft(me, assignment_id)) is None:
             raise
         return _render_lost(request, errors.LeaseLost(), assignment_id, answers_from_json(draft.answers))
-    if assignment.hold == Assignment.Hold.HELD and assignment.token is not None:
+    assignment = turn.assignment
+    if turn.is_due and assignment.token is not None:
         # Opening the page renews the lease; without a script, only saving does so too. Right after
         # a claim or a reveal the lease is new, and the page need not write.
         if not claims.recently_renewed(assignment):
             assignment.lease_until = claims.heartbeat(me, assignment.pk, assignment.token).lease_until
-        return case_page.render_case(request, assignment, received_local=received_local)
+        return case_page.render_case(request, turn, received_local=received_local)
     own = visibility.reviews_by(me).filter(assignment=assignment).first()
     if own is None:
         raise errors.CaseClosed
@@ -171,22 +181,20 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return redirect_with_receipt(
             redirect("review:case", assignment_id), posted.local, anchor=_anchor_after_reload(request, posted.answers)
         )
-    assignment = saved.assignment
     context = {
         "draft": saved,
         "rows": posted_corrections(posted),
-        "needs_declaration": case_page.needs_declaration(
-            posted.me, posted.assignment, without_blank_rows(posted.answers)
-        ),
+        "needs_declaration": case_page.needs_declaration(posted.turn, without_blank_rows(posted.answers)),
         "oob": True,
-        **case_page.lease_context(assignment),
+        **case_page.lease_context(saved.assignment),
     }
     return render(request, "review/assignments/_saved.html", context)
 
 
 def _save(posted: PostedReview, answers: Answers) -> Draft:
+    turn = posted.turn
     return services.save_draft(
-        posted.me, posted.assignment.pk, posted.token, answers, revision=posted.revision, loaded=posted.assignment
+        turn.physician, turn.assignment.pk, posted.token, answers, revision=posted.revision, turn=turn
     )
 
 
@@ -209,42 +217,33 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Commit the first look, and show the traps, the changes and the rubrics."""
     posted = read_posted(request, assignment_id)
     try:
-        look = first_look.reveal(posted.me, assignment_id, posted.token, posted.answers, loaded=posted.assignment)
+        turn = posted.turn
+        turn = first_look.reveal(turn.physician, assignment_id, posted.token, posted.answers, turn=turn)
     except errors.Incomplete as incomplete:
         return _render_refused(request, incomplete, assignment_id, posted, posted.answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _render_lost(request, late, assignment_id, posted.answers)
-    return _show_case_after_post(request, assignment_id, posted.local, look.assignment)
+    return _show_case_after_post(request, assignment_id, posted.local, turn)
 
 
 @requires(Can.REVIEW, back="review:case")
 def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Submit the review; then show the next phase of this case, the next case, or the workbench."""
     posted = read_posted(request, assignment_id)
+    turn, token = posted.turn, posted.token
     typed = answers = without_blank_rows(posted.answers)
     if "keep" in request.POST:
-        if posted.assignment.physician_id != posted.me.pk:
-            raise errors.NotAssigned
-        committed = case_page.submitted_answers(posted.me, posted.assignment)
-        answers = case_page.confirm_unchanged(committed, answers)
+        answers = turn.keep(answers)
+    signature = {name: request.POST.get(name, "") for name in ("password", "code")}
     try:
-        if "agreed" not in request.POST and (
-            problems := case_page.confirmation_problems(posted.me, posted.assignment, posted.token, answers)
-        ):
-            raise errors.Incomplete(problems)
-        with signatures.count_refused_signatures(request, posted.me, posted.assignment, posted.token):
-            signature = {name: request.POST.get(name, "") for name in ("password", "code")}
+        if "agreed" not in request.POST and (faults := turn.unconfirmed(answers)):
+            raise errors.Incomplete(faults)
+        with signatures.count_refused_signatures(request, turn.physician, turn.assignment, token):
             if signed := whole_number(request.POST.get("sign", "")):
-                review = services.sign_proposal(posted.me, assignment_id, posted.token, signed, **signature)
+                review = services.sign_proposal(turn.physician, assignment_id, token, signed, **signature)
             else:
                 review = services.submit(
-                    posted.me,
-                    assignment_id,
-                    posted.token,
-                    answers,
-                    **signature,
-                    revision=posted.revision,
-                    loaded=posted.assignment,
+                    turn.physician, assignment_id, token, answers, **signature, revision=posted.revision, turn=turn
                 )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
         # Show the form as typed, not the committed answer: the physician may have drafted another
@@ -279,7 +278,7 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
     posted = read_posted(request, assignment_id)
     with suppress(errors.StaleDraft):  # another window has saved a later draft; keep that one
         _save(posted, posted.answers)
-    claims.release(posted.me, assignment_id, posted.token)
+    claims.release(posted.turn.physician, assignment_id, posted.token)
     messages.success(request, _("Case returned to the queue. Your draft is kept."))
     return redirect_with_receipt(redirect("review:workbench"), posted.local)
 
@@ -299,13 +298,12 @@ def heartbeat(request: HttpRequest, assignment_id: int) -> HttpResponse:
 def _render_stale(
     request: HttpRequest, stale: errors.StaleDraft, assignment_id: int, posted: PostedReview
 ) -> HttpResponse:
-    assignment = queries.assignment_of(posted.me, assignment_id)
+    turn = turn_of(posted.turn.physician, assignment_id)
     if not _is_htmx(request):
         return case_page.render_case(
-            request, assignment, answers=posted.answers, status=stale.status, stale=stale, seen_revision=posted.revision
+            request, turn, answers=posted.answers, status=stale.status, stale=stale, seen_revision=posted.revision
         )
-    other = queries.draft_of(assignment, posted.me)
-    context = {"error": stale, "id": assignment_id, "revision": other.revision if other else 0}
+    context = {"error": stale, "id": assignment_id, "revision": turn.draft.revision if turn.draft else 0}
     return render(request, "review/assignments/_stale.html", context, status=stale.status)
 
 
@@ -329,10 +327,9 @@ def _render_refused(
         stale = error
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _render_lost(request, late, assignment_id, answers)
-    assignment = queries.assignment_of(posted.me, assignment_id)
     return case_page.render_case(
         request,
-        assignment,
+        turn_of(posted.turn.physician, assignment_id),
         answers=answers,
         refused_for=refused.problems if isinstance(refused, errors.Incomplete) else (),
         signature_error=refused if isinstance(refused, errors.SignatureRefused) else None,
@@ -346,11 +343,11 @@ def _render_refused(
 def _render_lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
     """A page for a physician who no longer holds the case, with the typed answers to copy."""
     me = signed_in_account(request)
-    assignment = queries.assignment_for_post(assignment_id)
+    turn = turn_of(me, assignment_id, own=False)
     context = {
         "error": late,
-        "local": f"mhb-draft:{me.pk}:{assignment.public_id}:",
-        "kept": plain_text(assignment.case.localized_spec.form, typed),
+        "local": f"mhb-draft:{me.pk}:{turn.assignment.public_id}:",
+        "kept": plain_text(turn.case.localized_spec.form, typed),
         # False if another window's version was kept (`detail` says so) or the review was submitted.
         "stored": isinstance(late, errors.LeaseLost | errors.CaseClosed) and not late.detail,
     }

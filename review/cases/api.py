@@ -32,6 +32,7 @@ from review.models import Assignment, Case, Event, Review, User
 from review.rules import limits
 from review.rules.permissions import Can, UserRole
 from review.rules.state_machine import NOT_SAMPLED, Role, State
+from review.turns.turn import readable_reviews
 
 STATUSES = [*(state.value for state in State), NOT_SAMPLED]
 
@@ -134,7 +135,7 @@ def _whole(me: User, case: Case) -> WithValues:
     return WithValues(
         case,
         assignments=visibility.assignments_of(case),
-        reviews=visibility.reviews_shown_to(me, case),
+        reviews=readable_reviews(me, case),
         trail=queries.trail(case),
         versions=queries.versions(case),
     )

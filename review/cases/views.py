@@ -42,6 +42,7 @@ from review.rewordings import queries as rewordings_queries
 from review.rules.permissions import Can
 from review.rules.state_machine import Role, State
 from review.rules.text import whole_number
+from review.turns.turn import readable_reviews
 
 
 @requires(Can.OVERSEE, "GET")
@@ -134,7 +135,7 @@ def history(request: HttpRequest, case_id: int) -> HttpResponse:
 
 def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | PriorityForm | None = None) -> HttpResponse:
     spec = case.localized_spec
-    columns = named_columns(visibility.reviews_shown_to(signed_in_account(request), case))
+    columns = named_columns(readable_reviews(signed_in_account(request), case))
     last = {column.role: column for column in columns}
     # Marks in the text need short names: the role alone.
     short = [replace(column, who=str(ROLES[role])) for role, column in last.items()]

@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from review.assignments.queries import assignment_of
 from review.cases import queries
 from review.common.actions import Body, answers
 from review.common.api import HasRight, NewestFirst, OldestFirst, paginated_response
@@ -22,6 +21,7 @@ from review.models import Case, Guideline, Remark
 from review.rules import limits
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
+from review.turns.turn import turn_of
 
 
 class GuidelineInForceSerializer(serializers.Serializer[Any]):
@@ -156,4 +156,4 @@ class OwnRemarksViewSet(CaseRemarksViewSet):
     row = "<assignment:assignment_id>"
 
     def case(self) -> Case:
-        return assignment_of(signed_in_account(self.request), self.kwargs["assignment_id"]).case
+        return turn_of(signed_in_account(self.request), self.kwargs["assignment_id"]).case

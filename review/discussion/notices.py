@@ -3,10 +3,10 @@
 from django.utils import timezone
 
 from review import errors
-from review.access import visibility
 from review.discussion.remarks import is_sealed
-from review.models import Assignment, Notice, User
+from review.models import Notice, User
 from review.rules.permissions import Can, UserRole, may_read
+from review.turns.turn import turns_in
 
 MAX_SHOWN = 10  # notices shown at a time
 BATCH = 2 * MAX_SHOWN  # notices checked at a time
@@ -34,16 +34,12 @@ def _readable_notices(user: User, notices: list[Notice]) -> list[Notice]:
     cases = {notice.case_id: notice.case for notice in notices if notice.remark_id is not None}
     if not cases or may_read(user, Can.OVERSEE):
         return notices
-    unsealed: dict[int, Assignment] = {}
-    for assignment in Assignment.objects.filter(case__in=cases, physician=user).prefetch_related("first_looks"):
-        assignment.case = cases[assignment.case_id]
-        if not is_sealed(user, assignment):
-            unsealed[assignment.case_id] = assignment
-    visible_reviews = [
-        visibility.reviews_shown_to(user, assignment.case, assignment).order_by().values_list("case", "physician")
-        for assignment in unsealed.values()
-    ]
-    visible_authors = set(visible_reviews[0].union(*visible_reviews[1:])) if visible_reviews else set()
+    unsealed: set[int] = set()
+    visible_authors: set[tuple[int, int]] = set()
+    for turn in turns_in(user, cases):
+        if not is_sealed(turn):
+            unsealed.add(turn.case.pk)
+            visible_authors |= {(turn.case.pk, review.physician_id) for review in turn.reviews}
     return [
         notice
         for notice in notices

@@ -8,7 +8,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from review import errors
-from review.access import visibility
 from review.audit.trail import record, recording_events
 from review.common import notifications
 from review.models import Assignment, Case, Event, Notice, Occasion, Remark, User
@@ -16,7 +15,7 @@ from review.models.usernames import normalize_username
 from review.rules import limits
 from review.rules.blocks import passages
 from review.rules.permissions import Can, UserRole, allowed
-from review.rules.state_machine import State
+from review.turns.turn import Moment, ReviewTurn, turn_in
 
 
 def discussed_case(author: User, case_id: int) -> Case:
@@ -90,11 +89,8 @@ def _anchor(author: User, case: Case, quote: str, passage: str) -> dict[str, obj
 
     Searches only what the author may see, so as not to reveal whether words occur in a hidden part.
     """
-    assignment = visibility.assignment_in(case, author)
-    spec = case.frozen
-    if assignment is not None:
-        assignment.case = case
-        spec = visibility.case_shown_to(author, assignment)
+    turn = turn_in(author, case)
+    spec = turn.shows if turn else case.frozen
     matches = [candidate for candidate in passages(spec.blocks) if quote in candidate.text]
     if not matches or len(quote) > limits.COMMENT:
         raise errors.PassageUnknown
@@ -109,20 +105,19 @@ def remarks_shown_to(user: User, case: Case) -> QuerySet[Remark]:
     remarks = Remark.objects.filter(case=case).select_related("author")
     if allowed(user, Can.OVERSEE):
         return remarks
-    assignment = visibility.assignment_in(case, user) if remarks.exists() else None
-    if assignment is None:
+    turn = turn_in(user, case) if remarks.exists() else None
+    if turn is None:
         return remarks.none()
-    assignment.case = case
     readable = Q(author=user)
-    if not is_sealed(user, assignment):
-        readable |= Q(author__role=UserRole.ADMIN)
-        readable |= Q(author__in=visibility.reviews_shown_to(user, case, assignment).values("physician"))
+    if not is_sealed(turn):
+        authors = {review.physician_id for review in turn.reviews}
+        readable |= Q(author__role=UserRole.ADMIN) | Q(author__in=authors)
     return remarks.filter(readable)
 
 
-def is_sealed(user: User, assignment: Assignment) -> bool:
-    """Whether `user` may not read other people's remarks yet, because they may name the traps."""
-    return not State(assignment.case.state).final and not visibility.is_revealed(user, assignment)
+def is_sealed(turn: ReviewTurn) -> bool:
+    """Whether a physician may not read other people's remarks yet, as they may name the traps."""
+    return turn.moment is Moment.FIRST_LOOK
 
 
 def notify_of_discussion(assignment: Assignment) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from review import errors
-from review.access import visibility
 from review.assignments import claims, first_look, services
 from review.assignments import queries as assignments_queries
 from review.cases import queries
@@ -25,6 +24,7 @@ from review.rules.case_spec import answers_from_json
 from review.rules.citations import is_by_trap
 from review.rules.questions import Answer, Answers, Choice, Citation, Form, Question, RubricAnswer
 from review.rules.state_machine import ADJUDICATORS, Declaration, Phase, Role, State, Verdict
+from review.turns.turn import ReviewTurn
 
 SIGNED = "(Simulated physician)"
 PRAISE = (
@@ -165,21 +165,20 @@ def _review(physician: User, held: Assignment, seed: int, dissent: float, reject
         return None
     sample = f"{seed}/{case.lineage}/{case.version}"
     deserves = Verdict.REJECT if random.Random(sample).random() < reject else Verdict.APPROVE
-    turn = f"{sample}/{held.role}/{held.phase}/{physician.username}"
-    answers = _answers(held, case, physician, random.Random(turn), deserves, dissent, seed)
-    answers = _with_details(case, answers, random.Random(f"{turn}/details"))
+    draw = f"{sample}/{held.role}/{held.phase}/{physician.username}"
+    turn = ReviewTurn(physician, held)
+    answers = _answers(turn, random.Random(draw), deserves, dissent, seed)
+    answers = _with_details(case, answers, random.Random(f"{draw}/details"))
     try:
-        if not visibility.is_revealed(physician, held):
-            held = first_look.reveal(physician, held.pk, token, answers, loaded=held).assignment
-        return services.submit(physician, held.pk, token, answers, loaded=held)
+        if not turn.is_revealed:
+            turn = first_look.reveal(physician, held.pk, token, answers, turn=turn)
+        return services.submit(physician, held.pk, token, answers, turn=turn)
     except (errors.LeaseLost, errors.AlreadySubmitted, errors.CaseClosed):
         return None
 
 
-def _answers(
-    held: Assignment, case: Case, physician: User, chance: random.Random, deserves: Verdict, dissent: float, seed: int
-) -> Answers:
-    form, shown = visibility.spec_for_stage(held, case).form, list(visibility.reviews_shown_to(physician, case, held))
+def _answers(turn: ReviewTurn, chance: random.Random, deserves: Verdict, dissent: float, seed: int) -> Answers:
+    physician, held, case, form, shown = turn.physician, turn.assignment, turn.case, turn.asks, turn.reviews
     if case.kind == Case.Kind.VALIDATION:
         return _judgment(case, form, chance, dissent / 3)
     own = {review.phase: answers_from_json(review.answers) for review in shown if review.physician_id == physician.pk}

@@ -9,10 +9,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
 
 from review.discussion import guidelines
-from review.discussion import notices as discussion_notices
 from review.discussion import remarks as discussion_remarks
 from review.labels import ANONYMOUS_ROLES
-from review.models import Assignment, Case, Notice, User
+from review.models import Assignment, Case, User
 from review.rules.state_machine import State
 
 register = template.Library()
@@ -66,12 +65,3 @@ def discussion(case: Case, user: User) -> list[dict[str, Any]]:
         }
         for remark in remarks
     ]
-
-
-@register.simple_tag
-def notices(user: User) -> list[Notice]:
-    """`{% notices user as waiting %}`: the newest unread notices, queried at most once per page."""
-    if not hasattr(user, "waiting_notices"):
-        user.waiting_notices = discussion_notices.notices_for(user)  # type: ignore[attr-defined]
-    unread: list[Notice] = user.waiting_notices  # type: ignore[attr-defined]
-    return unread

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from review.access import visibility
 from review.assignments import claims, first_look, services
 from review.models import User
 from review.rules.citations import is_by_trap
 from review.rules.questions import Answer, Answers, Citation, Form, RubricAnswer
+from review.turns.turn import ReviewTurn
 
 EVIDENCE = Citation("guideline", "Guideline of the tests", "1", "It is not so.", "2020-01-15")
 
@@ -48,7 +48,7 @@ def approve_everything(physicians: Sequence[User]) -> int:
             assert assignment.physician is not None
             assert assignment.token is not None
             answers = approval_of(assignment.case.frozen.form)
-            if not visibility.is_revealed(assignment.physician, assignment):
+            if not ReviewTurn(assignment.physician, assignment).is_revealed:
                 first_look.reveal(assignment.physician, assignment.pk, assignment.token, answers)
             services.submit(assignment.physician, assignment.pk, assignment.token, answers)
             count += 1

@@ -9,7 +9,6 @@ from django.core.management.color import no_style
 from django.db import connection
 from django.db.models import Model
 
-from review.access import visibility
 from review.assignments import claims, first_look, services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, FirstLook, Review, User
@@ -30,6 +29,7 @@ from review.rules.questions import (
     RubricText,
 )
 from review.rules.state_machine import Policy
+from review.turns.turn import ReviewTurn
 
 PASSWORD = "a-password-for-tests"
 
@@ -168,7 +168,7 @@ def submit(assignment: Assignment, answers: Answers) -> Review:
     return services.submit(assignment.physician, assignment.pk, assignment.token, answers)
 
 
-def take_first_look(assignment: Assignment, **answers: str) -> FirstLook:
+def take_first_look(assignment: Assignment, **answers: str) -> FirstLook | None:
     """Take the first look on behalf of the assignment's holder.
 
     `answers` by the key of the question; every other question is answered 'yes'.
@@ -177,7 +177,7 @@ def take_first_look(assignment: Assignment, **answers: str) -> FirstLook:
     assert assignment.token is not None
     questions = assignment.case.frozen.form.first_look.questions
     answered = {question.key: Answer(answers.get(question.key, "yes"), "Stiff.") for question in questions}
-    return first_look.reveal(assignment.physician, assignment.pk, assignment.token, Answers(answered))
+    return first_look.reveal(assignment.physician, assignment.pk, assignment.token, Answers(answered)).first_look
 
 
 def claim_and_submit(physician: User, *answers: Answers | Callable[[Form], Answers]) -> Assignment:
@@ -192,7 +192,7 @@ def claim_and_submit(physician: User, *answers: Answers | Callable[[Form], Answe
             completed = answers_or_factory
         else:
             completed = answers_or_factory(assignment.case.frozen.form)
-        if not visibility.is_revealed(physician, assignment):
+        if not ReviewTurn(physician, assignment).is_revealed:
             first_look.reveal(physician, assignment.pk, assignment.token or uuid.UUID(int=0), completed)
         submit(assignment, completed)
     return assignment

@@ -123,6 +123,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "review/":                                              ("200 200 403 403", "405 405 405 405"),
     "review/next/":                                         ("405 405 405 405", "302 302 403 403"),
     "review/next/peek/":                                    ("200 200 403 403", "405 405 405 405"),
+    "review/beside/":                                       ("200 200 403 403", "405 405 405 405"),
     "review/guidelines/":                                   ("200 200 403 200", "405 405 405 405"),
     "review/guidelines/<slug:benchmark>/<slug:stage>/":     ("403 403 403 200", "403 403 403 302"),
     "review/forms/":                                        ("403 403 403 200", "405 405 405 405"),

@@ -58,6 +58,7 @@ from review.people.accounts import invite_new
 from review.rewordings import services as rewordings_services
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers, Form
+from review.turns.turn import ReviewTurn
 from tests.engine import drafts, endpoint
 from tests.generation.images.drawing import picture, store_image
 from tests.in_progress import put_in_progress
@@ -213,7 +214,7 @@ class World:
             Assignment.objects.filter(pk=due.pk).update(reserved_for=self[name])
         assignment = claim(self[name])
         assert assignment.case_id == case.pk, (name, assignment)
-        if reveal and not visibility.is_revealed(self[name], assignment):
+        if reveal and not ReviewTurn(self[name], assignment).is_revealed:
             assert assignment.token is not None
             first_look.reveal(self[name], assignment.pk, assignment.token, approval_of(case.frozen.form))
         return assignment

@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 
 import pytest
@@ -24,6 +25,7 @@ from review.rewordings import queries as rewordings_queries
 from review.rewordings import services as rewordings_services
 from review.rules.questions import Answers
 from review.rules.state_machine import Phase, Policy, Role, State
+from review.turns.turn import ReviewTurn, readable_reviews, turn_of
 from tests.conftest import Clock
 from tests.review.factories import (
     approval,
@@ -75,6 +77,10 @@ def may_read(viewer: User, review: Review, stored: Stored) -> bool:
     return False
 
 
+def authors(reviews: Iterable[Review]) -> set[User]:
+    return {review.physician for review in reviews}
+
+
 def check_every_viewer(everybody: list[User], case: Case) -> None:
     """Save a draft for every holder, then assert that all are shown exactly what they may read."""
     case.refresh_from_db()
@@ -82,7 +88,7 @@ def check_every_viewer(everybody: list[User], case: Case) -> None:
     for assignment in assignments:
         assert assignment.physician is not None
         assert assignment.token is not None
-        draft = queries.draft_of(assignment, assignment.physician)
+        draft = ReviewTurn(assignment.physician, assignment).draft
         assignments_services.save_draft(
             assignment.physician,
             assignment.pk,
@@ -92,14 +98,14 @@ def check_every_viewer(everybody: list[User], case: Case) -> None:
         )
     stored = Stored(case)
     for viewer in everybody:
-        shown = set(visibility.reviews_shown_to(viewer, case))
+        shown = set(readable_reviews(viewer, case))
         assert shown == {review for review in stored.reviews if may_read(viewer, review, stored)}
         assert not any(UNSENT in str(review.answers) for review in shown)
         for assignment in assignments:
             if assignment.physician != viewer:
-                assert queries.draft_of(assignment, viewer) is None
+                assert ReviewTurn(viewer, assignment).draft is None
                 with pytest.raises(errors.NotAssigned):
-                    queries.assignment_of(viewer, assignment.pk)
+                    turn_of(viewer, assignment.pk)
 
 
 @examples(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -140,7 +146,7 @@ def test_every_viewer_is_shown_what_they_may_read_at_every_stage(
                 continue
             assignment = claims.claim_next(physician)
             if assignment is not None and action in ("look", "submit"):
-                if not visibility.is_revealed(physician, assignment):
+                if not ReviewTurn(physician, assignment).is_revealed:
                     first_look.reveal(physician, assignment.pk, assignment.token or uuid.uuid4(), Answers())
                     check_every_viewer(everybody, case)
                 if action == "submit":
@@ -169,10 +175,10 @@ def test_every_viewer_along_the_longest_way(adela: User, rui: User, physicians: 
 def test_the_secondary_is_blind_until_it_commits(ana: User, bo: User) -> None:
     case = case_in_secondary(ana)
     claim(bo)
-    assert not visibility.reviews_shown_to(bo, case).exists()
+    assert not readable_reviews(bo, case)
     claim_and_submit(bo, rejection())
-    assert [review.role for review in visibility.reviews_shown_to(bo, case)] == [Role.PRIMARY, Role.SECONDARY]
-    assert [review.role for review in visibility.reviews_shown_to(ana, case)] == [Role.PRIMARY]
+    assert [review.role for review in readable_reviews(bo, case)] == [Role.PRIMARY, Role.SECONDARY]
+    assert [review.role for review in readable_reviews(ana, case)] == [Role.PRIMARY]
 
 
 def test_adjudicators_are_sealed_from_each_other_until_both_have_voted(
@@ -182,11 +188,11 @@ def test_adjudicators_are_sealed_from_each_other_until_both_have_voted(
     claim(chen)
     claim(dina)
     claim_and_submit(chen, approval())
-    assert not visibility.reviews_shown_to(dina, case).filter(physician=chen).exists()
+    assert chen not in authors(readable_reviews(dina, case))
     claim_and_submit(dina, rejection())
-    assert visibility.reviews_shown_to(dina, case).filter(physician=chen).exists()
+    assert chen in authors(readable_reviews(dina, case))
     claim_and_submit(chen, rejection())
-    assert [review.phase for review in visibility.reviews_shown_to(dina, case).filter(physician=chen)] == [Phase.COMMIT]
+    assert [review.phase for review in readable_reviews(dina, case) if review.physician == chen] == [Phase.COMMIT]
 
 
 def test_adjudicators_who_vote_blind_see_nothing_until_both_have_voted(
@@ -200,26 +206,24 @@ def test_adjudicators_who_vote_blind_see_nothing_until_both_have_voted(
     assert 'name="agreed"' not in page, "nothing is filled in from hidden reviews"
     claim_and_submit(chen, approval())
     for adjudicator in (chen, dina):
-        others = visibility.reviews_shown_to(adjudicator, case).exclude(physician=adjudicator)
-        assert not others.exists()
+        assert authors(readable_reviews(adjudicator, case)) <= {adjudicator}
     claim_and_submit(dina, rejection())
     for adjudicator in (chen, dina):
-        assert visibility.reviews_shown_to(adjudicator, case).exclude(physician=adjudicator).count() >= 3
+        others = [review for review in readable_reviews(adjudicator, case) if review.physician != adjudicator]
+        assert len(others) >= 3
 
 
 def test_the_first_reviewer_who_may_object_reads_no_other_review(ana: User, bo: User, chen: User) -> None:
     case = case_in_secondary(ana, policy=Policy(settle_wording=True))
     claim_and_submit(bo, approval(), correction("Calls it invented.", change_reason="Clearer.", declaration="wording"))
     rewording = Rewording.objects.get(case=case)
-    assert {review.physician for review in visibility.reviews_shown_to(ana, case)} == {ana}
+    assert {review.physician for review in readable_reviews(ana, case)} == {ana}
     assert visibility.outcome_shown_to(ana, Review.objects.get(case=case, physician=ana)) == ""
     [rubric] = rewordings_queries.reworded_rubrics(rewording)
     assert (rubric.key, rubric.after) == ("R1", "Calls it invented.")
     rewordings_services.object_to(ana, rewording.pk, "It says more.")
     case.refresh_from_db()
-    assert {review.physician for review in visibility.reviews_shown_to(ana, case)} == {ana}, (
-        "nor while the objection is settled"
-    )
+    assert {review.physician for review in readable_reviews(ana, case)} == {ana}, "nor while the objection is settled"
     for other in (bo, chen):
         with pytest.raises(errors.NotAssigned):
             rewordings_queries.rewording_of(other, rewording.pk)
@@ -228,9 +232,9 @@ def test_the_first_reviewer_who_may_object_reads_no_other_review(ana: User, bo: 
 def test_a_physician_who_lost_the_case_reads_none_of_its_reviews(ana: User, bo: User, chen: User, dina: User) -> None:
     case = case_in_adjudication(ana, bo)
     assignment = claim(chen)
-    assert visibility.reviews_shown_to(chen, case).exists()
+    assert readable_reviews(chen, case)
     claims.release(chen, assignment.pk, assignment.token or uuid.uuid4())
-    assert not visibility.reviews_shown_to(chen, case).exists()
+    assert not readable_reviews(chen, case)
 
 
 def test_an_earlier_draft_stays_with_its_author(ana: User, bo: User) -> None:
@@ -241,7 +245,7 @@ def test_an_earlier_draft_stays_with_its_author(ana: User, bo: User) -> None:
     claims.release(ana, assignment.pk, token)
     bo_assignment = claim(bo)
     assert bo_assignment.pk == assignment.pk
-    assert queries.draft_of(bo_assignment, bo) is None
+    assert ReviewTurn(bo, bo_assignment).draft is None
     assert Draft.objects.count() == 1
 
 

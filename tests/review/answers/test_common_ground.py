@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from django.urls import reverse
 
-from review.answers.common_ground import agreed_fields, common_answers, fill_in
 from review.models import Review, User
 from review.rules.questions import Answer, Answers, RubricAnswer
+from review.turns.common_ground import agreed_fields, common_answers, fill_in
 from tests.review.factories import (
     FORM,
     FULL_FORM,

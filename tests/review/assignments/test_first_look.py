@@ -7,12 +7,12 @@ import pytest
 from django.urls import reverse
 
 from review import errors
-from review.access import visibility
 from review.assignments import claims, first_look
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Event, FirstLook, Review, User
 from review.rules.questions import Answer, Answers, Problem
 from review.rules.state_machine import Phase, Policy, Role
+from review.turns.turn import ReviewTurn, readable_reviews
 from tests.api.conftest import Client
 from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
@@ -45,19 +45,19 @@ def first_look_case(number: int = 1, policy: Policy = FIRST_LOOK_POLICY, **chang
 def test_before_the_first_look_only_what_belongs_to_it_is_shown(ana: User) -> None:
     case = first_look_case()
     assignment = claim(ana)
-    shown = visibility.case_shown_to(ana, assignment)
+    shown = ReviewTurn(ana, assignment).shows
     assert shown.blocks == FIRST_LOOK_BLOCKS
     assert shown.form == FULL_FORM.first_look
     assert [question.key for question in shown.form.questions] == ["natural"]
     assert not any(word in repr(shown) for word in SEALED)
     take_first_look(assignment)
-    assert visibility.case_shown_to(ana, assignment) == case.frozen
+    assert ReviewTurn(ana, assignment).shows == case.frozen
 
 
 def test_without_the_policy_everything_is_shown_at_once(ana: User) -> None:
     case = first_look_case(policy=Policy())
     assignment = claim(ana)
-    assert visibility.case_shown_to(ana, assignment) == case.frozen
+    assert ReviewTurn(ana, assignment).shows == case.frozen
     with pytest.raises(errors.NothingToReveal):
         take_first_look(assignment)
     submit(assignment, full_approval())
@@ -66,7 +66,7 @@ def test_without_the_policy_everything_is_shown_at_once(ana: User) -> None:
 def test_an_admin_sees_the_whole_case(ana: User, adela: User) -> None:
     case = first_look_case()
     assignment = claim(ana)
-    assert visibility.case_shown_to(adela, assignment) == case.frozen
+    assert ReviewTurn(adela, assignment).shows == case.frozen
 
 
 def test_a_review_needs_a_first_look(ana: User) -> None:
@@ -121,7 +121,7 @@ def test_an_incomplete_first_look_reveals_nothing(ana: User, answer: Answer, pro
         first_look.reveal(ana, assignment.pk, assignment.token or uuid.UUID(int=0), Answers({"natural": answer}))
     assert caught.value.problems == [problem]
     assert not FirstLook.objects.exists()
-    assert not visibility.is_revealed(ana, assignment)
+    assert not ReviewTurn(ana, assignment).is_revealed
 
 
 def test_only_answers_to_first_look_questions_are_stored(ana: User) -> None:
@@ -168,8 +168,8 @@ def test_whoever_takes_over_the_case_takes_an_own_first_look(ana: User, bo: User
     clock.advance(minutes=16)
     taken = claim(bo)
     assert taken.pk == assignment.pk
-    assert not visibility.is_revealed(bo, taken)
-    assert visibility.case_shown_to(bo, taken).form == FULL_FORM.first_look
+    assert not ReviewTurn(bo, taken).is_revealed
+    assert ReviewTurn(bo, taken).shows.form == FULL_FORM.first_look
     with pytest.raises(errors.NotRevealed):
         submit(taken, full_approval())
     take_first_look(taken)
@@ -183,8 +183,10 @@ def test_whoever_claims_the_case_again_needs_no_second_first_look(ana: User, clo
     take_first_look(assignment, natural="no")
     claims.release(ana, assignment.pk, assignment.token or uuid.UUID(int=0))
     again = claim(ana)
-    assert visibility.is_revealed(ana, again)
-    assert take_first_look(again).answers["questions"]["natural"]["value"] == "no", "each person has one first look"
+    assert ReviewTurn(ana, again).is_revealed
+    first_look = take_first_look(again)
+    assert first_look is not None
+    assert first_look.answers["questions"]["natural"]["value"] == "no", "each person has one first look"
 
 
 def test_adjudicators_take_a_first_look_before_they_see_traps_and_reviews(
@@ -195,27 +197,27 @@ def test_adjudicators_take_a_first_look_before_they_see_traps_and_reviews(
     claim_and_submit(bo, full_rejection("disputed"), full_rejection("disputed"))
     assignment = claim(chen)
     assert assignment.role == Role.ADJUDICATOR_1
-    assert not visibility.reviews_shown_to(chen, case).exists()
-    assert visibility.case_shown_to(chen, assignment).form == FULL_FORM.first_look
+    assert not readable_reviews(chen, case)
+    assert ReviewTurn(chen, assignment).shows.form == FULL_FORM.first_look
     other = claim(dina)
     take_first_look(other)
-    assert visibility.reviews_shown_to(dina, case).count() == 3
-    assert not visibility.reviews_shown_to(chen, case).exists(), "another adjudicator's first look reveals nothing"
+    assert len(readable_reviews(dina, case)) == 3
+    assert not readable_reviews(chen, case), "another adjudicator's first look reveals nothing"
     take_first_look(assignment)
-    assert {review.role for review in visibility.reviews_shown_to(chen, case)} == {Role.PRIMARY, Role.SECONDARY}
+    assert {review.role for review in readable_reviews(chen, case)} == {Role.PRIMARY, Role.SECONDARY}
 
 
 def test_the_secondary_takes_a_first_look_before_the_blind_answer(ana: User, bo: User) -> None:
     case = first_look_case()
     claim_and_submit(ana, full_approval())
     assignment = claim(bo)
-    assert visibility.case_shown_to(bo, assignment).blocks == FIRST_LOOK_BLOCKS
+    assert ReviewTurn(bo, assignment).shows.blocks == FIRST_LOOK_BLOCKS
     take_first_look(assignment)
-    assert not visibility.reviews_shown_to(bo, case).exists(), "the traps are revealed, but the primary's review is not"
+    assert not readable_reviews(bo, case), "the traps are revealed, but the primary's review is not"
     submit(assignment, full_approval())
     assignment.refresh_from_db()
-    assert visibility.is_revealed(bo, assignment)
-    assert visibility.reviews_shown_to(bo, case).filter(role=Role.PRIMARY).exists()
+    assert ReviewTurn(bo, assignment).is_revealed
+    assert Role.PRIMARY in {review.role for review in readable_reviews(bo, case)}
 
 
 def test_old_cases_without_the_setting_ask_for_no_first_look(ana: User) -> None:
@@ -223,8 +225,8 @@ def test_old_cases_without_the_setting_ask_for_no_first_look(ana: User) -> None:
     del case.spec["policy"]["reveal_first_look"]
     case.save(update_fields=["spec"])
     assignment = claim(ana)
-    assert visibility.is_revealed(ana, assignment)
-    assert visibility.case_shown_to(ana, assignment).form == case.frozen.form
+    assert ReviewTurn(ana, assignment).is_revealed
+    assert ReviewTurn(ana, assignment).shows.form == case.frozen.form
 
 
 def test_concurrent_reveals_take_one_first_look(run_concurrently: RunConcurrently) -> None:

@@ -7,11 +7,12 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from review import errors
-from review.assignments import first_look, queries, services
+from review.assignments import first_look, services
 from review.models import Assignment, Draft, FirstLook, Review, User
 from review.rules.blocks import Diff, Highlight, Table, Text, Turn
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answer, Answers
+from review.turns.turn import ReviewTurn
 from tests.review.factories import (
     CITATION,
     FIRST_LOOK_BLOCKS,
@@ -157,7 +158,7 @@ def test_a_quote_of_hidden_text_is_not_located_before_the_reveal(
     typed = {"highlight.1.quote": "Is it safe", "highlight.1.label": "odd"}
     page = post(client, "draft", assignment, Answers(), **typed)
     assert page.status_code == 302
-    draft = queries.draft_of(assignment, ana)
+    draft = ReviewTurn(ana, assignment).draft
     assert draft is not None
     assert draft.answers["highlights"][0]["passage"] == ""
 

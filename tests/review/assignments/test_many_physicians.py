@@ -36,7 +36,6 @@ from rest_framework.test import APIRequestFactory, force_authenticate
 from review import errors
 from review.access import visibility
 from review.assignments import api, claims, first_look, reassignment, retraction
-from review.assignments import queries as assignments_queries
 from review.assignments import services as assignments_services
 from review.audit import verification
 from review.cases import queries as cases_queries
@@ -49,6 +48,7 @@ from review.rules.blocks import Dialogue, Turn
 from review.rules.permissions import UserRole
 from review.rules.questions import Answer, Answers, Choice, Form, Question, RubricAnswer, RubricText
 from review.rules.state_machine import Opinion, Phase, Policy, Role, State, Verdict
+from review.turns.turn import ReviewTurn, readable_reviews
 from tests.conftest import Clock, RunConcurrently
 from tests.profile import by_profile
 from tests.review.expected_state import (
@@ -250,7 +250,7 @@ class RealSite:
     def _held_assignment(self, assignment: Assignment) -> HeldAssignment:
         assert assignment.token is not None
         assert assignment.physician is not None
-        draft = assignments_queries.draft_of(assignment, assignment.physician)
+        draft = ReviewTurn(assignment.physician, assignment).draft
         return HeldAssignment(
             assignment.pk,
             assignment.case_id,
@@ -410,7 +410,7 @@ class RealSite:
         outsiders = [name for name in NAMES if name not in participants][:1]
         for name in [*sorted(participants), *outsiders, "adela", "rui"]:
             user = self.users[name]
-            shown = [review.pk for review in visibility.reviews_shown_to(user, stored)]
+            shown = [review.pk for review in readable_reviews(user, stored)]
             remarks = [remark.text for remark in discussion_remarks.remarks_shown_to(user, stored)]
             if name not in expected.people:
                 assert shown == (all_reviews if name == "adela" else []), name

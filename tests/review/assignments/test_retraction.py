@@ -9,7 +9,6 @@ from django.urls import reverse
 from review import errors
 from review.access import visibility
 from review.assignments import case_queue, claims
-from review.assignments import queries as assignments_queries
 from review.assignments import retraction as assignments_retraction
 from review.assignments import services as assignments_services
 from review.cases import queries as cases_queries
@@ -19,6 +18,7 @@ from review.people import queries as people_queries
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers
 from review.rules.state_machine import Phase, Policy, Role, State
+from review.turns.turn import ReviewTurn, readable_reviews
 from tests.api.conftest import Client
 from tests.conftest import Clock, RunConcurrently
 from tests.review.factories import (
@@ -69,11 +69,11 @@ def test_a_primary_review_is_retracted_and_submitted_again(ana: User, bo: User) 
     assert (assignment.pk, assignment.hold, assignment.phase) == (old.pk, Hold.HELD, Phase.COMMIT)
     assert assignment.token != old.token
     assert not Assignment.objects.filter(case=case, role=Role.SECONDARY).exists(), "the role that it opened is gone"
-    draft = assignments_queries.draft_of(assignment, ana)
+    draft = ReviewTurn(ana, assignment).draft
     assert draft is not None
     assert draft.answers["reason"] == "Too soon."
     assert not visibility.reviews_by(ana).exists()
-    assert not visibility.reviews_shown_to(ana, case).exists()
+    assert not readable_reviews(ana, case)
     assert claim(ana).pk == assignment.pk, "the physician holds it again"
 
     again = submit(claim(ana), approval())
@@ -143,7 +143,7 @@ def test_a_confirmation_that_opened_the_adjudication_is_undoable(ana: User, bo: 
     case.refresh_from_db()
     assert (case.state, assignment.phase, assignment.role) == (State.SECONDARY, Phase.CONFIRM, Role.SECONDARY)
     assert claims.claim_next(chen) is None
-    assert visibility.reviews_shown_to(bo, case).filter(role=Role.PRIMARY).exists(), (
+    assert Role.PRIMARY in {review.role for review in readable_reviews(bo, case)}, (
         "what the secondary has seen stays visible"
     )
     submit(assignment, approval(change_reason="The primary is right."))
@@ -160,7 +160,7 @@ def test_a_vote_is_undoable_while_the_other_adjudicator_still_works(
     assignment = retract(last_review(case))
     assert (assignment.role, assignment.hold) == (Role.ADJUDICATOR_1, Hold.HELD)
     submit(other, rejection())
-    assert not visibility.reviews_shown_to(chen, case).filter(physician=dina).exists(), "the vote is still sealed"
+    assert dina not in {review.physician for review in readable_reviews(chen, case)}, "the vote is still sealed"
     submit(assignment, rejection())
     case.refresh_from_db()
     assert case.state == State.REJECTED
@@ -213,7 +213,7 @@ def test_a_blind_answer_is_undoable_if_nothing_was_shown_after_it(ana: User, bo:
     case.refresh_from_db()
     assert case.state == State.ADJUDICATION
     assignment = retract(last_review(case))
-    assert not visibility.reviews_shown_to(bo, case).exists()
+    assert not readable_reviews(bo, case)
     submit(assignment, approval())
     case.refresh_from_db()
     assert case.state == State.APPROVED
@@ -263,7 +263,7 @@ def test_a_retraction_keeps_the_first_look(ana: User) -> None:
     case = open_case(policy=FIRST_LOOK_POLICY, form=FULL_FORM, first_look=FIRST_LOOK_BLOCKS)
     claim_and_submit(ana, full_rejection())
     assignment = retract(last_review(case))
-    assert visibility.is_revealed(ana, assignment)
+    assert ReviewTurn(ana, assignment).is_revealed
     assert FirstLook.objects.count() == 1
     submit(assignment, full_approval())
 
@@ -276,8 +276,8 @@ def test_a_retracted_case_whose_lease_is_lost_is_open_to_anybody(ana: User, bo: 
     claim_and_submit(bo, approval())
     review = last_review(case)
     assert (review.physician, review.role, review.attempt) == (bo, Role.PRIMARY, 2)
-    assert not visibility.reviews_shown_to(ana, case).exists()
-    assert not visibility.reviews_shown_to(bo, case).filter(physician=ana).exists()
+    assert not readable_reviews(ana, case)
+    assert ana not in {review.physician for review in readable_reviews(bo, case)}
 
 
 def test_a_retraction_cannot_be_changed_or_deleted(ana: User) -> None:
@@ -293,7 +293,7 @@ def test_a_retracted_review_is_left_out_of_all_figures(ana: User, adela: User) -
     case = case_in_secondary(ana)
     retract(last_review(case))
     assert next(person for person in people_queries.people() if person == ana).done == 0  # type: ignore[attr-defined]
-    assert not visibility.reviews_shown_to(adela, case).exists()
+    assert not readable_reviews(adela, case)
     with pytest.raises(errors.NotAssigned):
         visibility.own_review(ana, last_review(case).pk)
 

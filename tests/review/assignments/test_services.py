@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from review import errors
 from review.assignments import claims
-from review.assignments import queries as assignments_queries
 from review.assignments import services as assignments_services
 from review.cases import queries as cases_queries
 from review.cases import services as cases_services
@@ -18,6 +17,7 @@ from review.cases.services import lease
 from review.models import Assignment, Case, Draft, Event, Review, User
 from review.rules.questions import Answers
 from review.rules.state_machine import Ground, Phase, Policy, Role, State
+from review.turns.turn import ReviewTurn, turn_of
 from tests.conftest import Clock
 from tests.review.factories import (
     account,
@@ -297,11 +297,11 @@ def test_a_draft_saved_while_another_window_submits_counts_as_saved_before(ana: 
     case_in_secondary(ana)
     held = claim(bo)
     assert held.token is not None
-    read_before = assignments_queries.assignment_for_post(held.pk)
+    read_before = turn_of(bo, held.pk)
     clock.advance(minutes=10)
     submit_approval(bo, held, held.token)  # opens the confirmation, under a new token
     draft = assignments_services.save_draft(
-        bo, held.pk, held.token, Answers(reason="typed"), revision=0, loaded=read_before
+        bo, held.pk, held.token, Answers(reason="typed"), revision=0, turn=read_before
     )
     assert (draft.phase, Draft.objects.get().answers["reason"]) == (Phase.COMMIT, "typed")
 
@@ -310,11 +310,11 @@ def test_a_draft_saved_while_the_case_is_withdrawn_is_late_and_kept(ana: User, a
     case = open_case()
     held = claim(ana)
     assert held.token is not None
-    read_before = assignments_queries.assignment_for_post(held.pk)
+    read_before = turn_of(ana, held.pk)
     clock.advance(minutes=10)
     cases_services.withdraw(case.pk, actor=adela, reason="Duplicate.")
     with pytest.raises(errors.CaseClosed):
-        assignments_services.save_draft(ana, held.pk, held.token, approval(), revision=0, loaded=read_before)
+        assignments_services.save_draft(ana, held.pk, held.token, approval(), revision=0, turn=read_before)
     assert Draft.objects.get().physician == ana
 
 
@@ -323,7 +323,7 @@ def test_a_case_closed_while_its_assignment_was_waited_for_is_closed(ana: User, 
     case = open_case()
     held = claim(ana)
     assert held.token is not None
-    waited = assignments_queries.assignment_for_post(held.pk)
+    waited = turn_of(ana, held.pk).assignment
     cases_services.withdraw(case.pk, actor=adela, reason="Duplicate.")
     waited.hold = Assignment.objects.get(pk=held.pk).hold
     assert waited.case.state == State.PRIMARY, "as it was before"
@@ -440,7 +440,7 @@ def test_a_draft_counts_its_revisions_and_renews_the_lease(ana: User, clock: Clo
     assert (first.revision, second.revision) == (1, 2)
     ana_assignment.refresh_from_db()
     assert ana_assignment.lease_until == clock.now + lease()
-    stored = assignments_queries.draft_of(ana_assignment, ana)
+    stored = ReviewTurn(ana, ana_assignment).draft
     assert stored is not None
     assert stored.answers["reason"] == "b"
 
@@ -466,13 +466,13 @@ def test_a_save_that_loses_the_case_midway_reports_the_loss(ana: User, bo: User,
     ana_assignment = claim(ana)
     assert ana_assignment.token is not None
     save = partial(assignments_services.save_draft, ana, ana_assignment.pk, ana_assignment.token)
-    loaded = assignments_queries.assignment_for_post(ana_assignment.pk)
+    loaded = turn_of(ana, ana_assignment.pk)
     clock.advance(minutes=16)
     claim(bo)
     with pytest.raises(errors.LeaseLost):
         save(Answers(reason="from the other tab"), revision=0)
     with pytest.raises(errors.LeaseLost):
-        save(Answers(reason="late"), revision=0, loaded=loaded)
+        save(Answers(reason="late"), revision=0, turn=loaded)
     assert Draft.objects.get().answers["reason"] == "from the other tab"
 
 
@@ -482,7 +482,7 @@ def test_each_phase_has_its_own_draft(ana: User, bo: User) -> None:
     save_approval(bo, bo_assignment, bo_assignment.token or uuid.uuid4())
     submit(bo_assignment, approval())
     bo_assignment = claim(bo)
-    assert assignments_queries.draft_of(bo_assignment, bo) is None
+    assert ReviewTurn(bo, bo_assignment).draft is None
     save_approval(bo, bo_assignment, bo_assignment.token or uuid.uuid4())
     assert set(Draft.objects.values_list("phase", flat=True)) == {Phase.COMMIT, Phase.CONFIRM}
 

@@ -29,6 +29,7 @@ from review.quality.reliability import agreement_table
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Answer, Answers, Choice, Problem, Question, RubricAnswer, problems
 from review.rules.state_machine import Role, State
+from review.turns.turn import ReviewTurn
 from tests.review.factories import CITATION, claim
 
 pytestmark = pytest.mark.django_db
@@ -320,7 +321,7 @@ def test_nothing_about_traps_is_shown_before_the_reveal(
     forms_services.publish(adela, benchmark="mhb", design=extend(default, question, EACH, wordings=words))
     open_sample(sample)
     assignment = claim(ana)
-    shown = visibility.case_shown_to(ana, assignment)
+    shown = ReviewTurn(ana, assignment).shows
     assert [question.key for question in shown.form.questions] == ["naturalness", "noticed", "sure"]
     assert (shown.form.wordings, shown.form.rubrics, shown.form.terms) == ({}, (), ())
     # Even an unchecked design asks nothing about a trap in the first look.

@@ -10,7 +10,6 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from review import errors
-from review.access import visibility
 from review.assignments import queries as assignments_queries
 from review.assignments import retraction
 from review.audit import verification
@@ -21,6 +20,7 @@ from review.rewordings import queries as rewordings_queries
 from review.rewordings import services
 from review.rules.questions import AddedRubric, Answers, RubricAnswer
 from review.rules.state_machine import Consent, Ground, Policy, State
+from review.turns.turn import objection_among, readable_reviews
 from tests.conftest import Clock, RunConcurrently
 from tests.review.audit.tampering import sql, unprotected
 from tests.review.factories import (
@@ -126,9 +126,9 @@ def test_an_objection_sends_the_case_to_adjudication(db: None, ana: User, bo: Us
     assert state_and_ground(case) == (State.ADJUDICATION, "")
     assert Event.objects.filter(case=case, kind="objected").get().data["reason"] == OBJECTION
     for adjudicator in (chen, dina):
-        assert visibility.objection_shown_to(list(visibility.reviews_shown_to(adjudicator, case))) is None
+        assert objection_among(readable_reviews(adjudicator, case)) is None
         claim(adjudicator)
-        shown = visibility.objection_shown_to(list(visibility.reviews_shown_to(adjudicator, case)))
+        shown = objection_among(readable_reviews(adjudicator, case))
         assert shown is not None
         assert shown.reason == OBJECTION
         claim_and_submit(adjudicator, correction(NEW_WORDING))
