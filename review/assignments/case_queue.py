@@ -1,5 +1,9 @@
 """Which cases a physician may take, in which order, and why. Read only; see `claims` for claiming.
 
+Free work is a stored queue: an open assignment carries what it requires of its reviewer and its
+place in the order, as an index, so that the next case is one read of the first rows (`candidates`)
+however many wait. What is left only if there is no such row is searched (`search_rounds`).
+
 Missing data about a physician excludes nothing: no specialty, languages or stages on record means
 any. The one exception is the hospital: if a policy requires a different hospital from the
 primary's, only physicians with a hospital on record are eligible. A case whose language is unknown
@@ -15,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from django.db.models import BigIntegerField, Exists, OuterRef, Q, QuerySet, Subquery, Value
-from django.db.models.functions import Cast, Coalesce, Lower, Trim
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce, Lower, Trim
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
@@ -29,7 +33,7 @@ from review.rules.state_machine import ADJUDICATORS, Phase, Role, State
 
 Hold = Assignment.Hold
 BAND = 64  # cases (by primary key) that are ordered differently for each physician
-WINDOW = 2 * BAND  # rows considered per claim: the whole oldest band, with both adjudicators' rows
+WINDOW = 2 * BAND  # rows read per claim: the whole oldest band, with both adjudicators' rows
 COUNT_LIMIT = 100  # stop counting available cases here; nobody needs the exact number beyond
 QUEUE = ("-priority", "turn", "case_id")  # the index `assignment_queue`
 PRIME = 65_537  # modulus of the hash that orders a band
@@ -48,7 +52,7 @@ WHY_NEXT = gettext_noop("This is one of the cases that have waited longest.")
 
 @dataclass(frozen=True, slots=True)
 class SearchRound:
-    """One round of the search for a case: assignments in the order of the offer.
+    """One round of the search for a case that `candidates` leave: assignments in their order.
 
     Attributes:
         reason: why the physician gets a case of this round, if that depends on the round alone.
@@ -105,6 +109,9 @@ def available_work(physician: User) -> list[WorkAvailable]:
     return result
 
 
+FIRST_ROUND = SearchRound(Assignment.objects.none())  # what `candidates` returns, which has no reason of its own
+
+
 def search_rounds(physician: User, chosen: ChosenWork = ANY, *, reserved_too: bool = True) -> Iterator[SearchRound]:
     """The rounds of the search for the physician's next case, in order.
 
@@ -123,8 +130,8 @@ def search_rounds(physician: User, chosen: ChosenWork = ANY, *, reserved_too: bo
 
     if reserved_too:
         yield _search_round(reserved & opened & permitted & ~returned, WHY_RESERVED)
-    yield _search_window(opened & suitable & ~returned & ~seen, "", physician)
-    yield _search_window(opened & suitable & ~returned, WHY_SEEN, physician)
+    yield _search_round(opened & suitable & ~returned & ~seen, "")
+    yield _search_round(opened & suitable & ~returned, WHY_SEEN)
     # The sweeper will soon reopen an assignment whose lease has run out. Until then its holder may
     # just be reading slowly, so take it over only if there is nothing else.
     yield _search_round(lapsed & suitable & ~returned, WHY_LEFT, lapsed=True)
@@ -132,6 +139,39 @@ def search_rounds(physician: User, chosen: ChosenWork = ANY, *, reserved_too: bo
         yield _search_round(reserved & opened & permitted & returned_cases, WHY_AGAIN)
     yield _search_round(opened & suitable & returned_cases, WHY_AGAIN)
     yield _search_round(lapsed & suitable & returned_cases, WHY_AGAIN, lapsed=True)
+
+
+def candidates(physician: User, chosen: ChosenWork = ANY) -> list[int]:
+    """The first rows of the queue that the physician may take, in the order of their offer: keys.
+
+    None of them is reserved, was returned by the physician, or is a version of which they have seen
+    an earlier one. One statement; one more if the rows contain later versions. Does not check
+    pause, daily cap and training.
+    """
+    returned = Event.objects.filter(actor=physician, kind=Event.Kind.RELEASED, case=OuterRef("case"))
+    free = Assignment.objects.filter(
+        _suitable(physician),
+        _free_for(physician),
+        ~Exists(returned),
+        chosen.condition,
+        hold=Hold.OPEN,
+        reserved_for=None,
+    )
+    rows = list(free.order_by(*QUEUE).values_list("pk", "priority", "turn", "case", "case__version")[:WINDOW])
+    later = [case for _pk, _priority, _turn, case, version in rows if version > 1]
+    seen: set[int] = set()
+    if later:
+        earlier = Review.objects.filter(
+            case__lineage=OuterRef("lineage"), case__version__lt=OuterRef("version"), physician=physician
+        )
+        seen = set(Case.objects.filter(Exists(earlier), pk__in=later).values_list("pk", flat=True))
+    factor, term = _order_coefficients(physician)
+
+    def place(row: tuple[int, int, int, int, int]) -> tuple[int, ...]:
+        pk, priority, turn, case, _version = row
+        return -priority, turn, case // BAND, (case * factor + term) % PRIME, case, pk
+
+    return [row[0] for row in sorted(rows, key=place) if row[3] not in seen]
 
 
 def first_candidate(physician: User, rounds: Iterable[SearchRound]) -> int | None:
@@ -179,7 +219,9 @@ def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
     """
     if blocking_reason(physician) is not None:
         return None
-    key = first_candidate(physician, search_rounds(physician, chosen))
+    reserved = Assignment.objects.filter(reserved_for=physician, hold=Hold.OPEN).exists()
+    first = [] if reserved else candidates(physician, chosen)[:1]
+    key = first[0] if first else first_candidate(physician, search_rounds(physician, chosen))
     # A filter by None would find the cases without assignments.
     return None if key is None else Case.objects.filter(assignments=key).first()
 
@@ -250,15 +292,20 @@ def _permitted(physician: User, *, senior: bool = False) -> Q:
 
     senior: whether to count the physician as senior in any case.
     """
+    stale = _seen_earlier_version(physician) & Q(case__fresh_eyes_required=True)
+    return _free_for(physician, senior=senior) & ~stale
+
+
+def _free_for(physician: User, *, senior: bool = False) -> Q:
+    """Those of these conditions that do not look at earlier versions."""
     of_case = Assignment.objects.filter(case=OuterRef("case"))
     declined = Declined.objects.filter(case=OuterRef("case"), physician=physician)
-    same_hospital = Q(other_hospital=True)
+    elsewhere = Q(other_hospital=False)
     if hospital := physician.hospital.strip():
         primary = of_case.filter(role=Role.PRIMARY).alias(hospital=Lower(Trim("physician__hospital")))
-        same_hospital &= Q(Exists(primary.filter(hospital=Lower(Value(hospital)))))
-    stale = _seen_earlier_version(physician) & Q(case__fresh_eyes_required=True)
+        elsewhere |= ~Q(Exists(primary.filter(hospital=Lower(Value(hospital)))))
     rank = Q() if senior or physician.senior else Q(senior=False)
-    return rank & ~Exists(of_case.filter(physician=physician)) & ~Exists(declined) & ~same_hospital & ~stale
+    return rank & ~Exists(of_case.filter(physician=physician)) & ~Exists(declined) & elsewhere
 
 
 def _suitable(physician: User) -> Q:
@@ -283,18 +330,6 @@ def _seen_earlier_version(physician: User) -> Q:
 
 def _search_round(condition: Q, reason: str, *, lapsed: bool = False) -> SearchRound:
     return SearchRound(Assignment.objects.filter(condition).order_by(*QUEUE, "pk"), reason, lapsed=lapsed)
-
-
-def _search_window(condition: Q, reason: str, physician: User) -> SearchRound:
-    """A search of the first WINDOW rows that meet `condition`.
-
-    Within each band, rows come in `physician`'s own order.
-    """
-    window = Assignment.objects.filter(condition).order_by(*QUEUE).values("pk")[:WINDOW]
-    factor, term = _order_coefficients(physician)
-    case = Cast("case_id", BigIntegerField())
-    order = ("-priority", "turn", case / BAND, (case * factor + term) % PRIME, "case_id", "pk")
-    return SearchRound(Assignment.objects.filter(pk__in=window).order_by(*order), reason)
 
 
 def _order_coefficients(physician: User) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from review.models import Assignment, Declined, Draft, Event, Notice, Review, Us
 from review.rules import limits
 from review.rules.permissions import Can, UserRole, require
 from review.rules.state_machine import Phase
-from review.turns.turn import turn_of
+from review.turns.turn import turn_of, turn_rows
 
 Hold = Assignment.Hold
 MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
@@ -28,8 +28,8 @@ MIN_RENEWAL_INTERVAL = timedelta(seconds=30)
 def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) -> Assignment | None:
     """Return the assignment that the physician holds, or claim the next one.
 
-    The result carries its case. None if no
-    case is available or the physician may not take one (`case_queue.blocking_reason`).
+    The result carries its case. None if no case is available or the physician may not take one
+    (`case_queue.blocking_reason`).
 
     The candidate row is locked, rows that others are claiming are skipped, and the UPDATE checks
     again that the row is free. So two physicians who claim at once get different cases. One
@@ -41,16 +41,23 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
     for _attempt in range(20):
         with recording_events():
             me = User.objects.select_for_update(no_key=True).get(pk=physician.pk)
-            held = queries.held_assignment(me, locked=True)
+            mine = Q(physician=me, hold=Hold.HELD) | Q(reserved_for=me, hold=Hold.OPEN)
+            holds = set(Assignment.objects.filter(mine).values_list("hold", flat=True))
+            held = queries.held_assignment(me, locked=True) if Hold.HELD in holds else None
             if held is not None:
                 return renew(held)
             if case_queue.blocking_reason(me) is not None:
                 return None
-            services.prepare_copy(me)
-            reserved_too = me.reserved.filter(hold=Hold.OPEN).exists()
-            for search in case_queue.search_rounds(me, chosen, reserved_too=reserved_too):
-                claimed = _claim_candidate(search, me)
-                if claimed is not None:
+            has_copy = services.prepare_copy(me)
+            is_reserved = has_copy or Hold.OPEN in holds
+            rounds = case_queue.search_rounds(me, chosen, reserved_too=is_reserved)
+            if is_reserved and (claimed := _claim_first(next(rounds), me)) is not None:
+                return claimed
+            for key in case_queue.candidates(me, chosen):
+                if (found := _lock(key, me)) is not None and _claim(found, me):
+                    return found
+            for search in rounds:
+                if (claimed := _claim_first(search, me)) is not None:
                     return claimed
             # A database with a single writer skips no locked rows.
             single_writer = not connection.features.has_select_for_update_skip_locked
@@ -63,28 +70,40 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
     return None
 
 
-def _claim_candidate(search: case_queue.SearchRound, physician: User) -> Assignment | None:
+def _lock(key: int, physician: User) -> Assignment | None:
+    """Lock an open assignment, with its case; None if somebody else has it or is taking it."""
+    rows = turn_rows(physician).select_for_update(skip_locked=True, of=("self",))
+    return rows.filter(pk=key, hold=Hold.OPEN).first()
+
+
+def _claim_first(search: case_queue.SearchRound, physician: User) -> Assignment | None:
     """Claim the first free row of a search round; None if there is none."""
-    while (claimed := search.lock_first()) is not None:
-        now = timezone.now()
-        reason = case_queue.claim_reason(claimed, physician, search)
-        values = {"token": uuid.uuid4(), "hold": Hold.HELD, "lease_until": now + lease(), "reason": reason}
-        # The search read a snapshot: what it found may have been claimed or reserved since.
-        free = Q(hold=Hold.OPEN) | Q(hold=Hold.HELD, lease_until__lt=now)
-        unreserved = Q(reserved_for=None) | Q(reserved_for=physician)
-        rows = Assignment.objects.filter(free, unreserved, pk=claimed.pk, phase=Phase.COMMIT)
-        if not rows.update(physician=physician, **values):
-            continue
-        for name, value in {"physician": physician, **values}.items():
-            setattr(claimed, name, value)
-        # An open row has no holder any more; only a claim on a lapsed lease takes it from somebody.
-        loser = visibility.holder_on_record(claimed) if search.lapsed else None
-        if loser is None:
-            record(claimed.case, Event.Kind.CLAIMED, physician, role=claimed.role)
-        else:
-            record(claimed.case, Event.Kind.TAKEN_OVER, physician, role=claimed.role, taken_from=loser)
-        return claimed
+    while (found := search.lock_first()) is not None:
+        if _claim(found, physician, search):
+            return found
     return None
+
+
+def _claim(found: Assignment, physician: User, search: case_queue.SearchRound = case_queue.FIRST_ROUND) -> bool:
+    """Claim an assignment that is locked. Returns whether it is still free."""
+    now = timezone.now()
+    reason = case_queue.claim_reason(found, physician, search)
+    values = {"token": uuid.uuid4(), "hold": Hold.HELD, "lease_until": now + lease(), "reason": reason}
+    # The search read a snapshot: what it found may have been claimed or reserved since.
+    free = Q(hold=Hold.OPEN) | Q(hold=Hold.HELD, lease_until__lt=now)
+    unreserved = Q(reserved_for=None) | Q(reserved_for=physician)
+    rows = Assignment.objects.filter(free, unreserved, pk=found.pk, phase=Phase.COMMIT)
+    if not rows.update(physician=physician, **values):
+        return False
+    for name, value in {"physician": physician, **values}.items():
+        setattr(found, name, value)
+    # An open row has no holder any more; only a claim on a lapsed lease takes it from somebody.
+    loser = visibility.holder_on_record(found) if search.lapsed else None
+    if loser is None:
+        record(found.case, Event.Kind.CLAIMED, physician, role=found.role)
+    else:
+        record(found.case, Event.Kind.TAKEN_OVER, physician, role=found.role, taken_from=loser)
+    return True
 
 
 def recently_renewed(assignment: Assignment) -> bool:

@@ -127,6 +127,8 @@ def _standings(active: Counter[str], scores: Iterable[CalibrationScore]) -> list
 
 def passed_benchmarks(physician: User) -> list[str]:
     """The benchmarks whose calibration the physician has passed."""
+    if not Assignment.objects.filter(reserved_for=physician).exists():
+        return []  # as their copy of a calibration case would be
     answered = scores(physician)
     return [standing.benchmark for standing in _standings(_active(), answered) if standing.passed] if answered else []
 

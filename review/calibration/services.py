@@ -87,21 +87,22 @@ def offer_again(physician: User, *, actor: User) -> int:
     return len(offered)
 
 
-def prepare_copy(physician: User) -> None:
+def prepare_copy(physician: User) -> bool:
     """Create the copy that is due for the physician, if any. Needs the transaction of the claim.
 
     A copy is a calibration case (before work or mixed in) or a repeat. The draw depends on the
-    account and on its number of reviews, so claiming again draws the same.
+    account and on its number of reviews, so claiming again draws the same. Returns whether a copy
+    waits for the physician now.
     """
     if settings.MHB_REPEAT_SHARE <= 0 and not items(active=True).exists():
-        return
+        return False
     unfinished = Assignment.objects.filter(reserved_for=physician, hold=Assignment.Hold.OPEN).exclude(
         case__kind=Case.Kind.WORK
     )
     # A copy looks like a first review, and would stand out for physicians who never get one.
     may_mix_in = not physician.stages or State.PRIMARY in physician.stages
     if unfinished.exists():
-        return
+        return True
     unanswered = _unanswered_items(physician)
     first = next((item for item in unanswered if training_comes_first(physician, item.benchmark)), None)
     may_draw = first is None and unanswered and may_mix_in
@@ -109,8 +110,8 @@ def prepare_copy(physician: User) -> None:
         first = unanswered[0]
     if first is not None:
         _calibrate(physician, first)
-    elif may_mix_in and _is_drawn(physician, "repeat", settings.MHB_REPEAT_SHARE):
-        _repeat(physician)
+        return True
+    return may_mix_in and _is_drawn(physician, "repeat", settings.MHB_REPEAT_SHARE) and _repeat(physician)
 
 
 def _unanswered_items(physician: User) -> list[CalibrationItem]:
@@ -147,8 +148,8 @@ def _calibrate(physician: User, item: CalibrationItem) -> None:
     _copy(physician, item.spec, kind=Case.Kind.CALIBRATION, lineage=lineage, item=item)
 
 
-def _repeat(physician: User) -> None:
-    """Copy the physician's first reviewed case that is due for repetition.
+def _repeat(physician: User) -> bool:
+    """Copy the physician's first reviewed case that is due for repetition, if any; returns whether.
 
     That is one that was not repeated yet and closed more than REPEAT_AFTER ago.
     """
@@ -161,8 +162,10 @@ def _repeat(physician: User) -> None:
         case__closed_at__lt=timezone.now() - REPEAT_AFTER,
     )
     review = candidates.select_related("case").order_by("id").first()
-    if review is not None:
-        _copy(physician, review.case.spec, kind=Case.Kind.REPEAT, lineage=f"repeat:{review.pk}", repeats=review)
+    if review is None:
+        return False
+    _copy(physician, review.case.spec, kind=Case.Kind.REPEAT, lineage=f"repeat:{review.pk}", repeats=review)
+    return True
 
 
 def _copy(physician: User, spec: dict[str, Any], *, kind: Case.Kind, lineage: str, **origin: Any) -> None:

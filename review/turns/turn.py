@@ -149,7 +149,9 @@ class ReviewTurn:
     @property
     def reviews(self) -> list[Review]:
         """The reviews that the physician may read now, in order."""
-        if not self.is_own or (self.moment is Moment.BLIND and self.is_due):
+        if not self.is_own or self.moment is Moment.FIRST_LOOK:
+            return []  # reviews name the traps
+        if self.moment is Moment.BLIND and self.is_due:
             return []  # they have no review here that counts yet
         return [review for review in self.counted if self._may_read(review)]
 
@@ -158,8 +160,6 @@ class ReviewTurn:
         if moment is Moment.CLOSED:
             # Without a review of their own (the case was withdrawn, for example) they read nothing.
             return any(one.physician_id == self.physician.pk for one in self.counted)
-        if moment is Moment.FIRST_LOOK:
-            return False  # reviews name the traps
         if review.physician_id == self.physician.pk:
             return True
         if moment is Moment.CONFIRM:
@@ -234,8 +234,8 @@ class ReviewTurn:
     @cached_property
     def common_answers(self) -> Answers | None:
         """The answers on which both reviewers agree, filled in for an adjudicator's first vote."""
-        last = {review.role: review for review in self.reviews}
-        if self.moment is not Moment.VOTE or len(last) < 2:
+        last = {review.role: review for review in self.reviews} if self.moment is Moment.VOTE else {}
+        if len(last) < 2:
             return None
         return common_ground.common_answers(self.shows.form, [answers_from_json(one.answers) for one in last.values()])
 

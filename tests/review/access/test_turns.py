@@ -2,6 +2,7 @@
 
 import uuid
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.urls import reverse
@@ -78,7 +79,10 @@ def act(people: dict[str, User], case: Case, action: str) -> None:
     if verb == "looks":
         take_first_look(assignment)
         return
-    cited = {"citations": (replace(CITATION, passage=TOKENS[review[0]]),), "change_reason": TOKENS[review[0]]}
+    cited: dict[str, Any] = {
+        "citations": (replace(CITATION, passage=TOKENS[review[0]]),),
+        "change_reason": TOKENS[review[0]],
+    }
     answers: Answers = full_approval(**cited) if verb == "approves" else full_rejection(**cited)
     submit(assignment, answers)
 
