@@ -5,6 +5,8 @@ read the whole response to the previous one (a closed loop). Any unexpected resp
 because failures are not figures.
 
     day            `cycles` cases for each session: next, reveal, two drafts, submit
+    reviews        `cycles` second reviews of the first session, one step after another, with the
+                   processor time of the server, which is the process group `group`
     shift          each session works for `seconds`, and waits up to `pause` before each step
     rush           all sessions press Next at the same moment, in `rounds` rounds
     one-too-many   submissions that must be refused, in `rounds` rounds
@@ -24,10 +26,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from bench import processor
+
 CSRF = "c" * 32  # double submit: cookie and header only need to be equal
 TIMEOUT = 60.0  # seconds
 
 _TOKEN = re.compile(rb'name="token" value="([0-9a-f-]{36})"')
+_LATER = re.compile(rb'hx-get="([^"]+)"[^>]*hx-trigger="load')
 _REVISION = re.compile(rb'name="revision"\s+value="(\d+)"')
 _ASSIGNMENT = re.compile(rb'id="answers" method="post"\s+action="/review/assignments/([0-9a-f]{32})/(reveal|submit)/"')
 
@@ -45,6 +50,7 @@ class Page:
     revision: str
     first_look_pending: bool  # the first look is not yet finished
     confirming: bool  # the page offers to keep the reviewer's own answer
+    later: tuple[str, ...]  # the fragments that it asks for by itself, once it is there
 
 
 @dataclass(slots=True)
@@ -57,6 +63,8 @@ class Browser:
     answers: Mapping[str, str]
     pause: float = 0.0  # longest wait before a step, in seconds
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    group: int = 0  # the process group of the server, if its processor time is measured
+    processor: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _connection: http.client.HTTPConnection | None = None
 
     def ask(
@@ -92,9 +100,12 @@ class Browser:
     @contextmanager
     def timed(self, action: str) -> Iterator[None]:
         """Record the milliseconds that the block takes under `action`."""
+        used = processor.milliseconds(self.group) if self.group else 0
         started = time.perf_counter()
         yield
         self.times[action].append((time.perf_counter() - started) * 1000)
+        if self.group:
+            self.processor[action].append(processor.milliseconds(self.group) - used)
 
     def post(self, path: str, fields: Mapping[str, str], *expected: int, htmx: bool = False) -> tuple[int, str, bytes]:
         """POST a form. Raises Unexpected unless the status is one of `expected`."""
@@ -119,6 +130,7 @@ class Browser:
             revision=revision[1].decode(),
             first_look_pending=form[2] == b"reveal",
             confirming=b'name="keep"' in body,
+            later=tuple(address.decode() for address in _LATER.findall(body)),
         )
 
     def think(self) -> None:
@@ -155,6 +167,30 @@ class Browser:
         """The form fields as the browser posts them."""
         return {**self.answers, "token": page.token, "revision": page.revision}
 
+    def fragments(self, page: Page) -> None:
+        """Load what a page asks for by itself."""
+        for address in page.later:
+            with self.timed("fragments"):
+                self.ask("GET", address, htmx=True)
+
+    def second_review(self) -> None:
+        """The second review of a case: blind, then with the first review beside it."""
+        page = self.next()
+        self.fragments(page)
+        page = self.reveal(page)
+        self.fragments(page)
+        self.draft(page, page.revision)
+        with self.timed("submit"):
+            _, location, _ = self.post(_assignment_url(page, "submit"), {**self.fields(page), "stop": "1"}, 302)
+        with self.timed("confirmation"):
+            page = self.page(location)
+        if not page.confirming:
+            raise Unexpected(f"{location} is no confirmation")
+        self.fragments(page)
+        with self.timed("submit again"):
+            fields = {**self.fields(page), "keep": "1", "stop": "1"}
+            self.post(_assignment_url(page, "submit"), fields, 302)
+
     def work(self) -> None:
         """Complete one case, from Next to this person's last submit."""
         self.think()
@@ -190,6 +226,20 @@ def day(browsers: Sequence[Browser], cycles: int) -> dict[str, Any]:
 
     _run_in_threads([lambda browser=browser: work(browser) for browser in browsers])  # type: ignore[misc]
     return {"times": _merged_times(browsers)}
+
+
+def reviews(browser: Browser, cycles: int) -> dict[str, Any]:
+    """Second reviews. Returns {"times", "processor": {step: [milliseconds]}}.
+
+    The fragments of a review are one sum.
+    """
+    fragments: dict[str, list[float]] = {"times": [], "processor": []}
+    for _ in range(cycles):
+        browser.second_review()
+        for name, steps in (("times", browser.times), ("processor", browser.processor)):
+            fragments[name].append(sum(steps.pop("fragments", [])))
+    browser.times["fragments"], browser.processor["fragments"] = fragments["times"], fragments["processor"]
+    return {"times": browser.times, "processor": browser.processor}
 
 
 def shift(browsers: Sequence[Browser], seconds: float, pause: float) -> dict[str, Any]:
@@ -334,6 +384,9 @@ def main() -> None:
     match plan["what"]:
         case "day":
             result = day(browsers, plan["cycles"])
+        case "reviews":
+            browsers[0].group = plan["group"]
+            result = reviews(browsers[0], plan["cycles"])
         case "shift":
             result = shift(browsers, plan["seconds"], plan["pause"])
         case "rush":

@@ -1,4 +1,6 @@
-"""Fills a migrated, empty database: `python -m bench.seed CASES PEOPLE`, run with its settings.
+"""Fills a migrated, empty database: `python -m bench.seed CASES PEOPLE REVIEWED`.
+
+Run it with the site's settings.
 
 A few hundred different cases are opened as the site does it. The others are copies of their rows
 made by the database, each with its own lineage, first assignment and event in the hash chain.
@@ -89,18 +91,39 @@ def sign_in(username: str, role: str) -> str:
     return str(session.session_key)
 
 
+def review_first(username: str, count: int) -> None:
+    """Submit first reviews, which other processes have not seen: nothing of them is in a cache."""
+    from django.http import QueryDict
+
+    from bench.cases import answers
+    from review.answers.posted_answers import answers_from_post
+    from review.assignments import claims, first_look, services
+    from review.models import User
+
+    physician, posted = User.objects.get(username=username), QueryDict(mutable=True)
+    posted.update(answers())
+    for _ in range(count):
+        held = claims.claim_next(physician)
+        if held is None or held.token is None:
+            raise RuntimeError("no case is left to review")
+        given = answers_from_post(held.case.frozen.form, posted)
+        first_look.reveal(physician, held.pk, held.token, given)
+        services.submit(physician, held.pk, held.token, given)
+
+
 def main() -> None:
     django.setup()
     from django.db import connection
 
     from bench.cases import answers
 
-    cases, people = map(int, sys.argv[1:])
+    cases, people, reviewed = map(int, sys.argv[1:])
     fill(cases)
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE")  # what autovacuum does within a minute
     sessions = [sign_in(f"physician-{number}", "physician") for number in range(people)]
+    review_first(f"physician-{people - 1}", min(reviewed, cases // 2))
     print(json.dumps({"sessions": sessions, "admin": sign_in("admin", "admin"), "answers": answers()}))
 
 

@@ -17,6 +17,7 @@ from mhb_site.server import children
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
 PEOPLE = 60
+REVIEWED = 60  # cases that wait for their second review
 
 
 @dataclass(slots=True)
@@ -29,11 +30,13 @@ class Site:
     # Sessions, admin, answers: from `bench.seed`.
     seeded: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
+    group: int = 0  # the process group of the web server
 
     def load(self, what: str, users: int, **plan: object) -> dict[str, Any]:
         """Run a plan of `bench.browsers` with the first `users` physicians, in another process."""
         sessions = self.seeded["sessions"][:users]
         parameters = {**self.seeded, "host": HOST, "port": self.port, "database": self.database, "what": what, **plan}
+        parameters["group"] = self.group
         return dict(run_module(["-m", "bench.browsers"], {}, json.dumps({**parameters, "sessions": sessions})))
 
     def statements(self) -> dict[str, list[int]]:
@@ -102,10 +105,12 @@ def _running(
     families = [children.Children(cwd=str(ROOT), environment=environment) for environment in environments]
     for site, environment in zip(sites, environments, strict=True):
         site.environment = environment
-        site.seeded = dict(run_module(["-m", "bench.seed", str(site.cases), str(PEOPLE)], environment))
+        numbers = [str(site.cases), str(PEOPLE), str(REVIEWED)]
+        site.seeded = dict(run_module(["-m", "bench.seed", *numbers], environment))
     try:
-        for command, family in zip(commands, families, strict=True):
+        for site, command, family in zip(sites, commands, families, strict=True):
             family.start("web", command)
+            site.group = family.processes["web"].pid
         for site in sites:
             if not children.wait_for_port(HOST, site.port):
                 raise RuntimeError("the site does not start")
