@@ -65,6 +65,11 @@ def simulator(*faults: str, **options: Any) -> AbstractContextManager[str]:
     )
 
 
+def simulator_with(script: Any) -> AbstractContextManager[str]:
+    """Run a simulator of another script; yields its base URL."""
+    return run_in_background(make_app([script], seed=SEED))
+
+
 def generate(model: str, *more: object) -> tuple[Any, ...]:
     """The command that launches a batch of MHB from 'own', with one model for all roles."""
     options = ("--benchmark", "mhb", "--source", "own", "--generator", model, "--role", f"examiner={model}")

@@ -156,6 +156,7 @@ class BatchForm(SpendingForm):
                 "stratify_by",
                 "seed",
                 "where",
+                "again",
                 "plan",
                 "targets",
                 "prompts",

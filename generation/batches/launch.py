@@ -68,6 +68,12 @@ class BatchSettings(LaunchSettings):
         most=300,
         default_factory=dict,
     )
+    again: bool = setting(
+        _("Discarded records"),
+        _("Also draw records of which every draft and sample so far was discarded. Ignores cached replies."),
+        section=RECORDS,
+        default=False,
+    )
     plan: TrapPlan | None = setting(
         _("Trap plan"), 'A name, or targets such as {"A1": 30, "C": 20}.', section=RECORDS, default=None
     )
@@ -195,11 +201,12 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
     asked = (*settings.roles.values(), *settings.further_endpoints)
     if not_callable := [each.name for each in asked if not each.is_usable]:
         raise errors.NotCallable(", ".join(not_callable))
-    records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds)
+    records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds, again=settings.again)
     if recipe.splits is not None:
         values = registry.resolve_settings(settings.benchmark, settings.preset, settings.changes)
         _check_splits(records, recipe.splits(values), settings.record_draw)
-    return draw_records(records, settings.source, settings.record_draw, settings.limit)
+    drawn = draw_records(records, settings.source, settings.record_draw, settings.limit)
+    return replace(drawn, summary={**drawn.summary, "again": settings.again})
 
 
 def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[str, ...]], draw: Draw) -> None:
@@ -224,6 +231,8 @@ def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[s
 def _new_batches(settings: BatchSettings, actor: User | None, comparison: Comparison | None = None) -> list[Batch]:
     """Store the batch of a launch, or both of a comparison, and queue its drafts."""
     Source.objects.select_for_update(no_key=True).get(pk=settings.source.pk)  # two launches at once share no record
+    if settings.again:  # a cached reply would be discarded once more
+        settings = replace(settings, fresh=True)
     drawn = choose_records(settings)
     kinds = {kind for _pk, kind in drawn.records}
     roles = queries.bind_roles(settings.benchmark, settings.roles, kinds, settings.checks)
@@ -349,6 +358,7 @@ def repeat_settings(batch: Batch, given: Mapping[str, Any]) -> dict[str, Any]:
         "draw": f"{STRATIFIED}:{draw['field']}" if draw.get("mode") == STRATIFIED else draw.get("mode", ""),
         "seed": draw.get("seed") or 0,
         "where": draw.get("where") or {},
+        "again": bool(draw.get("again")),
         "plan": batch.plan["targets"] if plan == registry.CUSTOM_PLAN else plan,
         "prompts": batch.prompts
         if (batch.prompt_set_id or batch.prompts in recipe.prompt_sets) and batch.prompts != default_prompts

@@ -154,17 +154,22 @@ def latest_benchmark() -> str:
     return newest or next(iter(registry.names()), "")
 
 
-def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
+def records_without_draft(
+    source: Source, benchmark: str, kinds: Iterable[str], *, again: bool = False
+) -> QuerySet[SourceRecord]:
     """Records of these kinds that no batch of this benchmark has used, oldest first.
 
     A record does not count as used if a batch that is over failed at it, or a cancelled batch never
-    reached it.
+    reached it; with `again` nor if nothing that was made of it is left: its drafts were given up or
+    discarded, and its samples were discarded.
     """
-    return _without_draft(benchmark, kinds).filter(source=source).order_by("pk")
+    return _without_draft(benchmark, kinds, again=again).filter(source=source).order_by("pk")
 
 
-def _without_draft(benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
+def _without_draft(benchmark: str, kinds: Iterable[str], *, again: bool = False) -> QuerySet[SourceRecord]:
     used = _drafts_using_records(benchmark).filter(record=OuterRef("pk"))
+    if again:
+        used = used.filter(~_given_up())
     return SourceRecord.objects.filter(~Exists(used), latest=True, content__kind__in=list(kinds))
 
 
@@ -174,6 +179,17 @@ def _drafts_using_records(benchmark: str) -> QuerySet[Draft]:
     unused = Q(batch__status__in=ended, status=Status.FAILED)
     unused |= Q(batch__status=Batch.Status.CANCELLED, status=Status.QUEUED)
     return Draft.objects.filter(batch__benchmark=benchmark).exclude(unused)
+
+
+def _given_up() -> Q:
+    """Drafts of which nothing is left; those that others were made of are left to these."""
+    samples = Sample.objects.filter(Q(pk=OuterRef("sample")) | Q(pk=OuterRef("version_made__sample")))
+    dropped = Q(status=Status.DROPPED) & ~Q(gate=Draft.Gate.STOPPED) & ~Q(error="Merged")
+    return (
+        dropped
+        | Q(Exists(samples.filter(status=Sample.Status.DISCARDED)))
+        | Q(Exists(Draft.objects.filter(parent=OuterRef("pk"))))
+    )
 
 
 def superseded_failures(batch: Batch) -> QuerySet[Draft]:
@@ -214,6 +230,7 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
         if row.sample_id:
             versions = SampleVersion.objects.filter(sample_id=row.sample_id, number__lt=row.version).order_by("number")
             rejected = [(prefetch_rubrics(version), tuple(version.reasons)) for version in versions]
+        rejected += [(returned["content"], tuple(returned["reasons"])) for returned in row.returned]
         previous, reasons = rejected.pop() if rejected else (None, ())
         values.append(
             DraftValue(
@@ -292,6 +309,7 @@ class CheckCounts:
     name: str
     label: str
     stopped: int
+    returned: int
     sent_to_review: int
     discarded: int
 
@@ -305,6 +323,7 @@ def check_counts(batch: Batch) -> list[CheckCounts]:
             name=name,
             label=gettext(registry.check_label(batch.benchmark, name)),
             stopped=counts.get((name, Draft.Gate.STOPPED), 0),
+            returned=counts.get((name, Draft.Gate.RETURNED), 0),
             sent_to_review=counts.get((name, Draft.Gate.SENT_TO_REVIEW), 0),
             discarded=counts.get((name, Draft.Gate.DISCARDED), 0),
         )
@@ -360,7 +379,7 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
     if analyse is None:
         raise errors.NoAnalysis(batch.benchmark)
     candidates = Draft.objects.filter(onward=None).exclude(data={}).exclude(error="Merged")
-    candidates = candidates.exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])
+    candidates = candidates.exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED, Draft.Gate.RETURNED])
     children = Draft.objects.filter(parent=OuterRef("pk"))
     later = candidates.filter(sample=OuterRef("version_made__sample"), version__gt=OuterRef("version"))
     ended = Sample.objects.filter(

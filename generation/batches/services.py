@@ -192,8 +192,30 @@ def _submit_for_review(row: Draft, batch: Batch, made: _Finished) -> None:
             return
     if review_gate.stops(row, batch, made.findings, made.fingerprint):
         review_gate.stop_draft(row)
+        if review_gate.may_return(row, batch):
+            _return_to_generator(row, batch, made.sample)
     else:
         _make_sample(row, batch, made)
+
+
+def _return_to_generator(row: Draft, batch: Batch, new_sample: NewSample) -> None:
+    """Queue the draft that follows a stopped one, with what was found as the reasons."""
+    reasons = review_gate.reasons_for_generator(row, batch)
+    review_gate.record_decision(row, Draft.Gate.RETURNED, None, "\n".join(reasons))
+    rubrics = [{"key": each.key, "criterion": each.criterion, "traps": list(each.traps)} for each in new_sample.rubrics]
+    step, data = registry.recipe(batch.benchmark).restart_point(row.data)
+    Draft.objects.create(
+        batch=batch,
+        record_id=row.record_id,
+        parent=row,
+        sample_id=row.sample_id,
+        version=row.version,
+        preferred=row.preferred,
+        endpoint_id=row.endpoint_id,
+        step=step,
+        data=data,
+        returned=[*row.returned, {"content": {**new_sample.content, "rubrics": rubrics}, "reasons": reasons}],
+    )
 
 
 def _make_sample(row: Draft, batch: Batch, made: _Finished) -> SampleVersion:

@@ -125,8 +125,11 @@ def _arm(batch: Batch) -> Arm:
     )
 
 
+_FIRST = Q(parent=None)
+
+
 def _first_drafts(**filters: Any) -> QuerySet[Draft]:
-    return Draft.objects.filter(parent__isnull=True, sample__isnull=True, version=1, **filters)
+    return Draft.objects.filter(_FIRST, sample=None, version=1, **filters)
 
 
 def _outcomes(batch: Batch) -> dict[PairKey, str]:
@@ -134,16 +137,13 @@ def _outcomes(batch: Batch) -> dict[PairKey, str]:
 
     Samples not sampled for review stay open: they say nothing about the prompts. If a first draft
     led to several samples, the first one counts; if it was merged into another draft, that draft's
-    sample counts.
+    sample counts; if a check sent it back to the generator, the draft that followed it counts.
     """
-    outcomes: dict[PairKey, str] = {
-        (record, endpoint): OPEN
-        if status in (Status.QUEUED, Status.RUNNING) or gate == Draft.Gate.STOPPED
-        else NOT_APPROVED
-        for record, endpoint, status, gate in _first_drafts(batch=batch)
-        .values_list("record", "endpoint", "status", "gate")
-        .iterator()
-    }
+    outcomes: dict[PairKey, str] = {}
+    drafts = Draft.objects.filter(_FIRST | ~Q(returned=[]), batch=batch, sample=None, version=1).order_by("pk")
+    for record, endpoint, status, gate in drafts.values_list("record", "endpoint", "status", "gate").iterator():
+        is_open = status in (Status.QUEUED, Status.RUNNING) or gate == Draft.Gate.STOPPED
+        outcomes[record, endpoint] = OPEN if is_open else NOT_APPROVED
     unreviewed = Exists(SampleVersion.objects.filter(sample=OuterRef("sample"), case__ground=Ground.UNREVIEWED))
     for _batch, record, endpoint, status, is_unreviewed in _first_samples([batch], "sample__status", unreviewed):
         if (record, endpoint) in outcomes:  # a control has no endpoint

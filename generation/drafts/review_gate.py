@@ -110,6 +110,20 @@ def stop_draft(row: Draft) -> None:
     GateEvent.objects.create(draft=row, kind=Draft.Gate.STOPPED, reason=reason, at=timezone.now())
 
 
+def may_return(row: Draft, batch: Batch) -> bool:
+    """Whether a stopped draft goes back to the generator: it can mend all findings, and may try."""
+    mendable = {check.name for check in registry.recipe(batch.benchmark).checks if check.returns}
+    stopping = set(row.findings.filter(stops=True).values_list("check_name", flat=True))
+    return stopping <= mendable and len(row.returned) < int(batch.settings.get("returns", 0))
+
+
+def reasons_for_generator(row: Draft, batch: Batch) -> list[str]:
+    """What stopped a draft, in sentences for the generator."""
+    labels = {check.name: check.label for check in registry.recipe(batch.benchmark).checks}
+    found = row.findings.filter(stops=True).order_by("pk").values_list("check_name", "detail")
+    return [f"{labels[name]}: {detail}" for name, detail in found]
+
+
 def index_text(version: SampleVersion, fingerprint: text_similarity.TextFingerprint | None) -> None:
     """Add a version's text to the index of texts that must not occur again."""
     if fingerprint is None:
@@ -137,7 +151,7 @@ def stopped_draft(draft_id: int, reason: str) -> Draft:
 
 
 def record_decision(row: Draft, kind: Draft.Gate, actor: User | None, reason: str) -> None:
-    """Record an admin's decision on a stopped draft."""
+    """Record the decision on a stopped draft: an admin's, or that it goes back to the generator."""
     row.gate = kind
     row.status = Draft.Status.DONE if kind == Draft.Gate.SENT_TO_REVIEW else Draft.Status.DROPPED
     if kind == Draft.Gate.SENT_TO_REVIEW:

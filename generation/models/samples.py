@@ -68,16 +68,18 @@ class Draft(Work):
     """A sample in the making, with its `data` so far; the next step is number `step` of the recipe.
 
     `preferred`: the traps that the batch's trap plan prefers for it. `gate`: whether a pre-review
-    check stopped it, and what was decided then. `endpoint`: for a role that several endpoints may
-    play, the one that plays it for this draft and for drafts made from it. `at_barrier`: it waits
-    for the other drafts of its batch. `round`: the round in which it met them. `onward`: the draft
-    that has continued for it since.
+    check stopped it, and what was decided then. `returned`: {content, reasons} of the drafts before
+    it that checks stopped and sent back to the generator, the oldest first. `endpoint`: for a role
+    that several endpoints may play, the one that plays it for this draft and for drafts made from
+    it. `at_barrier`: it waits for the other drafts of its batch. `round`: the round in which it met
+    them. `onward`: the draft that has continued for it since.
     """
 
     class Gate(models.TextChoices):
         STOPPED = "stopped", _("stopped by a check")
         SENT_TO_REVIEW = "let-through", _("sent to review")
         DISCARDED = "discarded", _("discarded")
+        RETURNED = "returned", _("sent back to the generator")
 
     batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="drafts")
     record = models.ForeignKey(SourceRecord, on_delete=models.PROTECT, related_name="drafts")
@@ -88,6 +90,7 @@ class Draft(Work):
     data = models.JSONField(default=dict)
     preferred = models.JSONField(default=list, blank=True)
     gate = models.CharField(max_length=11, choices=Gate, blank=True)
+    returned = models.JSONField(default=list, blank=True)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     at_barrier = models.BooleanField(default=False)
     round = models.ForeignKey(
@@ -102,7 +105,7 @@ class Draft(Work):
             # sample.
             models.CheckConstraint(
                 condition=Q(gate="")
-                | Q(gate__in=["stopped", "discarded"], status="dropped")
+                | Q(gate__in=["stopped", "discarded", "returned"], status="dropped")
                 | Q(gate="let-through", status="done"),
                 name="draft_gate_fits_status",
             ),
@@ -151,7 +154,7 @@ class Finding(models.Model):
 
 
 class GateEvent(models.Model):
-    """A draft was stopped, let through or discarded: by whom and why.
+    """A draft was stopped, let through, discarded or sent back to the generator: by whom and why.
 
     A database trigger forbids changes.
     """

@@ -1,7 +1,6 @@
 """Next versions: of a rejected one, and by hand of a failed one or of a discarded sample."""
 
 from collections import Counter
-from typing import Any
 
 from django.utils.translation import gettext
 
@@ -26,7 +25,7 @@ def queue_next(version: SampleVersion) -> bool:
     if job.status == Job.Status.CANCELLED:
         return False
     life_cycle.settle(job, is_open=True)
-    step, data = _restart_point(version)
+    step, data = registry.recipe(sample.benchmark).restart_point(version.draft.data)
     Draft.objects.create(
         batch_id=sample.batch_id,
         record_id=sample.record_id,
@@ -38,15 +37,6 @@ def queue_next(version: SampleVersion) -> bool:
         data=data,
     )
     return True
-
-
-def _restart_point(version: SampleVersion) -> tuple[int, dict[str, Any]]:
-    """The step at which the next version of a rejected one begins, and its initial data."""
-    recipe = registry.recipe(version.sample.benchmark)
-    if not recipe.restart:
-        return 0, {}
-    names = [step.name for step in recipe.steps]
-    return names.index(recipe.restart), dict(recipe.kept(version.draft.data))
 
 
 def failed_version(sample: Sample) -> Draft | None:

@@ -405,12 +405,15 @@ class CheckFinding:
 class Check:
     """A check of a finished draft before physicians see it.
 
-    `run` returns a finding, or None if there is nothing to report.
+    `run` returns a finding, or None if there is nothing to report. `returns`: the role that wrote
+    the sample can mend what is found, so the draft goes back to it, as often as the setting
+    `returns` of the recipe says; then it waits for an admin.
     """
 
     name: str
     label: str
     run: Callable[[Draft], CheckFinding | None]
+    returns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,6 +472,12 @@ class Recipe:
     labelled: Callable[[Mapping[str, Any]], LabelledAnswers | None] | None = None
     restart: str = ""
     kept: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+
+    def restart_point(self, data: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The step at which the version after one with this data begins, and its initial data."""
+        if not self.restart:
+            return 0, {}
+        return [step.name for step in self.steps].index(self.restart), dict(self.kept(data))
 
     @property
     def multiple_role(self) -> str:

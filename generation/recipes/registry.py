@@ -124,7 +124,10 @@ def resolve_prompt_set(benchmark: str, prompts: str = "", preset_name: str = "")
 
 
 # Settings that the engine reads, where a recipe has them: at least and at most.
-RANGES: Mapping[str, tuple[int, int]] = {"versions": (1, 10)}  # of a sample, before it is discarded
+RANGES: Mapping[str, tuple[int, int]] = {
+    "versions": (1, 10),  # of a sample, before it is discarded
+    "returns": (0, 5),  # of a draft to the generator, before it waits for an admin
+}
 
 
 def resolve_settings(benchmark: str, name: str = "", changes: Mapping[str, Any] | None = None) -> dict[str, Any]:

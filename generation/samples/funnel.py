@@ -63,6 +63,7 @@ LOSSES: dict[str, Promise] = {
 }
 GAINS: dict[str, Promise] = {
     "generators": _("drafts by further generators"),
+    "batches": _("drafts of the same records in further batches"),
     "split": _("from drafts that were split"),
     "further": _("further drafts of these records"),
     "controls": _("controls"),
@@ -167,11 +168,24 @@ class SampleFunnel:
 
 @dataclass(frozen=True, slots=True)
 class FunnelReport:
-    """The funnel of some batches: of everything, by data set, and by trap."""
+    """The funnel of some batches: of everything, by data set, and by trap.
+
+    `returned`: the drafts that checks stopped and sent back to the generator, and `returned_by`
+    each check (a label, a msgid); the drafts that followed them are in the stages. `drawn_again`:
+    the records drawn after all that was made of them before had been discarded.
+    """
 
     whole: SampleFunnel
     by_task: tuple[SampleFunnel, ...]
     by_trap: tuple[SampleFunnel, ...]
+    returned: int = 0
+    returned_by: Mapping[str, int] = field(default_factory=dict)
+    drawn_again: int = 0
+
+    @property
+    def returned_labels(self) -> list[tuple[str, int]]:
+        """The checks that sent drafts back, in the reader's language."""
+        return [(gettext(label), n) for label, n in self.returned_by.items()]
 
     @property
     def data_sets(self) -> tuple[SampleFunnel, ...]:
@@ -200,13 +214,17 @@ class _Tally:
     versions: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     reasons: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
-    def funnel(self, group: str = "", term: str = "", *, drawn: bool = True, begun: int | None = None) -> SampleFunnel:
-        """The funnel from the records `drawn`, or from the samples on. `begun`: first drafts."""
+    def funnel(
+        self, group: str = "", term: str = "", *, drawn: bool = True, added: Mapping[str, int] | None = None
+    ) -> SampleFunnel:
+        """The funnel from the records `drawn`, or from the samples on.
+
+        `added`: drafts beyond one a record, by what added them.
+        """
         stages: tuple[Stage, ...] = ()
         if drawn:
-            added = {"further": self.drafts - self.records}
-            if begun is not None:
-                added = {"generators": begun - self.records, "split": self.drafts - begun}
+            if added is None:
+                added = {"further": self.drafts - self.records}
             drafted = self._stage("drafted", self.drafts, {name: n for name, n in added.items() if n})
             stages = (Stage("drawn", self.records), drafted, self._stage("generated", drafted.remaining))
         samples = self._stage("samples", self.samples, dict(self.gained))
@@ -284,21 +302,41 @@ def funnel(benchmark: str, batches: Iterable[int]) -> FunnelReport:
     """The funnel of these batches of a benchmark. A fixed number of queries."""
     pks = list(batches)
     groups = _Groups()
-    begun = _count_drafts(benchmark, pks, groups)
+    added = _count_drafts(benchmark, pks, groups)
     _count_versions(pks, groups)
+    returned = Draft.objects.filter(batch__in=pks, gate=Draft.Gate.RETURNED)
+    findings = Finding.objects.filter(draft__in=returned, stops=True).order_by().values_list("check_name")
+    by_check = dict(findings.annotate(n=Count("pk")))
     names = {"": _NO_TRAP, **{term.code: term.label for term in terms(benchmark)}}
     return FunnelReport(
-        groups.whole.funnel(begun=begun),
+        groups.whole.funnel(added=added),
         tuple(tally.funnel(name) for name, tally in sorted(groups.by_task.items())),
         tuple(
             tally.funnel(code, names.get(code, code), drawn=groups.planned)
             for code, tally in sorted(groups.by_trap.items())
         ),
+        returned=returned.count(),
+        returned_by={registry.check_label(benchmark, name): n for name, n in sorted(by_check.items())},
+        drawn_again=_count_drawn_again(benchmark, pks),
     )
 
 
-def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> int:
-    """Count the first versions' drafts by their end, and their records; returns the drafts begun.
+def _count_drawn_again(benchmark: str, batches: list[int]) -> int:
+    """The records with earlier drafts, in batches that may draw what had been discarded."""
+    earlier = Draft.objects.filter(
+        batch__benchmark=benchmark, batch__lt=OuterRef("batch"), record=OuterRef("record"), parent=None, sample=None
+    )
+    drawn = Draft.objects.filter(
+        Exists(earlier.exclude(status=Draft.Status.FAILED)),
+        batch__in=batches, batch__draw__again=True, batch__comparison=None, parent=None, sample=None,
+    )  # fmt: skip
+    return drawn.values("record").distinct().count()
+
+
+def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> dict[str, int]:
+    """Count the first versions' drafts by their end, and their records.
+
+    Returns how many drafts there are beyond one a record, by what added them (GAINS).
 
     A draft that was split, or that goes on as another one after a barrier, counts as those made of
     it. A control is made beside its sample and is no draft of its own.
@@ -306,6 +344,7 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> int:
     of_no_control = Draft.objects.exclude(version_made__sample__arm=Sample.Arm.CONTROL).order_by()
     first = of_no_control.filter(batch__in=batches, sample=None)
     roots = first.filter(parent=None).aggregate(records=Count("record", distinct=True), begun=Count("pk"))
+    pairs = first.filter(parent=None).values("record", "endpoint").distinct().count()
     check = Finding.objects.filter(draft=OuterRef("pk"), stops=True).order_by("pk").values("check_name")[:1]
     task = Coalesce(
         "version_made__sample__task", KeyTextTransform("kind", "record__content"), Value(""), output_field=CharField()
@@ -350,7 +389,11 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> int:
                 tally.lost["generated"][end, ""] += n
             elif end != "made":
                 tally.lost["drafted"][end, "" if end in ("open", "merged") else why or ""] += n
-    return int(roots["begun"])
+    return {
+        "generators": pairs - roots["records"],
+        "batches": roots["begun"] - pairs,
+        "split": groups.whole.drafts - roots["begun"],
+    }
 
 
 def _count_versions(batches: list[int], groups: _Groups) -> None:

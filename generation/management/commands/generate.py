@@ -1,5 +1,5 @@
 """generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT] [--like BATCH]
-[--draw first|random|stratified:FIELD] [--seed N] [--where FIELD=VALUE]
+[--draw first|random|stratified:FIELD] [--seed N] [--where FIELD=VALUE] [--again]
 [--plan FILE.json|paper|none] [--preset NAME] [--set NAME=VALUE] [--prompts SET] [--compare SET] [--skip CHECK]
 [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
 

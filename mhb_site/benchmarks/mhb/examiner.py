@@ -150,7 +150,7 @@ def _find(check: str, draft: Draft) -> CheckFinding | None:
 
 
 CHECKS = tuple(
-    Check(name, label, partial(_find, name))
+    Check(name, label, partial(_find, name), returns=True)
     for name, label in (
         (GIVES_AWAY, _("The examiner, reading blind, found a hint in the words")),
         (EXISTS, _("The examiner says that something invented exists")),

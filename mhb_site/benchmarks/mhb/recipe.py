@@ -349,9 +349,9 @@ RECIPE = Recipe(
     sample=sample,
     max_versions=MAX_VERSIONS,
     checks=(
-        Check("leak", _("The text gives the trap away"), find_giveaway),
-        Check("answerable", _("The report answers the question"), find_answer_in_report),
-        Check("restated", _("Two criteria say the same"), find_restated_criteria),
+        Check("leak", _("The text gives the trap away"), find_giveaway, returns=True),
+        Check("answerable", _("The report answers the question"), find_answer_in_report, returns=True),
+        Check("restated", _("Two criteria say the same"), find_restated_criteria, returns=True),
         *examiner.CHECKS,
     ),
     compared=text_to_compare,

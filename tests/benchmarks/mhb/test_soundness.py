@@ -188,7 +188,7 @@ def test_a_finding_of_the_examiner_stops_a_draft(tmp_path: Path, models: str, mo
     source = import_file(conversations_file(tmp_path / "own.jsonl", 2))
     monkeypatch.setattr(simulate, "_HINTS", re.compile("."))
     roles = {"generator": endpoint(models), "examiner": endpoint(models, "sim-examiner")}
-    batch = _run_batch(BatchSettings("mhb", source, roles, checks=[examiner.GIVES_AWAY]))
+    batch = _run_batch(BatchSettings("mhb", source, roles, checks=[examiner.GIVES_AWAY], changes={"returns": 0}))
     assert set(batch.drafts.values_list("gate", flat=True)) == {Draft.Gate.STOPPED}
     assert set(Finding.objects.values_list("check_name", flat=True)) == {examiner.GIVES_AWAY}
     assert not Sample.objects.exists()

@@ -31,6 +31,7 @@ from tests.engine import (
     import_file,
     makers,
     reports_file,
+    simulator_with,
 )
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
 from tests.populations import population
@@ -41,7 +42,11 @@ Status, Gate = Work.Status, Draft.Gate
 
 
 def batch_over(source: Source, url: str, **settings: Any) -> Batch:
-    """Launch a batch, with all checks by default, and work on it until nothing is left to do."""
+    """Launch a batch, with all checks by default, and work on it until nothing is left to do.
+
+    No draft goes back to the generator.
+    """
+    settings = {"changes": {"returns": 0}, **settings}
     batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=makers(url), **settings))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -121,12 +126,6 @@ def fixed_script(script: Any) -> Any:
             return json.dumps(dialogue_reply(turns=turns, rubrics=[RUBRICS[0], other] if again else RUBRICS))
 
     return Fixed()
-
-
-def simulator_with(script: Any) -> Any:
-    from generation.llm.simulator.server import make_app, run_in_background
-
-    return run_in_background(make_app([script], seed=1))
 
 
 def test_different_texts_pass(tmp_path: Path, models: str) -> None:
