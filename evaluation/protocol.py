@@ -24,6 +24,8 @@ from generation.llm.types import Message, Request
 if TYPE_CHECKING:
     from pydantic import BaseModel  # which a check of a bundle does without
 
+    from review.rules.blocks import Block
+
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
@@ -218,6 +220,9 @@ class Protocol:
     - `by_rubric`: rubrics that are judged differently from all others, by key.
     - `sample_judging`: how to judge all rubrics of a sample in one call, if a run asks for that. It
       cannot be combined with `by_rubric`.
+    - `judged_page`: what a judge is given on these rubrics (truth, reference, trap, rule), as
+      blocks for the physicians who check it, from sample, rubrics, variant and response text; None:
+      the question and the response.
     - `validation_sample`: how many responses physicians check to validate the judge, unless told
       otherwise: a number, or '10%' of each stratum.
 
@@ -275,6 +280,7 @@ class Protocol:
     wrong: frozenset[str] | None = None
     judge_temperature: float | None = None
     validation_sample: str = "100"
+    judged_page: "Callable[[Sample, Sequence[Rubric], str, str], Sequence[Block]] | None" = None
     sample_judging: SampleJudging | None = None
     by_rubric: Mapping[str, Judging] = field(default_factory=dict)
     ask_on: Callable[[Sample, Ask, Mapping[str, str]], Ask | None] | None = None

@@ -1,4 +1,4 @@
-"""Validation cases: a question to a model, its answer and the criteria, as physicians see them.
+"""Validation cases: what a judge was given of an answer and the criteria, as physicians see it.
 
 A case never shows the model, the judge or the verdict.
 """
@@ -22,6 +22,7 @@ POLICY = Policy(
     secondary_confirms=False, inadequate_rejects=False, discussion=False, adjudicators_blind=True, third_decides=True
 )
 KEY_PREFIX = "criterion-"  # of question keys; the primary key of the rubric follows
+ANSWER_LABEL = _("The answer to judge")
 INLINE_IMAGES = ("data:image/png;base64,", "data:image/jpeg;base64,")
 
 
@@ -43,6 +44,7 @@ class CaseContent:
     criteria: Sequence[tuple[int, str]]
     simulated: bool
     about: str = ""
+    judged_page: Sequence[Block] = ()  # what the judge was given, in the benchmark's own blocks
     senior_decides: bool = False  # the third physician is a senior one
 
 
@@ -54,10 +56,7 @@ def case_spec(content: CaseContent, lineage: str) -> CaseSpec:
         version=1,
         title=content.title,
         task=content.task,
-        blocks=(
-            *_question_blocks(content.asked, content.about or content.title),
-            Text(_("The answer to judge"), content.text),
-        ),
+        blocks=tuple(content.judged_page) or _question_and_answer(content),
         form=Form(
             tuple(_question(pk, text, index) for index, (pk, text) in enumerate(content.criteria)), asks_verdict=False
         ),
@@ -68,6 +67,11 @@ def case_spec(content: CaseContent, lineage: str) -> CaseSpec:
     )
 
 
+def _question_and_answer(content: CaseContent) -> tuple[Block, ...]:
+    asked = _question_blocks(content.asked, content.about or content.title)
+    return (*asked, Text(ANSWER_LABEL, content.text))
+
+
 def rubric_pk(key: str) -> int:
     """The primary key of the rubric behind the question with this key."""
     return int(key.removeprefix(KEY_PREFIX))
@@ -75,8 +79,8 @@ def rubric_pk(key: str) -> int:
 
 def _question(pk: int, text: str, index: int) -> Question:
     help_text = _(
-        "Decide from the answer alone whether it meets the criterion as it is worded. Choose Cannot tell if the answer "
-        "or the criterion leaves it open."
+        "Decide as the judge had to: by the rule, if the page has one, and by what the answer says. Choose Cannot tell if "
+        "the answer or the criterion leaves it open."
     )
     return Question(f"{KEY_PREFIX}{pk}", _("Criterion"), "" if index else help_text, CHOICES, asks=text)
 

@@ -14,6 +14,7 @@ from evaluation.judges.content import CaseContent, case_spec
 from evaluation.judges.draw import DrawnResponse, draw, parse_amount
 from evaluation.judges.numbers.criteria import JudgedCriteria
 from evaluation.models import MAX_SEED, Response, Run, Validation, ValidationItem
+from evaluation.protocol import Rubric
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import chains
@@ -23,6 +24,7 @@ from generation.models import ReleasedRubric
 from review.cases.services import open_case
 from review.forms import queries as forms_queries
 from review.models import Case, User
+from review.rules.blocks import Block
 from review.rules.case_spec import CaseSpec
 
 MAX_ITEMS = 5000
@@ -117,9 +119,9 @@ def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnRespon
     criteria: dict[int, list[tuple[int, str]]] = defaultdict(list)
     keys = [key for key in judged.keys(judged.rows) if key[0] in responses]
     rubrics = {rubric for _pk, rubric in keys}
-    texts_of = dict(ReleasedRubric.objects.filter(pk__in=rubrics).values_list("pk", "criterion"))
+    rubrics_of = {row.pk: row for row in ReleasedRubric.objects.filter(pk__in=rubrics)}
     for pk, rubric in sorted(keys):
-        criteria[pk].append((rubric, texts_of[rubric]))
+        criteria[pk].append((rubric, rubrics_of[rubric].criterion))
     asks = chains.chained_questions(protocol, list(responses.values()), run.seed)
     texts = chains.judged_texts(protocol, list(responses.values()))
     simulated = runs_queries.is_simulated(run)
@@ -128,6 +130,12 @@ def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnRespon
     for pk in pks:
         response = responses[pk]
         version = response.sample.version
+        page: Sequence[Block] = ()
+        if protocol.judged_page is not None:
+            rows = [rubrics_of[rubric] for rubric, _text in criteria[pk]]
+            decided = [Rubric(row.key, row.criterion, tuple(row.traps)) for row in rows]
+            sample = runs_queries.sample_value(response.sample)
+            page = protocol.judged_page(sample, decided, response.variant, texts[pk])
         content = CaseContent(
             benchmark=run.release.benchmark,
             task=response.sample.task,
@@ -139,6 +147,7 @@ def _compose_cases(run: Run, judged: JudgedCriteria, drawn: Sequence[DrawnRespon
             criteria=criteria[pk],
             simulated=simulated,
             about=runs_queries.question_text(response.sample),
+            judged_page=page,
             senior_decides=senior_decides,
         )
         specs.append(case_spec(content, ""))

@@ -206,7 +206,7 @@ def choose_records(settings: BatchSettings) -> DrawnRecords:
         values = registry.resolve_settings(settings.benchmark, settings.preset, settings.changes)
         _check_splits(records, recipe.splits(values), settings.record_draw)
     drawn = draw_records(records, settings.source, settings.record_draw, settings.limit)
-    return replace(drawn, summary={**drawn.summary, "again": settings.again})
+    return replace(drawn, summary={**drawn.summary, "again": True}) if settings.again else drawn
 
 
 def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[str, ...]], draw: Draw) -> None:

@@ -44,6 +44,11 @@ class Prompt:
         messages = self.messages(**{name: as_data(value) for name, value in data.items()}, **texts)
         return Request(messages, prompt=self.label, **sampling)
 
+    def section(self, title: str) -> str:
+        """The text under a heading of its first turn, in the wording in force; else ""."""
+        _before, _heading, text = self._in_force.turns[0][1].partition(f"## {title}\n")
+        return text.partition("\n## ")[0].strip()
+
     @property
     def label(self) -> str:
         prompt = self._in_force

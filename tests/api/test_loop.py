@@ -181,7 +181,7 @@ def test_the_whole_workflow(
     }
     estimate = json_of(admin.post(reverse("api:batch-estimate"), launch))
     lines = [line["role"] for line in estimate["lines"]]
-    assert (estimate["calls"], lines) == (3 * RECORDS, ["generator", "examiner", "examiner"])
+    assert (estimate["calls"], lines) == (5 * RECORDS, ["generator", *4 * ["examiner"]])
     assert admin.post(reverse("api:batches"), launch).status_code == 400, (
         "neither a budget nor a confirmation that none is needed"
     )

@@ -54,7 +54,7 @@ def test_an_admin_makes_and_exports_a_release_from_the_shell(
         "refused": 1,        "facets": {}, "joined": {}, "failed": 0,
     }  # fmt: skip
     batch = manage.json(*generate("maker", "--limit", 2, "--yes", "--wait"))
-    assert (batch["drafts"], batch["done"], batch["failed"], batch["open"], batch["calls"]) == (2, 2, 0, 0, 6)
+    assert (batch["drafts"], batch["done"], batch["failed"], batch["open"], batch["calls"]) == (2, 2, 0, 0, 10)
     assert float(batch["cost"]) > 0
     assert Sample.objects.count() == 2
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from django.utils.translation import gettext_noop as _
 from pydantic import BeforeValidator
 
 from evaluation.protocol import Decision, Judging, Rubric, Sample
@@ -22,6 +23,21 @@ ANSWER = "answer"
 JUDGE_ANSWER = read_prompt(PROMPTS / "judge_answer.md")
 JUDGE_STAGE: Mapping[str, Prompt] = {stage: read_prompt(PROMPTS / f"judge_{stage}.md") for stage in STAGES}
 TEMPERATURE, TOP_P, MAX_TOKENS = 0.01, 0.9, 4096
+# What judges and the physicians who check them decide by.
+ANSWER_RULE = _(
+    "Be lenient on wording, abbreviations and length, and strict on medical facts: another organ, side, finding, number "
+    "or option is wrong. An answer that is hedged counts by what it settles on: the true answer given as likely is right; "
+    "one that names several answers and settles on none of them, or says that it cannot be answered, is wrong. The true "
+    "answer stands, whatever the images show."
+)
+STAGE_RULE = _(
+    "Other words than the reference's, less detail or another order are no hallucination. A medical statement that is "
+    "wrong, made up, or contradicts the evidence is one. The evidence is all that is shown of the case: the images, the "
+    "question, the true answer and the reference's steps; where reference and image differ, the image decides. A wrong "
+    "final answer is not by itself a reason. Hedging counts by what it claims: to call a finding uncertain, or to say that "
+    "it cannot be seen or known, is no hallucination where the evidence leaves it open; to put forward as possible or "
+    "likely what the evidence rules out is one."
+)
 SIGHT = {True: "You see the images as well.", False: "You do not see the images."}
 CORRECT, WRONG, SUPPORTED, HALLUCINATED = "correct", "wrong", "supported", "hallucinated"
 
@@ -68,7 +84,7 @@ def judge_answer(sample: Sample, rubric: Rubric, variant: str, text: str, *, ima
         "truth": true_answer(sample.content),
         "predicted": read_trace(text).answer,
     }
-    return _request(JUDGE_ANSWER, sample, data, images=images)
+    return _request(JUDGE_ANSWER, sample, data, ANSWER_RULE, images=images)
 
 
 def judge_stage(sample: Sample, rubric: Rubric, variant: str, text: str, *, images: bool = True) -> Request:  # noqa: ARG001
@@ -91,12 +107,13 @@ def judge_stage(sample: Sample, rubric: Rubric, variant: str, text: str, *, imag
             for name, stages in (("reference", reference), ("candidate", trace))
             if earlier != stage
         }
-    return _request(JUDGE_STAGE[stage], sample, data, images=images or stage == VISUAL)
+    return _request(JUDGE_STAGE[stage], sample, data, STAGE_RULE, images=images or stage == VISUAL)
 
 
-def _request(prompt: Prompt, sample: Sample, data: Mapping[str, object], *, images: bool) -> Request:
+def _request(prompt: Prompt, sample: Sample, data: Mapping[str, object], rule: str, *, images: bool) -> Request:
     shown = sample.content["images"] if images else ()
-    return request_with_images(prompt, shown, data, {"sight": SIGHT[images]}, top_p=TOP_P, max_tokens=MAX_TOKENS)
+    texts = {"sight": SIGHT[images], "rule": rule}
+    return request_with_images(prompt, shown, data, texts, top_p=TOP_P, max_tokens=MAX_TOKENS)
 
 
 def decide_answer(verdict: AnswerVerdict) -> Decision:

@@ -28,9 +28,11 @@ from generation.recipes.prompts import Prompt, read_prompt
 from mhb_site.benchmarks.clinhallu import trace_text
 from mhb_site.benchmarks.clinhallu.judging import (
     ANSWER,
+    ANSWER_RULE,
     CORRECT,
     HALLUCINATED,
     PROMPTS,
+    STAGE_RULE,
     SUPPORTED,
     TEMPERATURE,
     WRONG,
@@ -41,6 +43,7 @@ from mhb_site.benchmarks.clinhallu.judging import (
     stage_judging,
     without_images,
 )
+from mhb_site.benchmarks.clinhallu.review import question_blocks
 from mhb_site.benchmarks.clinhallu.trace_text import (
     KNOWLEDGE,
     REASONING,
@@ -51,6 +54,7 @@ from mhb_site.benchmarks.clinhallu.trace_text import (
     stage_fault,
     write_stages,
 )
+from review.rules.blocks import Block, Table, Text
 
 FREE, REP_V, REP_K, REP_VK = "free", "rep-v", "rep-k", "rep-vk"
 QUESTIONS: Mapping[str, Prompt] = {
@@ -116,6 +120,25 @@ def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str],
     return Decision(MISSING, fault) if fault else None
 
 
+def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, text: str) -> Sequence[Block]:  # noqa: ARG001
+    """What the judges of these rubrics are given, for physicians: reference and answer, with the rules."""
+    trace, reference_trace = read_trace(text), sample.content["trace"]
+    keys = [rubric.key for rubric in rubrics]
+    judged_stages = [stage for stage in STAGE_LABELS if stage in keys]
+    blocks = list(question_blocks(sample.content))
+    if any(stage != VISUAL for stage in judged_stages):
+        rows = ((label, reference_trace[stage], trace.stage(stage)) for stage, label in STAGE_LABELS.items())
+        blocks.append(Table(_("All steps, for context"), (_("Step"), _("Reference"), _("Model")), tuple(rows)))
+    for stage in judged_stages:
+        pair = ((reference_trace[stage], trace.stage(stage)),)
+        blocks.append(Table(STAGE_LABELS[stage], (_("Reference"), _("To judge")), pair))
+    if judged_stages:
+        blocks.append(Text(_("The judge's rule"), STAGE_RULE))
+    if ANSWER in keys:
+        blocks += [Text(_("The answer to judge"), trace.answer), Text(_("The judge's rule for answers"), ANSWER_RULE)]
+    return [*blocks, Text(_("The model's whole trace, for context"), text)]
+
+
 def parts(text: str) -> Sequence[tuple[str, str]]:
     """The stages and the answer of a reply, with their labels."""
     trace = read_trace(text)
@@ -152,6 +175,7 @@ PROTOCOL = Protocol(
     read=read,
     judge_temperature=TEMPERATURE,
     validation_sample="10%",
+    judged_page=judged_page,
     rates=read_declared(Rate, __file__, "rates.json"),
     facets=(
         FacetView(

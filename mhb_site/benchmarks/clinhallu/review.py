@@ -27,17 +27,18 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
 
 def blocks(content: Any) -> Sequence[Block]:
     """The blocks of a case: images, question, options, answer, and the reference trace's stages."""
-    trace, question = content["trace"], content["question"]
-    case_blocks: list[Block] = [images(content), Text(_("Question"), question, tone="question")]
+    trace = content["trace"]
+    stages = [Text(label, trace[stage]) for stage, label in STAGE_LABELS.items()]
+    return [*question_blocks(content), *stages, Text(_("Answer of the trace"), trace["answer"])]
+
+
+def question_blocks(content: Any) -> Sequence[Block]:
+    """Images, question, options, and the true answer."""
+    shown: list[Block] = [images(content), Text(_("Question"), content["question"], tone="question")]
     if content["options"]:
         rows = tuple((letter, text) for letter, text in content["options"])
-        case_blocks.append(Table(_("Options"), (_("Letter"), _("Option")), rows))
-    case_blocks += [
-        Text(_("True answer"), true_answer(content)),
-        *(Text(label, trace[stage]) for stage, label in STAGE_LABELS.items()),
-        Text(_("Answer of the trace"), trace["answer"]),
-    ]
-    return case_blocks
+        shown.append(Table(_("Options"), (_("Letter"), _("Option")), rows))
+    return [*shown, Text(_("True answer"), true_answer(content))]
 
 
 def images(content: Any) -> Images | Image:

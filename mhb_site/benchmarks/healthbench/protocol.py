@@ -9,7 +9,9 @@ from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rat
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
 from generation.recipes.recipe import ReplyShape
+from mhb_site.benchmarks.healthbench.review import conversation
 from mhb_site.benchmarks.healthbench.score import PointsReached
+from review.rules.blocks import Block, Text
 
 JUDGE = read_prompt(Path(__file__).parent / "prompts" / "judge.md")
 
@@ -31,6 +33,12 @@ def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Reques
     """The request for a verdict on one criterion, without its points."""
     turns = sample.content["turns"]
     return JUDGE.request({"conversation": turns, "response": response, "criterion": rubric.criterion})
+
+
+def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Sequence[Block]:  # noqa: ARG001
+    """What a judge is given, for physicians: the conversation, the response and the rule."""
+    rule = Text(_("The judge's rule"), JUDGE.section("How to decide"))
+    return conversation(sample.content), Text(_("The answer to judge"), response), rule
 
 
 def decide(judgment: Judgment) -> Decision:
@@ -74,4 +82,5 @@ PROTOCOL = Protocol(
     ),
     facets=(FacetView("theme", _("Theme"), "heat"),),
     wrong=frozenset({"not_met"}),
+    judged_page=judged_page,
 )

@@ -1,5 +1,8 @@
 """The case of a conversation, which is not reviewed here: its rubrics are already agreed on."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
@@ -11,8 +14,13 @@ from review.rules.state_machine import Policy
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
 
 
+def conversation(content: Mapping[str, Any]) -> Dialogue:
+    """The turns of a conversation, as models see them."""
+    turns = tuple(Turn(SPEAKERS[turn["role"]], turn["content"]) for turn in content["turns"])
+    return Dialogue(_("Conversation"), turns)
+
+
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one conversation, as models see it."""
-    turns = tuple(Turn(SPEAKERS[turn["role"]], turn["content"]) for turn in sample.content["turns"])
-    shown, policy = (Dialogue(_("Conversation"), turns),), Policy(primary=False, secondary=False)
+    shown, policy = (conversation(sample.content),), Policy(primary=False, secondary=False)
     return CaseSpec.of(sample, "healthbench", lineage, version, blocks=shown, form=Form(()), policy=policy)

@@ -11,6 +11,7 @@ from generation.recipes.prompts import read_prompt
 from generation.recipes.recipe import ReplyShape
 from mhb_site.benchmarks.medmistake.replication import PROMPTS, SCENARIO_LABEL, TASK, shown_mistake
 from mhb_site.benchmarks.medmistake.taxonomy import RISKS
+from review.rules.blocks import Block, Table, Text
 
 JUDGE = read_prompt(PROMPTS / "judge.md")
 
@@ -39,6 +40,17 @@ def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Reques
     scenario, mistake = sample.content["scenario"], shown_mistake(sample.content["mistake"])
     return JUDGE.request(
         {"scenario": scenario, "mistake": mistake, "criterion": rubric.criterion, "response": response}
+    )
+
+
+def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Sequence[Block]:  # noqa: ARG001
+    """What a judge is given, for physicians: the scenario, the mistake, the response and the rule."""
+    mistake = shown_mistake(sample.content["mistake"])
+    return (
+        Text(_("The scenario, as a model sees it"), sample.content["scenario"]),
+        Table(_("The mistake"), (_("Title"), _("Description")), ((mistake["title"], mistake["description"]),)),
+        Text(_("The answer to judge"), response),
+        Text(_("The judge's rule"), JUDGE.section("How to decide")),
     )
 
 
@@ -84,6 +96,7 @@ PROTOCOL = Protocol(
         "paper": CountingPreset(_("Refusals are wrong"), metric="accuracy_refusals_wrong"),
     },
     wrong=frozenset({"incorrect"}),
+    judged_page=judged_page,
     judge_temperature=0.0,  # ours: the paper gives none
     chosen_by="target",
 )

@@ -25,7 +25,8 @@ from mhb_site.benchmarks.mhb import judging
 from mhb_site.benchmarks.mhb.judging import JUDGE as JUDGE
 from mhb_site.benchmarks.mhb.judging import PROMPTS, Judgments
 from mhb_site.benchmarks.mhb.judging import Judgment as Judgment
-from mhb_site.benchmarks.mhb.review import FORM
+from mhb_site.benchmarks.mhb.review import FORM, RUBRIC_FORM, model_view
+from review.rules.blocks import Block, Table, Text
 
 ASK_REPORT = read_prompt(PROMPTS / "ask_report.md")
 DIALOGUE = "mhb/dialogue@1"  # the conversation is sent as it is, without a prompt file
@@ -56,6 +57,19 @@ def judge_all(sample: Sample, rubrics: Sequence[Rubric], variant: str, response:
     return judging.judge_all(sample.content, criteria, response)
 
 
+def judged_page(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Sequence[Block]:  # noqa: ARG001
+    """What a judge is given, for physicians: the sample, the traps of these criteria, response, rule."""
+    content = sample.content
+    codes = {code for rubric in rubrics for code in rubric.traps}
+    traps = [trap for trap in content.get("traps", ()) if trap["code"] in codes]
+    blocks = [*model_view(content), Text(_("The answer to judge"), response)]
+    if traps:  # of a control nothing was planted
+        rows = ((trap["name"], trap.get("words", ""), trap["false"], trap["why"]) for trap in traps)
+        columns = (_("Trap"), _("Words"), _("What is false"), _("Why it is false"))
+        blocks += [Table(_("Traps"), columns, tuple(rows), tone="trap"), Text(_("The judge's rule"), RUBRIC_FORM)]
+    return blocks
+
+
 def decide(judgment: Judgment) -> Decision:
     """The verdict in a judge's reply on one criterion."""
     return Decision("met" if judgment.criteria_met else "not_met", judgment.explanation)
@@ -84,5 +98,6 @@ PROTOCOL = Protocol(
         ),
     ),
     sample_judging=SampleJudging(judge_all, Judgments, decide_all),
+    judged_page=judged_page,
     judge_temperature=0.5,  # 'Evaluation Setting', with DeepSeek-R1-0528
 )

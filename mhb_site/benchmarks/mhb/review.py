@@ -57,14 +57,14 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
     if sample.content.get("control"):
         form = replace(CONTROL_FORM, rubrics=_rubrics(sample))
-        shown = _model_view(sample)
+        shown = model_view(sample.content)
         return CaseSpec.of(sample, "mhb", lineage, version, blocks=shown, form=form, policy=CONTROL_POLICY)
     return CaseSpec.of(
         *(sample, "mhb", lineage, version),
-        blocks=(*_stimulus(sample), _traps(sample)),
+        blocks=(*_stimulus(sample), _traps(sample.content)),
         form=replace(FORM, rubrics=_rubrics(sample), terms=_terms(sample.content["traps"], sample.task)),
         policy=POLICY,
-        first_look=_model_view(sample),
+        first_look=model_view(sample.content),
     )
 
 
@@ -86,14 +86,11 @@ def _levels(code: str, task: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*EVIDENCE.get(code, PUBLISHED_LEVELS), *report)))
 
 
-def _model_view(sample: NewSample) -> tuple[Block, ...]:
+def model_view(content: Mapping[str, Any]) -> tuple[Block, ...]:
     """The blocks shown to models: the conversation with the bait, or report and question."""
-    if sample.task == "dialogue":
-        return (Dialogue(_("The conversation"), _turns(sample.content["turns"])),)
-    return (
-        Text(_("The report"), sample.content["report"]),
-        Text(_("Question"), sample.content["question"], tone="question"),
-    )
+    if "turns" in content:
+        return (Dialogue(_("The conversation"), _turns(content["turns"])),)
+    return Text(_("The report"), content["report"]), Text(_("Question"), content["question"], tone="question")
 
 
 def _stimulus(sample: NewSample) -> tuple[Block, ...]:
@@ -117,14 +114,14 @@ def _turns(turns: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
     return tuple(Turn(SPEAKERS[turn["role"]], turn["content"]) for turn in turns)
 
 
-def _traps(sample: NewSample) -> Table:
-    traps = sample.content["traps"]
+def _traps(content: Mapping[str, Any]) -> Table:
+    traps = content["traps"]
     return Table(
         _("Traps"),
         (_("Code"), _("Trap"), _("Location"), _("What is false"), _("Why it is false")),
         tuple((trap["code"], trap["name"], _location(trap), trap["false"], trap["why"]) for trap in traps),
         tone="trap",
-        places=tuple(_places(trap["where"], sample.content) if sample.task == "dialogue" else (1,) for trap in traps),
+        places=tuple(_places(trap["where"], content) if "turns" in content else (1,) for trap in traps),
     )
 
 

@@ -35,8 +35,9 @@ from tests.engine import (
     import_file,
     makers,
     manage,
+    simulator_with,
 )
-from tests.generation.drafts.test_review_gate import batch_over, simulator_with, stopped, twins
+from tests.generation.drafts.test_review_gate import batch_over, stopped, twins
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, reject
 from tests.populations import population
 from tests.review.approve import approve_everything
