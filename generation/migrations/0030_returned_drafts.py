@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0001_squashed_0028_provenance'),
+        ('generation', '0029_probe_work'),
     ]
 
     operations = [
