@@ -10,6 +10,7 @@ from generation.jobs import views as jobs_views
 from generation.merges import views as merges_views
 from generation.notifications import views as notifications_views
 from generation.outcomes import views as outcomes_views
+from generation.probes import views as probes_views
 from generation.prompts import views as prompts_views
 from generation.releases import views as releases_views
 from generation.samples import views as samples_views
@@ -22,6 +23,7 @@ urlpatterns = [
     path("sources/<slug:name>/", sources_views.source, name="source"),
     path("sources/<slug:name>/tables/<str:token>/", sources_views.source_table, name="source-table"),
     path("sources/<slug:name>/imports/", sources_views.source_imports, name="source-imports"),
+    path("sources/<slug:name>/probes/", probes_views.source_probes, name="source-probes"),
     path("sources/<slug:name>/records/<int:pk>/", sources_views.record, name="record"),
     path("imports/<int:pk>/cancel/", batches_views.import_cancel, name="import-cancel"),
     path("endpoints/", endpoints_views.endpoints, name="endpoints"),
@@ -47,6 +49,7 @@ urlpatterns = [
     *jobs_views.routes("generation"),
     path("batches/<int:pk>/analysis/", batches_views.batch_analysis, name="batch-analysis"),
     path("batches/<int:pk>/funnel.svg", batches_views.batch_funnel, name="batch-funnel"),
+    path("batches/<int:pk>/probes/", probes_views.batch_probes, name="batch-probes"),
     path("batches/<int:pk>/checks/", drafts_views.findings, name="findings"),
     path("batches/<int:pk>/costs/", batches_views.batch_costs, name="batch-costs"),
     path("batches/<int:pk>/merges/", merges_views.merges, name="merges"),
@@ -75,6 +78,7 @@ urlpatterns = [
     path("releases/freezes/", releases_views.freezes, name="freezes"),
     path("releases/<slug:name>/<int:version>/", releases_views.release, name="release"),
     path("releases/<slug:name>/<int:version>/funnel.svg", releases_views.release_funnel, name="release-funnel"),
+    path("releases/<slug:name>/<int:version>/probes/", probes_views.release_probes, name="release-probes"),
     path("releases/<slug:name>/<int:version>/samples/", releases_views.release_samples, name="release-samples"),
     path(
         "releases/<slug:name>/<int:version>/samples/<path:key>/", releases_views.release_sample, name="release-sample"

@@ -37,6 +37,7 @@ from generation.jobs import api as jobs_api
 from generation.merges import api as merges_api
 from generation.notifications import api as notifications_api
 from generation.outcomes import api as outcomes_api
+from generation.probes import api as probes_api
 from generation.prompts import api as prompts_api
 from generation.releases import api as releases_api
 from generation.samples import api as samples_api
@@ -250,6 +251,9 @@ _v1 = [
     path("playground/", playground_api.Playground.as_view(), name="playground"),
     path("result-imports/<int:pk>/", interchange_api.ResultsImports.as_view(), name="results-import"),
     path("releases/<slug:name>/<int:version>/power/", interchange_api.ReleasePower.as_view(), name="release-power"),
+    path("releases/<slug:name>/<int:version>/probes/", probes_api.ReleaseProbes.as_view(), name="release-probes"),
+    path("sources/<slug:name>/probes/", probes_api.SourceProbes.as_view(), name="source-probes"),
+    path("batches/<int:pk>/probes/", probes_api.BatchProbes.as_view(), name="batch-probes"),
     path("runs/<int:pk>/validation/", judges_api.RunValidation.as_view(), name="run-validation"),
     path("runs/<int:pk>/report.md", reports_api.ReportViewSet.as_view({"get": "markdown"}), name="run-report-md"),
     *_router.urls,

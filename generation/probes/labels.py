@@ -39,6 +39,7 @@ SENTENCES = {
     "needs-knowledge": _("No recalled knowledge is given with the question."),
     "needs-reasoning": _("No reasoning is given with the question."),
     "needs-unpaired": _("Each question has right and wrong answers, so the question alone cannot tell them apart."),
+    "not-probed": _("Not probed yet."),
     "not-labelled": _("Nothing in it says which answers are right and which are wrong."),
 }
 LEFT_OUT: Mapping[str, str] = {

@@ -6,6 +6,7 @@ The estimators are scikit-learn's, which is imported late: it takes a second and
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,11 @@ class _Set:
         labelled: Array = np.where(alone, -1, pair)
         return labelled
 
+    @cached_property
+    def ngrams(self) -> tuple[Any, "Array"]:
+        """The n-grams of the answers (`_count_ngrams`)."""
+        return _count_ngrams([words for reading in self.readings for words in reading.answers])
+
     def of_clusters(self, values: "Array", by: "Array") -> "Array":
         import numpy as np
 
@@ -194,6 +200,20 @@ class _Set:
         labels = np.empty_like(self.wrong)
         labels[new] = self.wrong[original]
         return labels
+
+
+def _count_ngrams(texts: Sequence[list[str]]) -> tuple[Any, "Array"]:
+    """(counts of n-grams in two texts at least, a sparse matrix (texts, n-grams); the n-grams)."""
+    import numpy as np
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter = CountVectorizer(analyzer=ngrams, min_df=2, dtype=np.float32)
+    try:
+        counts = counter.fit_transform(texts)
+    except ValueError:  # no n-gram occurs twice
+        return csr_matrix((len(texts), 1), dtype=np.float32), np.array([""], dtype=object)
+    return counts, counter.get_feature_names_out()
 
 
 def _both_labels(group: "Array", wrong: "Array") -> list[bool]:
@@ -333,9 +353,7 @@ class _Features:
     def __init__(self, probe: Probe, whole: _Set) -> None:
         self._set = whole
         self._sees = probe.features
-        self._vocabulary: Array | None = None
         self._weights: Array | None = None
-        self._counts: Any = None
         # The row of the matrix for each answer.
         self._rows = whole.owner if self._sees == (catalogue.QUESTION_WORDS,) else whole.answers
         self._matrix = self._words() if self._sees in _OF_WORDS else self._numbers()
@@ -359,24 +377,17 @@ class _Features:
         return (matrix - matrix.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
 
     def _words(self) -> Any:
-        """TF-IDF of n-grams in two texts at least, rows of length 1; it never sees a label."""
+        """TF-IDF of n-grams, rows of length 1, or whether each occurs; it never sees a label."""
         import numpy as np
-        from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+        from sklearn.feature_extraction.text import TfidfTransformer
 
-        whole = self._set
         if self._sees == (catalogue.QUESTION_WORDS,):
-            texts = [tokens(case.labelled.question) for case in whole.cases]
+            counts, _names = _count_ngrams([tokens(case.labelled.question) for case in self._set.cases])
         else:
-            texts = [words for reading in whole.readings for words in reading.answers]
-        counter = CountVectorizer(analyzer=ngrams, min_df=2, dtype=np.float32)
-        try:
-            self._counts = counter.fit_transform(texts)
-        except ValueError:  # no n-gram occurs twice
-            return np.zeros((len(texts), 1))
-        self._vocabulary = counter.get_feature_names_out()
+            counts, _names = self._set.ngrams
         if self._sees == (catalogue.FEW_WORDS,):
-            return (self._counts > 0).astype(np.float32)
-        return TfidfTransformer(sublinear_tf=True).fit_transform(self._counts)
+            return (counts > 0).astype(np.float32)
+        return TfidfTransformer(sublinear_tf=True).fit_transform(counts)
 
     def _model(self) -> Any:
         from sklearn.feature_selection import SelectKBest, chi2
@@ -433,12 +444,13 @@ class _Features:
         """The n-grams with the largest weights on either side, the heaviest first."""
         import numpy as np
 
-        if self._vocabulary is None or self._weights is None:
+        if self._weights is None:
             return ()
         whole = self._set
+        counts, names = whole.ngrams
         order = np.argsort(self._weights)
         columns = [*order[::-1][:TELLING_WORDS].tolist(), *order[:TELLING_WORDS].tolist()]
-        by_column = self._counts.tocsc()
+        by_column = counts.tocsc()
         words = []
         for column in dict.fromkeys(columns):
             rows = np.sort(by_column.indices[by_column.indptr[column] : by_column.indptr[column + 1]])
@@ -447,7 +459,7 @@ class _Features:
             public = sum(not whole.cases[owner].held_out for owner in whole.owner[rows].tolist())
             examples = tuple((case.key, case.held_out) for case in found[:EXAMPLES])
             weight = round(float(self._weights[column]), 3)
-            text = shown(self._vocabulary[column])
+            text = shown(names[column])
             words.append(TellingWord(text, weight, wrong, len(rows) - wrong, public, examples))
         return tuple(sorted(words, key=lambda word: -abs(word.weight)))
 

@@ -1,5 +1,7 @@
 """Reads what probes found."""
 
+from typing import Any
+
 from django.db.models import Q
 
 from generation.models import Batch, ProbeWork, Release, Source
@@ -16,9 +18,10 @@ def target_field(target: Target) -> str:
     return {Source: "source", Release: "release", Batch: "batch"}[type(target)]
 
 
-def works(target: Target) -> "list[ProbeWork]":
-    """The probings of a set, the newest first."""
-    return list(ProbeWork.objects.filter(Q(**{target_field(target): target})).order_by("-pk")[:20])
+def failed(target: Target) -> ProbeWork | None:
+    """The newest probing of a set, if it failed."""
+    newest = ProbeWork.objects.filter(Q(**{target_field(target): target})).order_by("-pk").first()
+    return newest if newest is not None and newest.status == ProbeWork.Status.FAILED else None
 
 
 def latest(target: Target) -> ProbeWork | None:
@@ -41,10 +44,22 @@ def report(target: Target) -> ProbeReport | None:
     the figure is the `accuracy` of `report.strongest` with `low` and `high`, beside
     `report.chance`.
     """
-    if isinstance(target, Release) and target.about.get(STORED):
-        return stored.from_json(target.about[STORED])
+    if isinstance(target, Release) and (kept := frozen_report(target)) is not None:
+        return kept
     work = latest(target)
     return stored.from_json(work.result) if work is not None else None
+
+
+def shown_probes(release: Release, *, with_held_out: bool) -> dict[str, Any] | None:
+    """What was found at a release's freeze, or when it was last probed; None if it was not."""
+    found = report(release)
+    return stored.as_shown(found, with_held_out=with_held_out) if found is not None else None
+
+
+def frozen_report(release: Release) -> ProbeReport | None:
+    """What was found at a release's freeze, which never changes; None if it was frozen before."""
+    kept = release.about.get(STORED)
+    return stored.from_json(kept) if kept else None
 
 
 def can_be_probed(target: Target) -> bool:

@@ -22,6 +22,9 @@ from review.models import User
 TRIES = 3  # a probing that kills its worker would kill the next one, too
 
 
+NOT_PROBED = ProbeReport(0, 0, 0, options=False, chance=None, reason=NoNumber("not-probed"))
+
+
 class ProbingLost(Exception):
     """Another worker has taken over."""
 

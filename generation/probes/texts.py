@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from itertools import pairwise
+from sys import intern
 
 # Scripts that write no spaces between words: Chinese, Japanese, Thai, Lao, Tibetan, Burmese, Khmer.
 _UNSPACED = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -13,7 +14,8 @@ WORDS, CHARACTERS = 2, 3  # the longest n-grams
 
 def tokens(text: str) -> list[str]:
     """The words of a text without case; in scripts without spaces, its characters."""
-    return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
+    # One object for each word, however often it occurs: most of the memory is words.
+    return [intern(word) for word in _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())]
 
 
 def is_unspaced(token: str) -> bool:

@@ -7,6 +7,8 @@ from django.template.loader import render_to_string
 from django.utils import translation
 
 from generation.models import Release, ReleasedSample
+from generation.probes import queries as probes_queries
+from generation.probes.stored import as_shown, in_sentences
 from generation.recipes import registry
 from generation.recipes.configuration import configuration
 from generation.releases import queries
@@ -38,6 +40,8 @@ def _context(release: Release, *, by_reference: bool) -> dict[str, Any]:
         "physicians": _physicians(release),
         "judgments": queries.judgments(release),
         "questions": _questions(release),
+        "probes": shown_frozen_probes(release),
+        "probes_said": _probes_said(release),
         "errata": errata.errata_of(release, reader=None),
         "configuration": configuration(release.benchmark, release.composition.get("configuration", "")),
         "tasks": [
@@ -73,8 +77,19 @@ def responsible_use(release: Release) -> dict[str, str | list[str]]:
             source["restrictions"] for source in release.sources if source["restrictions"]
         ],
         "dataReleaseMaintenancePlan": " ".join(filter(None, (kept, card.get("maintenance", "")))),
-        "dataBiases": [card["biases"]] if "biases" in card else [],
+        "dataBiases": [*([card["biases"]] if "biases" in card else []), *_probes_said(release)],
     }
+
+
+def shown_frozen_probes(release: Release) -> dict[str, Any] | None:
+    """What probes told at the freeze, without the held-out samples; None if it was not counted."""
+    report = probes_queries.frozen_report(release)
+    return as_shown(report, with_held_out=False) if report is not None else None
+
+
+def _probes_said(release: Release) -> list[str]:
+    report = probes_queries.frozen_report(release)
+    return in_sentences(report) if report is not None else []
 
 
 def intended_use(benchmark: str) -> str:

@@ -16,7 +16,7 @@ from generation.images.files import open_image
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
 from generation.recipes import registry
 from generation.releases import audit_bundle, exporters, queries, ratings
-from generation.releases.data_card import data_card, responsible_use
+from generation.releases.data_card import data_card, responsible_use, shown_frozen_probes
 from generation.releases.exporters import jsonl, references, supervision
 from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import MANIFEST, Checksums, sha256_of
@@ -162,6 +162,8 @@ class Export:
         if "agreement" in release.about:
             figures = json.dumps(release.about["agreement"][split], indent=1, sort_keys=True)
             yield written("agreement.json", f"{figures}\n")
+        if (probes := shown_frozen_probes(release)) is not None:
+            yield written("probes.json", f"{json.dumps(probes, indent=1, ensure_ascii=False)}\n")
         restoring = {"restore_release": restore_release} if self.by_reference else {}
         programs = {"verify_release": verify_release, **restoring, "review/quality/agreement": agreement}
         for name, module in programs.items():

@@ -14,6 +14,7 @@ from generation.batches import queries as batches_queries
 from generation.errors import GenerationError
 from generation.jobs.live_status import live_workers
 from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
+from generation.probes.queries import shown_probes
 from generation.recipes import forms as recipes_forms
 from generation.recipes.configuration import configuration
 from generation.releases import archive, comparing, data_card, export, forms, queries, ratings, services
@@ -23,7 +24,7 @@ from generation.samples.queries import sees_held_out
 from review.common.decorators import refusals_on, requires, signed_in_account
 from review.common.lists import list_context
 from review.common.paging import keyset_page, page_url
-from review.rules.permissions import Can
+from review.rules.permissions import Can, may_read
 from review.rules.text import whole_number
 
 CHANGES_SHOWN = 25
@@ -112,6 +113,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "configuration": _(chosen.rule) if chosen else "",
         "shares": queries.task_shares(release) if chosen else {},
         "judgments": queries.judgments(release),
+        "found": shown_probes(release, with_held_out=may_read(request.user, Can.PRODUCE)),
         "by_reference": export.fitting_formats(release, by_reference=True),
     }
     return render(request, "generation/releases/release.html", context)
