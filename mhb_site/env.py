@@ -257,6 +257,7 @@ class Env(BaseSettings):
     keep_call_texts_days: Annotated[int, Field(ge=0)] = 0
     second_factor_roles: CommaList[UserRole] = []  # roles that must have a second factor
     sso_session_hours: Annotated[int, Field(ge=1, le=336)] = 12  # of a sign-in through a provider
+    sso_token_hours: Annotated[int, Field(ge=1, le=2160)] = 24  # of API tokens after such a sign-in
     # JSON with providers of identities (docs/operations.md); empty: passwords only.
     sso_file: Annotated[str, AfterValidator(_sso_file)] = ""
     port: Annotated[int, Field(ge=1, le=65535)] = 8000  # of the web process

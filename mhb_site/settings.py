@@ -159,6 +159,7 @@ MFA_PASSKEY_LOGIN_ENABLED = True
 MHB_KEEP_SIGN_INS_DAYS = ENV.keep_sign_ins_days
 MHB_KEEP_CALL_TEXTS_DAYS = ENV.keep_call_texts_days
 MHB_SSO_SESSION_HOURS = ENV.sso_session_hours
+MHB_SSO_TOKEN_HOURS = ENV.sso_token_hours
 MHB_SECOND_FACTOR_ROLES = ENV.second_factor_roles
 MFA_TOTP_ISSUER = "MHB"
 MFA_TOTP_TOLERANCE = 1  # in steps of 30 seconds: a phone's clock may be off

@@ -129,11 +129,11 @@ def _post(row: Delivery, hook: Webhook) -> None:
 
 def _mail(row: Delivery, person: User) -> None:
     with translation.override(notifications.language_of(person)):
-        subject, text = _email(row)
+        subject, text = email_of(row)
     mail.send_mail(subject, text, None, [person.email])
 
 
-def _email(row: Delivery) -> tuple[str, str]:
+def email_of(row: Delivery) -> tuple[str, str]:
     """The subject and the text of a message, in the language that is active."""
     told = content(row)
     label = str(Occasion(row.occasion).label)
@@ -144,7 +144,7 @@ def _email(row: Delivery) -> tuple[str, str]:
             _("Unread notifications: %(count)s") % {"count": told["unread"]},
         ]
     else:
-        about = told.get("job") or told.get("release") or told.get("case")
+        about = told.get("job") or told.get("release")  # no case: a number known here may tell which are copies
         happened = label[:1].upper() + label[1:]
         lines = [with_label(happened, about) if about else happened]
     if row.occasion == Occasion.PAUSED:

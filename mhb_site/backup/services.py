@@ -15,7 +15,7 @@ from django.core.files import File
 from django.core.files.base import ContentFile
 from django.core.files.storage import Storage
 from django.core.management import call_command
-from django.core.signing import Signer
+from django.core.signing import BadSignature, Signer
 from django.db import IntegrityError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
@@ -34,6 +34,8 @@ from review.models import Audit, ChainHead
 VERSION = 1  # of the folder's layout
 TABLES = "tables"
 _LAST = "last_backup.json"  # beside the images
+SEAL = "SEAL"  # the HMAC of SHA256SUMS, and through it of every file
+_SEAL_SALT = "mhb_site.backup.seal"
 _SECRETS = ("metrics_token", "email_url", "sentry_dsn")
 
 
@@ -53,6 +55,7 @@ class Backup:
     faults: int = 0  # of the audit trail, which is checked when it is restored
     secrets: tuple[str, ...] = ()  # names of secrets that the backup lacks and this site has not set
     missing: tuple[str, ...] = ()  # images without a file
+    sealed: bool = True  # by a site with this site's MHB_SECRET_KEY
 
     @classmethod
     def of(cls, tables: Mapping[str, Mapping[str, int]], files: Sequence[Mapping[str, Any]], **more: Any) -> "Backup":
@@ -72,7 +75,8 @@ def last_backup() -> datetime | None:
 def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Backup:
     """Write the database at one moment, with images and uploads, into an empty folder.
 
-    Until `SHA256SUMS` is there, which comes last, the folder is no backup. Raises BackupError.
+    Until `SHA256SUMS` is there, which comes last but for `SEAL`, the folder is no backup.
+    Raises BackupError.
     """
     _make_folder(folder)
     began = timezone.now()
@@ -116,6 +120,7 @@ def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Back
             "secret_key": _key_mark(),
         }
     )
+    seal(folder)
     record = {"at": began.isoformat(), "sha256": sha256_of(folder / SUMS)}
     store(IMAGES).save(_LAST, ContentFile(json.dumps(record).encode()))
     return Backup.of(counts, checksums.entries, chain=chain, secrets=tuple(secrets), missing=tuple(absent))
@@ -141,14 +146,37 @@ def check(folder: Path) -> dict[str, Any]:
     return about
 
 
-def restore(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Backup:
+def seal(folder: Path) -> None:
+    """Sign the checksums of a backup with a key made of MHB_SECRET_KEY, which is in no backup."""
+    signed = Signer(salt=_SEAL_SALT).sign(sha256_of(folder / SUMS))
+    (folder / SEAL).write_text(f"{signed}\n", encoding="ascii")
+
+
+def is_sealed(folder: Path) -> bool:
+    """Whether a site with this site's MHB_SECRET_KEY, or one of its fallbacks, wrote the backup."""
+    try:
+        signed = (folder / SEAL).read_text(encoding="ascii").strip()
+        return bool(Signer(salt=_SEAL_SALT).unsign(signed) == sha256_of(folder / SUMS))
+    except (OSError, ValueError, BadSignature):
+        return False
+
+
+def restore(folder: Path, say: Callable[[str], None] = lambda _line: None, *, unsealed: bool = False) -> Backup:
     """Fill this unused site with a backup, and compare every row and the audit trail.
 
     All rows or none: they are committed after the comparison. Raises BackupError.
+
+    unsealed: accept one that no site with this MHB_SECRET_KEY has sealed.
     """
     about = check(folder)
     _check_schema(about)
     _check_unused()
+    sealed = is_sealed(folder)
+    if not sealed and not unsealed:
+        raise BackupError(
+            f"{folder} has no {SEAL} of this site's MHB_SECRET_KEY: anybody could have changed it. Set the key of the "
+            "site that wrote it; if that is lost, or the backup is from before seals, add --unsealed."
+        )
     call_command("migrate", verbosity=0)
     try:
         with transaction.atomic(durable=True):
@@ -166,7 +194,7 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Ba
         absent.remove("MHB_SECRET_KEY")
     secrets = tuple(name for name in absent if name == "MHB_SECRET_KEY" or not _is_set(name))
     chain = f"{audit.sequence}:{audit.hash}"
-    return Backup.of(about["tables"], about["files"], chain=chain, faults=faults, secrets=secrets)
+    return Backup.of(about["tables"], about["files"], chain=chain, faults=faults, secrets=secrets, sealed=sealed)
 
 
 def _check_unused() -> None:

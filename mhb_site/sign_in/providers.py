@@ -87,13 +87,14 @@ def are_of_two_people(claims: Mapping[str, Any]) -> bool:
 
 
 def is_unverified(claims: Mapping[str, Any]) -> bool:
-    """Whether the provider says of a person's address anything but that it verified it.
+    """Whether a provider of OpenID Connect does not say that it verified a person's address.
 
-    Some write "false" as a text.
+    One that says nothing has not. Some write "false" as a text. SAML has no such claim: what a
+    provider asserts there is its own.
     """
     parts = [part for name in ("userinfo", "id_token") if isinstance(part := claims.get(name), Mapping)]
     said = [part["email_verified"] for part in parts if "email_verified" in part]
-    return any(str(value).casefold() not in ("true", "1") for value in said)
+    return bool(parts) and not (said and all(str(value).casefold() in ("true", "1") for value in said))
 
 
 def read_providers(path: str) -> list[IdentityProvider]:

@@ -1,6 +1,8 @@
 """Sign-in through a provider of identities: allauth's adapter, and the addresses it needs."""
 
 import logging
+from collections.abc import Callable, Iterable
+from functools import wraps
 from importlib.util import find_spec
 from typing import Any
 
@@ -9,8 +11,10 @@ from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialApp, SocialLogin
 from allauth.socialaccount.providers.base import AuthProcess
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.db import DataError
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
@@ -20,8 +24,11 @@ from review.audit.trail import recording_events
 from review.errors import ProviderRefused
 from review.models import User
 from review.people.providers import Provided, admit
+from review.rules.text import is_storable
 
 log = logging.getLogger(__name__)
+# What allauth and the database raise for claims that are missing, of another type or too long.
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ImproperlyConfigured, ValidationError, DataError)
 MODULES = {protocol: f"allauth.socialaccount.providers.{protocol}" for protocol in ("openid_connect", "saml")}
 
 
@@ -34,18 +41,51 @@ def check_installed() -> None:
 def provider_urls() -> list[URLPattern | URLResolver]:
     """The addresses of the protocols in use; none without a provider."""
     used = {provider.protocol for provider in settings.MHB_PROVIDERS}
-    return [path("", include(f"{MODULES[protocol]}.urls")) for protocol in sorted(used)]
+    patterns: list[URLPattern | URLResolver] = [path("", include(f"{MODULES[name]}.urls")) for name in sorted(used)]
+    _guard(patterns)
+    return patterns
+
+
+def _guard(patterns: Iterable[URLPattern | URLResolver]) -> None:
+    """Let every view behind these addresses refuse claims that are not of the form it reads."""
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            _guard(pattern.url_patterns)
+        else:
+            pattern.callback = refusing_malformed(pattern.callback)
+
+
+def refusing_malformed(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """The view of a provider's protocol; it answers 403 where claims are missing or malformed."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            return view(request, *args, **kwargs)
+        except MALFORMED as error:
+            log.warning("malformed claims of a provider: %s", type(error).__name__)  # its text quotes them
+            refusal: HttpResponseBase = _refusal(request, ProviderRefused())
+            return refusal
+
+    return guarded
 
 
 def buttons(next_url: str = "") -> list[tuple[str, str]]:
     """(name, address) of each provider, for the sign-in page."""
-    query = f"?{urlencode({'next': next_url})}" if next_url else ""
-    return [(provider.name, _login_url(provider) + query) for provider in settings.MHB_PROVIDERS]
+    return [(provider.name, _login_url(provider, next_url)) for provider in settings.MHB_PROVIDERS]
 
 
-def _login_url(provider: IdentityProvider) -> str:
+def login_url(provider_id: str, next_url: str) -> str:
+    """Where to sign in at a provider; at the site, if it is no longer declared."""
+    declared = (provider for provider in settings.MHB_PROVIDERS if provider.id == provider_id)
+    provider = next(declared, None)
+    return _login_url(provider, next_url) if provider else reverse("account_login")
+
+
+def _login_url(provider: IdentityProvider, next_url: str) -> str:
     names = {"openid_connect": "provider_id", "saml": "organization_slug"}
-    return reverse(f"{provider.protocol}_login", kwargs={names[provider.protocol]: provider.id})
+    query = f"?{urlencode({'next': next_url})}" if next_url else ""
+    return reverse(f"{provider.protocol}_login", kwargs={names[provider.protocol]: provider.id}) + query
 
 
 class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
@@ -87,6 +127,9 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         known = User.objects.filter(pk=account.user_id).first() if account.pk else None
         claims = sociallogin.claims
         if are_of_two_people(claims):
+            raise ProviderRefused
+        texts = (account.uid, *((said.username, said.email, said.first_name, said.last_name) if said else ()))
+        if not account.uid.strip() or not is_storable(list(texts)):
             raise ProviderRefused
         groups = provider.groups_in(claims)
         email = "" if is_unverified(claims) or said is None else said.email

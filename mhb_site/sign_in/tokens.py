@@ -1,12 +1,17 @@
 """The page of your own API tokens, as an alternative to the API's sign-in."""
 
+import time
 from datetime import timedelta
 
+from allauth.account import app_settings as account_settings
+from allauth.account.authentication import get_authentication_records
 from allauth.account.decorators import reauthentication_required
+from allauth.socialaccount.models import SocialAccount
 from django import forms
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -14,6 +19,7 @@ from django.views.decorators.http import require_POST
 from knox.models import AuthToken
 
 from mhb_site.api import LIMIT, TTL, issue_token
+from mhb_site.sign_in import sso
 from review.common.decorators import redirect_saying, signed_in_account
 
 
@@ -26,8 +32,14 @@ class TokenForm(forms.Form):
 @login_required
 @reauthentication_required  # type: ignore[untyped-decorator]  # a token outlives its session
 def tokens(request: HttpRequest) -> HttpResponse:
-    """List your tokens and create new ones; a new token is shown only once."""
+    """List your tokens and create new ones; a new token is shown only once.
+
+    Who signs in through a provider is sent there again first: its word may have changed.
+    """
     me = signed_in_account(request)
+    provider = SocialAccount.objects.filter(user=me).values_list("provider", flat=True).first()
+    if provider is not None and not _is_recent(request):
+        return redirect(sso.login_url(provider, reverse("tokens")))
     form = TokenForm(request.POST if request.method == "POST" else None)
     issued = ""
     if form.is_valid():
@@ -36,6 +48,13 @@ def tokens(request: HttpRequest) -> HttpResponse:
     rows = AuthToken.objects.filter(user=me, expiry__gt=timezone.now()).order_by("-created", "-pk")
     context = {"form": form, "issued": issued, "tokens": rows, "limit": LIMIT}
     return render(request, "account/tokens.html", context, status=422 if form.errors else 200)
+
+
+def _is_recent(request: HttpRequest) -> bool:
+    """Whether a provider has confirmed the account within the time of reauthentication."""
+    since = time.time() - account_settings.REAUTHENTICATION_TIMEOUT
+    records = get_authentication_records(request, signed_in_account(request))
+    return any(record["method"] == "socialaccount" and record["at"] > since for record in records)
 
 
 @login_required

@@ -16,6 +16,7 @@ from review.models import Event, PersonEvent, User
 
 Kind = PersonEvent.Kind
 E = TypeVar("E", Event, PersonEvent)
+FIRST_DAY, LAST_DAY = date(1900, 1, 1), date(9900, 1, 1)  # of a filter
 
 _acting: ContextVar[Callable[[], Any] | None] = ContextVar("the account of the request", default=None)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -66,13 +67,16 @@ class ActSerializer(ModelRowSerializer):
     shows = "sequence kind actor.username person.username at data previous hash"
 
 
+_DAYS = [MinValueValidator(acts.FIRST_DAY), MaxValueValidator(acts.LAST_DAY)]
+
+
 class ActQuery(serializers.Serializer[Any]):
     """Filters of acts. `since` and `until` are dates in UTC, both included."""
 
     actor = serializers.CharField(max_length=150, required=False)
     kind = serializers.ChoiceField(choices=PersonEvent.Kind.choices, required=False)
-    since = serializers.DateField(required=False)
-    until = serializers.DateField(required=False)
+    since = serializers.DateField(required=False, validators=_DAYS)
+    until = serializers.DateField(required=False, validators=_DAYS)
 
 
 class EventQuery(ActQuery):

@@ -87,9 +87,11 @@ def _cell(value: Any) -> Any:
 
 def _date(text: str) -> date | None:
     try:
-        return parse_date(text)
+        day = parse_date(text)
     except ValueError:  # well formed, but not a day of the calendar
         return None
+    # Databases reckon in other time zones, and overflow at the ends of the calendar.
+    return day if day is not None and acts.FIRST_DAY <= day <= acts.LAST_DAY else None
 
 
 def _check() -> dict[str, object]:

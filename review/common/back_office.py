@@ -3,6 +3,8 @@
 from typing import Any
 
 from django.contrib.admin import AdminSite, ModelAdmin
+from django.contrib.admin.views.main import ERROR_FLAG
+from django.db import DataError
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -16,6 +18,13 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[type-arg]
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """The list; values of filters that no row can have lead to the list without them."""
+        try:
+            return super().changelist_view(request, extra_context)
+        except (ValueError, OverflowError, DataError):  # a year beyond 9999, a number beyond the column
+            return redirect(f"{request.path}?{ERROR_FLAG}=1")
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False

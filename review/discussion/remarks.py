@@ -52,7 +52,9 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
             Notice.objects.bulk_create(
                 Notice(user=user, kind=Notice.Kind.MENTION, case=case, remark=new, at=new.at) for user in mentioned
             )
-            notifications.tell(Occasion.MENTIONED, mentioned, case=case.pk, path=reverse("review:notices"))
+            # From whom it is still sealed learns of it on the site, once it is not.
+            readers = [user for user in mentioned if remarks_shown_to(user, case).filter(pk=new.pk).exists()]
+            notifications.tell(Occasion.MENTIONED, readers, case=case.pk, path=reverse("review:notices"))
         record(case, Event.Kind.REMARKED, author, remark=new.pk)
     return new
 

@@ -157,6 +157,8 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
         before = _sealed(user, {name: getattr(user, name) for name in changed})
         _store(user, **changed)
         record_person(user, PersonEvent.Kind.EDITED, actor, before=before, after=_sealed(user, changed))
+        if changed.get("senior") is False:  # where a policy asks for senior physicians, nobody could take them
+            _free_reserved(user, actor)
     return user
 
 
@@ -170,6 +172,8 @@ def set_role(person_id: int, role: UserRole, *, actor: User | Operator, **becaus
         change = {"before": user.role, "role": str(role)}
         _store(user, role=role)
         record_person(user, PersonEvent.Kind.ROLE, actor, **change, **because, **end_access(user))
+        if role != UserRole.PHYSICIAN:
+            _free_reserved(user, actor)
     return user
 
 
@@ -190,12 +194,14 @@ def set_admin_access(person_id: int, *, staff: bool, superuser: bool, actor: Use
 def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
     """Stop or resume assigning new cases to a physician.
 
-    Cases in progress can be finished. Idempotent.
+    Cases in progress can be finished; reserved ones are free for others. Idempotent.
     """
     user = _lock_user(person_id, actor)
     if (user.paused_at is not None) != paused:
         _store(user, paused_at=timezone.now() if paused else None)
         record_person(user, PersonEvent.Kind.PAUSED if paused else PersonEvent.Kind.RESUMED, actor)
+        if paused:
+            _free_reserved(user, actor)
     return user
 
 

@@ -2,6 +2,9 @@
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
+from unicodedata import combining, normalize
+from unicodedata import name as character_name
 
 from django.core.exceptions import ValidationError
 from django.db.models import Q
@@ -81,7 +84,9 @@ def _account_to_link(person: Provided) -> User | None:
 def _new_account(person: Provided, role: UserRole | None) -> User | None:
     if role is None:
         return None
-    username = re.sub(r"[^\w.@+-]", "", person.username)
+    username = re.sub(r"[^\w.@+-]", "", _in_plain_letters(person.username))
+    if not username:  # its letters may look like those of somebody else's name
+        username = f"{person.provider}-{sha256(person.username.encode()).hexdigest()[:8]}"
     if User.objects.filter(username=username).exists():  # somebody else's
         username = f"{username}-{person.provider}"
     try:
@@ -92,6 +97,17 @@ def _new_account(person: Provided, role: UserRole | None) -> User | None:
     accounts.add_person(user, None, actor=OPERATOR)
     record_person(user, Kind.LINKED, None, provider=person.provider)
     return user
+
+
+def _in_plain_letters(name: str) -> str:
+    """The name without accents; empty if a letter is neither of ASCII nor a Chinese character.
+
+    The alphabets of Europe have letters that look alike: `аdmin` may begin with a Cyrillic one.
+    """
+    marks = (char for char in normalize("NFKD", name) if not combining(char))
+    plain = "".join(marks)
+    is_plain = all(char.isascii() or character_name(char, "").startswith("CJK UNIFIED") for char in plain)
+    return plain if is_plain else ""
 
 
 def _was_closed_by(provider: str, user: User) -> bool:

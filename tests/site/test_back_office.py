@@ -12,7 +12,7 @@ from knox.models import AuthToken
 
 from generation.models import TaxonomyTerm
 from review.audit import verification
-from review.models import Audit, PersonEvent, User
+from review.models import Audit, Event, PersonEvent, User
 from review.rules.permissions import UserRole
 from tests.review.factories import PASSWORD, account
 from tests.site.test_second_factor import enrol
@@ -152,3 +152,18 @@ def test_a_second_factor_can_only_be_removed(admin_client: Client, keeper: User,
     own_factor = reverse("admin:mfa_authenticator_delete", args=[Authenticator.objects.get().pk])
     assert admin_client.post(own_factor, {"post": "yes"}).status_code == 403
     assert Authenticator.objects.exists()
+
+
+@pytest.mark.parametrize("value", ["99999", "0", "-1", "0001-01-01", "9999-12-31", "9" * 30])
+def test_absurd_values_of_filters_are_refused_in_words(admin_client: Client, value: str) -> None:
+    for model in (User, PersonEvent, Event):
+        if model not in admin.site._registry:
+            continue
+        address = reverse(f"admin:review_{model._meta.model_name}_changelist")
+        field = "last_login" if model is User else "at"
+        for lookup in (f"{field}__year", f"{field}__gte", f"{field}__date__lt", "id"):
+            answer = admin_client.get(address, {lookup: value}, follow=True)
+            assert answer.status_code < 500, lookup
+    for name in ("review:audit", "review:audit-site", "api:audit-events", "api:audit-acts"):
+        for side in ("since", "until"):
+            assert admin_client.get(reverse(name), {side: value}).status_code < 500

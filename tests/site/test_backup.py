@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
+from mhb_site.backup import services
 from tests.processes import Site, running_site
 from tests.profile import installed
 
@@ -100,13 +102,16 @@ def content(folder: Path) -> dict[str, list[Any]]:
 
 def test_a_site_moves_to_postgresql_and_back(sites: tuple[Site, Site, Site], first: Path, tmp_path: Path) -> None:
     embedded, production, other = sites
-    forth = production.json("restore", str(first))
+    refused = production.manage("restore", str(first))  # this site has another key
+    assert (refused.returncode, "has no SEAL of this site's MHB_SECRET_KEY" in refused.stderr) == (1, True)
+    forth = production.json("restore", str(first), "--unsealed")
+    assert forth["sealed"] is False
     assert forth["faults"] == 0
     assert forth["chain"] == json.loads((first / "manifest.json").read_text())["chain"]
     assert forth["secrets"] == ["MHB_SECRET_KEY", "MHB_KEY_TEST"]
     second = tmp_path / "second"
     assert production.json("backup", str(second))["rows"] == forth["rows"]
-    other.json("restore", str(second))
+    other.json("restore", str(second), "--unsealed")
     third = tmp_path / "third"
     other.json("backup", str(third))
     assert content(first) == content(second) == content(third)
@@ -179,6 +184,25 @@ def resealed(first: Path, folder: Path, **about: Any) -> Path:
     del manifest["files"]
     checksums.write({**manifest, **about})
     return folder
+
+
+def test_a_backup_is_sealed_with_a_key_that_is_not_in_it(first: Path, tmp_path: Path) -> None:
+    """Somebody who changes a row and writes all checksums again has no such key."""
+    forged = resealed(first, tmp_path / "copy")
+    with override_settings(SECRET_KEY="of-the-site"):
+        services.seal(forged)
+        assert services.is_sealed(forged)
+        (forged / "SHA256SUMS").write_text("0  manifest.json\n")
+        assert not services.is_sealed(forged), "other checksums"
+        (forged / services.SEAL).unlink()
+        assert not services.is_sealed(forged), "none"
+        (forged / services.SEAL).write_bytes(b"\xff:x")
+        assert not services.is_sealed(forged), "no text"
+        services.seal(forged)
+    with override_settings(SECRET_KEY="of-another-site"):
+        assert not services.is_sealed(forged)
+    with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["of-the-site"]):
+        assert services.is_sealed(forged), "the key was changed since"
 
 
 @pytest.mark.parametrize(("added", "said"), [(True, "newer version"), (False, "older version")])

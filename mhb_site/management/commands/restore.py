@@ -17,12 +17,17 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, metavar="DIR")
+        parser.add_argument(
+            "--unsealed", action="store_true", help="accept a backup that no site with this MHB_SECRET_KEY sealed"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             made = services.restore(
-                options["folder"], self.stderr.write if options["verbosity"] > 1 else lambda _: None
+                options["folder"],
+                self.stderr.write if options["verbosity"] > 1 else lambda _: None,
+                unsealed=options["unsealed"],
             )
         except services.BackupError as error:
             raise CommandError(str(error)) from error
@@ -31,6 +36,8 @@ class Command(BaseCommand):
         else:
             self.stdout.write(f"{made.rows} rows of {made.tables} tables and all files are equal to the backup.")
             self.stdout.write(f"The audit trail ends at {made.chain}, with {made.faults} faults.")
+            if not made.sealed:
+                self.stdout.write("The backup is not sealed: nothing shows that it was not changed by somebody else.")
             if made.secrets:
                 self.stdout.write(f"Set what the backup does not contain: {', '.join(made.secrets)}.")
         if made.faults:

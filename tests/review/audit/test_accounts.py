@@ -1,5 +1,6 @@
 """Accounts match their events, and the check names every account that does not."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
@@ -15,14 +16,15 @@ from django.urls import reverse
 from knox.models import AuthToken
 
 from mhb_site.demo.load import ACCOUNTS, create_accounts
+from review.assignments import reassignment
 from review.audit import verification
 from review.audit.verification import FaultCode
 from review.errors import NotAllowed
-from review.models import Audit, PersonEvent, User
+from review.models import Assignment, Audit, PersonEvent, User
 from review.people import accounts
 from review.rules.permissions import OPERATOR, UserRole
 from tests.conftest import Beside
-from tests.review.factories import PASSWORD, account
+from tests.review.factories import PASSWORD, account, claim, open_case
 from tests.site.test_second_factor import code, enrol
 
 pytestmark = pytest.mark.django_db
@@ -260,3 +262,24 @@ def test_tokens_and_sessions_of_a_closed_account_stay_invalid_when_it_reopens(an
     assert statuses(token, session) == (401, 302)
     accounts.set_active(ana.pk, True, actor=adela)
     assert statuses(token, session) == (401, 302)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda pk, actor: accounts.set_role(pk, UserRole.RESEARCHER, actor=actor),
+        lambda pk, actor: accounts.set_active(pk, False, actor=actor),
+        lambda pk, actor: accounts.set_paused(pk, True, actor=actor),
+        lambda pk, actor: accounts.edit_person(pk, {"senior": False}, actor=actor),
+    ],
+    ids=["role", "closed", "paused", "no longer senior"],
+)
+def test_cases_reserved_for_somebody_who_cannot_take_them_are_free(
+    change: Callable[[int, User], object], adela: User, ana: User, bo: User
+) -> None:
+    User.objects.filter(pk=ana.pk).update(senior=True)
+    case = open_case()
+    reassignment.reserve(case.pk, to=ana, actor=adela)
+    change(ana.pk, adela)
+    assert not Assignment.objects.filter(reserved_for=ana).exists()
+    assert claim(bo).case_id == case.pk

@@ -1,6 +1,7 @@
 """Guidelines in versions, and a discussion that reveals nothing that is still sealed."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -8,11 +9,12 @@ from django.urls import reverse
 from django.utils import translation
 from django.utils.text import capfirst
 
+from generation.notifications import sending
 from review import errors
 from review.assignments import claims
 from review.discussion import guidelines, remarks
 from review.discussion import notices as discussion_notices
-from review.models import Case, Event, Notice, User
+from review.models import Case, Delivery, Event, Notice, User
 from review.rules import limits
 from review.rules.blocks import Diff, Text, Turn, passages
 from review.rules.permissions import UserRole
@@ -158,6 +160,21 @@ def test_a_mention_is_shown_once_the_remark_may_be_read(adela: User, ana: User, 
     assert discussion_notices.notices_for(bo) == []
     with pytest.raises(errors.NotAssigned):
         discussion_notices.mark_read(ana, notice.pk)
+
+
+def test_a_sealed_mention_is_not_e_mailed(adela: User, ana: User, bo: User, settings: Any) -> None:
+    settings.MHB_EMAILS = True
+    User.objects.filter(pk__in=(ana.pk, bo.pk, adela.pk)).update(email="somebody@example.org")
+    case = open_case()
+    submit(claim(ana), approval_of(case.frozen.form))
+    claim(bo)
+    post_remark(ana, case, "What do you say, @bo? And @adela?")
+    post_remark(bo, case, "I cannot tell yet, @ana.")
+    told = Delivery.objects.filter(occasion="mentioned").values_list("person__username", flat=True)
+    assert list(told) == ["adela"], "the two reviewers do not know of each other yet"
+    post_remark(adela, case, "Take your time, @ana.")
+    message = Delivery.objects.get(occasion="mentioned", person=ana)
+    assert str(case.pk) not in sending.email_of(message)[1].replace(f"/{message.key}", "")
 
 
 def test_pages_publish_guidelines_and_post_remarks(client: Client, adela: User, ana: User, rui: User) -> None:

@@ -1,12 +1,27 @@
 """Accounts of people who sign in through a provider of identities."""
 
 import json
+import time
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from allauth.core import context
+from allauth.socialaccount.adapter import get_adapter
+from allauth.socialaccount.helpers import complete_social_login
 from allauth.socialaccount.models import SocialAccount
+from django.contrib.auth.models import AnonymousUser
+from django.contrib.messages.storage.fallback import FallbackStorage
+from django.contrib.sessions.backends.db import SessionStore
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.test import Client, RequestFactory
+from django.urls import reverse
+from django.utils import timezone
 from knox.models import AuthToken
 
+from mhb_site.sign_in import sso
 from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_unverified, read_providers
 from review.audit import verification
 from review.errors import ProviderRefused
@@ -178,4 +193,102 @@ def test_an_address_is_verified_only_if_the_provider_says_so_in_whatever_spellin
     said: object, unverified: bool
 ) -> None:
     assert is_unverified({"userinfo": {"email_verified": said}, "id_token": {"sub": "1"}}) is unverified
-    assert not is_unverified({"userinfo": {"sub": "1"}}), "a provider of a hospital may not say"
+    assert is_unverified({"userinfo": {"sub": "1"}}), "one that says nothing has verified nothing"
+    assert not is_unverified({"urn:oid:0.9.2342": ["ana@hospital.example"]}), "SAML has no such claim"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["\u0430dmin", "adm\u0456n", "\u0251dmin", "\u13aadmin", "a\u2060dmi\u0578"])
+def test_a_name_in_letters_that_look_like_others_is_not_taken(name: str) -> None:
+    user = sign_in(UserRole.PHYSICIAN, username=name)
+    assert user is not None
+    assert user.username.startswith("hospital-")
+    assert user.username.isascii()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("name", "taken"), [("José.Nuñez", "jose.nunez"), ("张伟", "张伟"), ("ａｎａ", "ana")])
+def test_names_with_accents_and_in_chinese_are_taken(name: str, taken: str) -> None:
+    user = sign_in(UserRole.PHYSICIAN, username=name)
+    assert user is not None
+    assert user.username == taken
+
+
+CLAIMS = {"sub": "7", "preferred_username": "nia", "email": "nia@hospital.example", "email_verified": True}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sub": None}, {"sub": ""}, {"sub": "  "}, {"sub": "s" * 400}, {"sub": "a\0b"}, {"sub": "\ud800"},
+        {"email": "a" * 400 + "@x.example"}, {"email": "a\0@x.example"}, {"email": ["a@x.example"]}, {"email": {}},
+        {"preferred_username": "\0"}, {"preferred_username": ["nia"]}, {"given_name": "n" * 400}, {"name": "\0"},
+        {"groups": 7}, None,
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_malformed_claims_are_refused_in_words(wrong: dict[str, object] | None, settings: Any) -> None:
+    declared = {"protocol": "openid_connect", "id": "hospital", "name": "Hospital", "client_id": "mhb"}
+    provider = IdentityProvider(**declared, settings={"server_url": "https://id.example"}, role=UserRole.PHYSICIAN)
+    settings.MHB_PROVIDERS = [provider]
+    settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": [provider.app]}}
+    told = [] if wrong is None else {name: value for name, value in {**CLAIMS, **wrong}.items() if value is not None}
+
+    def callback(request: HttpRequest) -> HttpResponseBase:
+        login = (
+            get_adapter(request)
+            .get_provider(request, "hospital")
+            .sociallogin_from_response(request, {"userinfo": told})
+        )
+        login.state = {"process": "login"}
+        response: HttpResponseBase = complete_social_login(request, login)
+        return response
+
+    request = RequestFactory().get("/")
+    request.session, request.user = SessionStore(), AnonymousUser()
+    setattr(request, "_messages", FallbackStorage(request))  # noqa: B010 -- Django's own name
+    with context.request_context(request):
+        response = sso.refusing_malformed(callback)(request)
+    known = {"sub", "email", "preferred_username"} if wrong is None else set(wrong)
+    if known & {"sub", "preferred_username"} or "\0" in str(wrong) or wrong is None:
+        assert response.status_code == 403
+    assert response.status_code in (302, 403)
+    assert "\0" not in "".join(User.objects.values_list("username", flat=True))
+
+
+@pytest.mark.django_db
+def test_a_token_ends_with_what_the_provider_last_confirmed(settings: Any) -> None:
+    user = sign_in(UserRole.ADMIN)
+    assert user is not None
+    linked = SocialAccount.objects.create(user=user, provider="hospital", uid="7")
+    _token, text = AuthToken.objects.create(user)
+    client = Client(headers={"Authorization": f"Bearer {text}"})
+    assert client.get("/api/v1/me/").status_code == 200
+    longer_ago = timezone.now() - timedelta(hours=settings.MHB_SSO_TOKEN_HOURS, minutes=1)
+    SocialAccount.objects.filter(pk=linked.pk).update(last_login=longer_ago)
+    assert client.get("/api/v1/me/").status_code == 401
+    assert client.post("/api/v1/auth/logoutall/").status_code == 401
+    linked.save()  # as at each sign-in there
+    assert client.get("/api/v1/me/").status_code == 200
+
+
+@pytest.mark.django_db
+def test_making_a_token_asks_the_provider_anew(client: Client, settings: Any) -> None:
+    declared = {"protocol": "openid_connect", "id": "hospital", "name": "Hospital", "client_id": "mhb"}
+    settings.MHB_PROVIDERS = []
+    assert IdentityProvider(**declared, settings={"server_url": "https://id.example"}, role=UserRole.PHYSICIAN)
+    user = sign_in(UserRole.PHYSICIAN)
+    assert user is not None
+    SocialAccount.objects.create(user=user, provider="hospital", uid="7")
+    client.force_login(user)
+    for ago, asked in ((None, True), (3600, True), (10, False)):
+        session = client.session
+        records = [] if ago is None else [{"method": "socialaccount", "at": time.time() - ago}]
+        session["account_authentication_methods"] = records
+        session["account_authentication_methods_user"] = str(user.pk)
+        session.save()
+        for method in (client.get, client.post):
+            page = method(reverse("tokens"), {"days": "1"})
+            assert (page.status_code == 302) is asked, (ago, page)
+        assert AuthToken.objects.filter(user=user).exists() is not asked
