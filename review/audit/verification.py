@@ -1,6 +1,6 @@
 """Verify the audit trail. `review.audit.trail` writes it; docs/audit.md describes it."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -94,8 +94,11 @@ class AuditFault:
         return f"{where}{row}{case}: {self.what.label % {'detail': self.detail}}"
 
 
+Anchors = Mapping[str, Mapping[int, str]]  # name of a chain -> sequence -> hash
+
+
 def check(
-    audit: Audit, *, anchors: dict[int, str] | None = None, heartbeat: Callable[[], None] = lambda: None
+    audit: Audit, *, anchors: Anchors | None = None, heartbeat: Callable[[], None] = lambda: None
 ) -> Iterator[AuditFault]:
     """Yield every fault of the trail, in the order of the chain, and update the counts of `audit`.
 
@@ -104,8 +107,8 @@ def check(
 
     Args:
         audit: neither read from the database nor saved.
-        anchors: sequence -> hash of events, noted outside the database (an export holds one). A
-            chain that was rewritten as a whole is consistent; only an anchor reveals it.
+        anchors: hashes of events noted outside the database (an export holds one), by chain. A
+            chain that was rewritten or cut as a whole is consistent; only an anchor reveals it.
         heartbeat: called after every `HEARTBEAT_ROWS` rows.
     """
     heads = {head.name: head for head in ChainHead.objects.all()}
@@ -114,7 +117,7 @@ def check(
     if EVENTS in heads:
         audit.sequence, audit.hash = heads[EVENTS].sequence, heads[EVENTS].hash
     for name, model in ((EVENTS, Event), (PERSON_EVENTS, PersonEvent)):
-        noted = (anchors or {}) if model is Event else {}
+        noted = (anchors or {}).get(name, {})
         yield from _check_chain(name, model, heads.get(name), audit, reviews, noted, heartbeat)
     yield from reviews.unrecorded()
     for case, mismatch in _confirmed(Case, cases.mismatches):
@@ -149,7 +152,7 @@ def _check_chain(
     head: ChainHead | None,
     audit: Audit,
     reviews: "_Reviews",
-    anchors: dict[int, str],
+    anchors: Mapping[int, str],
     heartbeat: Callable[[], None],
 ) -> Iterator[AuditFault]:
     if head is None:
@@ -304,7 +307,7 @@ def latest() -> Audit | None:
 
 
 def run(
-    audit_id: int, *, anchors: dict[int, str] | None = None, on_fault: Callable[[AuditFault], None] | None = None
+    audit_id: int, *, anchors: Anchors | None = None, on_fault: Callable[[AuditFault], None] | None = None
 ) -> Audit:
     """Execute a check and store its result. Does nothing if the check has already ended.
 
@@ -346,6 +349,11 @@ def events(*, case: int | None = None, **filters: Any) -> QuerySet[Event]:
     """The events of all cases, filtered as `acts.matching` says."""
     rows = acts.matching(Event.objects.select_related("actor", "case").defer("case__spec"), **filters)
     return rows if case is None else rows.filter(case=case)
+
+
+def end_of(chain: str) -> str:
+    """Where a chain ends now, as SEQUENCE:HASH."""
+    return ":".join(map(str, ChainHead.objects.values_list("sequence", "hash").get(pk=chain)))
 
 
 def last_sequence() -> int:

@@ -1,4 +1,4 @@
-"""verify_audit [--anchor SEQUENCE:HASH]..."""
+"""verify_audit [--anchor [accounts:]SEQUENCE:HASH]..."""
 
 import json
 import re
@@ -10,12 +10,13 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from review.audit import verification
+from review.audit.trail import EVENTS, PERSON_EVENTS
 
 
-def _anchor(text: str) -> tuple[int, str]:
-    if not (match := re.fullmatch(r"([1-9]\d{0,17}):([0-9a-f]{64})", text)):
-        raise ArgumentTypeError("must be SEQUENCE:HASH, as shown by an earlier check or an export")
-    return int(match[1]), match[2]
+def _anchor(text: str) -> tuple[str, int, str]:
+    if not (match := re.fullmatch(r"(accounts:)?([1-9]\d{0,17}):([0-9a-f]{64})", text)):
+        raise ArgumentTypeError("must be [accounts:]SEQUENCE:HASH, as shown by an earlier check or an export")
+    return PERSON_EVENTS if match[1] else EVENTS, int(match[2]), match[3]
 
 
 class Command(BaseCommand):
@@ -28,8 +29,8 @@ class Command(BaseCommand):
             type=_anchor,
             action="append",
             default=[],
-            metavar="SEQUENCE:HASH",
-            help="a hash noted earlier outside the database; repeat for several",
+            metavar="[accounts:]SEQUENCE:HASH",
+            help="a hash noted earlier outside the database, of either chain; repeat for several",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -41,11 +42,17 @@ class Command(BaseCommand):
             else:
                 self.stdout.write(str(fault))
 
-        audit = verification.run(verification.create_check(None).pk, anchors=dict(options["anchor"]), on_fault=report)
+        anchors: dict[str, dict[int, str]] = {EVENTS: {}, PERSON_EVENTS: {}}
+        for chain, sequence, hash_ in options["anchor"]:
+            anchors[chain][sequence] = hash_
+        accounts_end = verification.end_of(PERSON_EVENTS)  # what is added meanwhile is left to the next check
+        audit = verification.run(verification.create_check(None).pk, anchors=anchors, on_fault=report)
         if options["json"]:
             names = ("checked", "reviews", "unsealed", "sequence", "hash")
             counts = {name: getattr(audit, name) for name in names}
-            self.stdout.write(json.dumps({"intact": not audit.faults_count, **counts, "faults": faults}))
+            self.stdout.write(
+                json.dumps({"intact": not audit.faults_count, **counts, "accounts": accounts_end, "faults": faults})
+            )
         else:
             self.stdout.write(
                 f"{audit.checked} events and {audit.reviews} reviews checked: {audit.faults_count} faults."
@@ -53,5 +60,6 @@ class Command(BaseCommand):
             if audit.unsealed:
                 self.stdout.write(f"{audit.unsealed} reviews are older than the chain and cannot be checked.")
             self.stdout.write(f"The audit trail ends at {audit.sequence}:{audit.hash}")
+            self.stdout.write(f"The chain of accounts ends at accounts:{accounts_end}")
         if audit.faults_count:
             sys.exit(1)

@@ -280,14 +280,34 @@ def test_tampering_is_found_and_named(manipulation: str, events: list[Event]) ->
 
 
 def test_an_anchor_reveals_a_rewritten_chain(events: list[Event]) -> None:
-    anchors = {event.sequence: event.hash for event in (events[5], events[-1])}
+    anchors = {"event": {event.sequence: event.hash for event in (events[5], events[-1])}}
     assert faults(anchors=anchors) == []
     with unprotected("review_event", "review_chainhead"):
         rewrite_everything(events)
     assert not [fault for fault in faults() if not fault[0].startswith(("review-", "case-"))]
     chain_faults = [fault for fault in faults(anchors=anchors) if not fault[0].startswith(("review-", "case-"))]
     assert chain_faults == [(FaultCode.OTHER_ANCHOR, len(events), len(events))]
-    assert (FaultCode.CUT_OFF, 10**6, 10**6) in faults(anchors={10**6: "0" * 64})
+    assert (FaultCode.CUT_OFF, 10**6, 10**6) in faults(anchors={"event": {10**6: "0" * 64}})
+
+
+def test_an_anchor_reveals_the_cut_end_of_the_chain_of_accounts(
+    events: list[Event], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the head set back as well, such as to hide an export, nothing else shows it."""
+    call_command("verify_audit")
+    [end] = [line for line in capsys.readouterr().out.splitlines() if "chain of accounts" in line]
+    anchor = end.split()[-1]
+    assert anchor == f"accounts:{verification.end_of('personevent')}"
+    last = PersonEvent.objects.latest("sequence")
+    with unprotected("review_personevent", "review_chainhead"):
+        sql("DELETE FROM review_personevent WHERE id = %s", last.pk)
+        head = "UPDATE review_chainhead SET sequence = %s, hash = %s WHERE name = 'personevent'"
+        sql(head, last.sequence - 1, last.previous)
+    found = faults(anchors={"personevent": {last.sequence: last.hash}})
+    assert (FaultCode.CUT_OFF, last.sequence, last.sequence) in found
+    with pytest.raises(SystemExit):
+        call_command("verify_audit", "--anchor", anchor)
+    assert f"personevent {last.sequence}: cut off" in capsys.readouterr().out
 
 
 def test_a_case_with_a_changed_lineage_is_found(events: list[Event]) -> None:
@@ -458,7 +478,7 @@ def test_the_command_reports_the_faults(events: list[Event], capsys: pytest.Capt
     result = json.loads(capsys.readouterr().out)
     assert result == {
         "intact": True, "checked": len(events) + PersonEvent.objects.count(), "reviews": Review.objects.count(), "unsealed": 0,
-        "sequence": len(events), "hash": events[-1].hash, "faults": [],
+        "sequence": len(events), "hash": events[-1].hash, "accounts": verification.end_of("personevent"), "faults": [],
     }  # fmt: skip
     call_command("verify_audit", "--anchor", f"{len(events)}:{events[-1].hash}")
     assert f"ends at {len(events)}:{events[-1].hash}" in capsys.readouterr().out
