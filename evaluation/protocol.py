@@ -4,7 +4,7 @@ A benchmark's `protocol.py` offers one `PROTOCOL: Protocol`, composed of the pla
 functions below.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -136,13 +136,15 @@ class Judging:
 
     `judge` builds the request from sample, rubric, variant and response text. The reply must
     satisfy `shape`; `decide` turns it into a decision. Only answers to `variants` are judged on
-    the rubric; empty: answers to every variant.
+    the rubric; empty: answers to every variant. `gives`: the verdicts that `decide` may give, the
+    categories of the agreement of several judges; empty: `Protocol.judge_verdicts`.
     """
 
     judge: Callable[[Sample, Rubric, str, str], Request]
     shape: "type[BaseModel]"
     decide: Callable[[Any], Decision]
     variants: frozenset[str] = frozenset()
+    gives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ class Protocol:
       never raise. `judge`, `shape` and `decide` are then None.
 
     Verdicts by a judge model:
-    - `judge`, `shape`, `decide`: as in `Judging`.
+    - `judge`, `shape`, `decide`, `gives`: as in `Judging`.
     - `judge_temperature`: the published temperature of the judge. It applies unless the run sets
       one, and overrides the setting of the judge's endpoint.
     - `read` may decide before the judge is asked; None leaves the rubric to the judge.
@@ -270,6 +272,7 @@ class Protocol:
     judge: Callable[[Sample, Rubric, str, str], Request] | None = None
     shape: "type[BaseModel] | None" = None
     decide: Callable[[Any], Decision] | None = None
+    gives: tuple[str, ...] = ()
     read: Callable[[Sample, Rubric, str, Mapping[str, str], str], Decision | None] | None = None
     pooled: bool = True
     contrasts: tuple[tuple[str, str, str], ...] = ()
@@ -305,12 +308,20 @@ class Protocol:
             return self.by_rubric[rubric]
         if self.judge is None or self.shape is None or self.decide is None:
             return None
-        return Judging(self.judge, self.shape, self.decide)
+        return Judging(self.judge, self.shape, self.decide, gives=self.gives)
 
     def rubric_applies(self, rubric: str, variant: str) -> bool:
         """Whether answers to this variant are judged on the rubric with this key."""
         judging = self.by_rubric.get(rubric)
         return judging is None or not judging.variants or variant in judging.variants
+
+    def verdicts_given(self, rubrics: Iterable[str], preset: str = "") -> tuple[str, ...]:
+        """The verdicts that a judge may give on rubrics with these keys, in their order."""
+        given = set[str]()
+        for rubric in rubrics:
+            judging = self.judging(rubric, preset)
+            given.update(judging.gives if judging and judging.gives else self.judge_verdicts)
+        return tuple(verdict for verdict in self.known_verdicts if verdict in given)
 
     @property
     def known_verdicts(self) -> tuple[str, ...]:

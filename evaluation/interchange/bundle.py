@@ -23,6 +23,7 @@ from evaluation.interchange.programs.bundle_rows import OPEN
 from evaluation.interchange.provenance import judging
 from evaluation.interchange.provenance.software import REQUIRED, software
 from evaluation.judges.queries import validation_of
+from evaluation.judges.summary import verdicts_given
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.numbers import values
 from evaluation.numbers.rules import POLARITY
@@ -185,6 +186,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
             ],
             "rates": [rate.as_json() for rate in rates.values()],
             "verdicts": dict(protocol.verdicts),
+            "given": verdicts_given(run, protocol),
             "outcomes": dict(protocol.outcomes),
             "presets": {name: dict(preset.outcomes) for name, preset in protocol.presets.items()},
             "wrong": sorted(protocol.failing_verdicts),

@@ -65,11 +65,12 @@ class PanelSerializer(DataclassSerializer):
     `pairs`: first votes of two judges; `repeats`: the first and second vote of one judge. `several`:
     null with two judges, and under escalation, where some vote on disputes only. `undecided`:
     criteria without a majority; `undecided_rule`: how the plan counts these: `excluded`, or a
-    verdict.
+    verdict. `verdicts`: those that the judges may give, the categories of all figures;
+    `verdicts_used`: how many of them they gave.
     """
 
     mirrors = PanelReport
-    shows = "panel=rule judges judgments pairs repeats decided undecided undecided_rule several"
+    shows = "panel=rule judges judgments pairs repeats decided undecided undecided_rule several verdicts verdicts_used"
 
 
 class VarianceSerializer(DataclassSerializer):

@@ -82,6 +82,10 @@ def _panel(panel: Mapping[str, Any] | None) -> list[str]:
         figures = (_with_interval(together[name]) for name in ("raw", "fleiss", "ac1"))
         rows.append(["All together (Fleiss' kappa)", together["n"], *figures])
     lines = ["", "## Agreement between judges", "", f"Panel: {panel['panel']}, {panel['judgments']} per judge."]
+    possible = ", ".join(panel["verdicts"])
+    lines.append(
+        f"The judges may give {len(panel['verdicts'])} verdicts ({possible}) and gave {panel['verdicts_used']}."
+    )
     if panel["undecided"]:
         share = panel["undecided"] / (panel["undecided"] + panel["decided"])
         rule = panel["undecided_rule"]

@@ -11,7 +11,7 @@ from evaluation.judges.numbers.variance import ModelVariance, variances
 from evaluation.judges.queries import validation_report
 from evaluation.models import Judgment, Run
 from evaluation.numbers.frame import counts_against
-from evaluation.protocol import UNDECIDED
+from evaluation.protocol import UNDECIDED, Protocol
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import endpoints_of, judges_of
 from evaluation.runs.rows.result_cache import cached, key_of
@@ -84,12 +84,19 @@ def panel_report(verdicts: RunVerdicts) -> PanelReport | None:
         [judge.name for judge in judges_of(run)],
         run.judgments_each,
         verdicts.frame,
-        protocol.known_verdicts,
+        verdicts_given(run, protocol),
         verdicts.votes,
         decided=states.filter(status=Work.Status.DONE).count(),
         undecided=states.filter(error=panel.NO_MAJORITY).count(),
         undecided_rule=outcomes_of(run, protocol)[UNDECIDED],
     )
+
+
+def verdicts_given(run: Run, protocol: Protocol) -> tuple[str, ...]:
+    """The verdicts that the judges of a run may give on the criteria put to them."""
+    rubrics = Judgment.objects.filter(run=run, votes__isnull=False).order_by()
+    keys = rubrics.values_list("rubric__key", flat=True).distinct()
+    return protocol.verdicts_given(keys, str(run.plan.get("preset", "")))
 
 
 def member(endpoint: Endpoint) -> Member:

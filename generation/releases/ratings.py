@@ -22,6 +22,7 @@ from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
 from review.common.csv_text import BOM, END, line
 from review.common.decorators import download
+from review.quality.scales import Scale, merged, offered_answers
 from review.rules.consolidation import added_wordings, same_wordings
 from review.rules.state_machine import ADJUDICATORS, Phase
 
@@ -106,13 +107,19 @@ def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
 def agreement(samples: Sequence[SampleRef], canary: str) -> list[dict[str, Any]]:
     """The agreement of the blind answers about these samples.
 
-    Computed as `verify_release.py` does from the ratings.
+    Computed as `verify_release.py` does from the ratings; the categories are the answers that the
+    cases' forms offer.
     """
-    result = Agreement()
-    for reviews in _reviews(chunked(iter(samples)), canary):
-        for _sample, rows in groupby(_blind(reviews), itemgetter("sample_id")):
-            result.add(rows)
-    return result.lines()
+    result, scales = Agreement(), defaultdict[tuple[str, str], list[Scale]](list)
+    for chunk in chunked(iter(samples)):
+        case_of = {key: case for key, _version, case in chunk}
+        offered = offered_answers(case_of.values())
+        for reviews in _reviews([chunk], canary):
+            for sample, rows in groupby(_blind(reviews), itemgetter("sample_id")):
+                for pair, question in result.add(rows):
+                    scales[pair, question].append(offered[case_of[sample]].get(question, Scale(())))
+    categories = {key: merged(of_line, result.given(key)).answers for key, of_line in scales.items()}
+    return result.lines(categories)
 
 
 def _blind(reviews: Iterable[ReviewData]) -> Iterator[dict[str, str]]:

@@ -62,10 +62,16 @@ class AgreementEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """All figures for one criterion. `n`: pairs of answers; `cases`: the cases they come from."""
+    """All figures for one criterion. `n`: pairs of answers; `cases`: the cases they come from.
+
+    `categories`: the answers that may be given, from which AC1 takes the agreement by chance;
+    `used`: how many of them were given.
+    """
 
     n: int
     cases: int
+    categories: tuple[str, ...]
+    used: int
     raw: AgreementEstimate
     kappa: AgreementEstimate
     ac1: AgreementEstimate
@@ -117,9 +123,11 @@ def agreement(
         for first, second in case_pairs:
             tables[row, first, second] += 1
     frequencies = np.array(list(case_counts.values()), dtype=float)
+    given = {category for pairs in case_counts for pair in pairs for category in pair}
     figures = (raw, kappa, ac1, lambda table: alpha(table, ordinal=ordinal))
     estimates = (table_interval(tables, figure, frequencies) for figure in figures)
-    return Agreement(round(float((tables.sum(axis=(1, 2)) * frequencies).sum())), case_counts.total(), *estimates)
+    pairs_count = round(float((tables.sum(axis=(1, 2)) * frequencies).sum()))
+    return Agreement(pairs_count, case_counts.total(), tuple(categories), len(given), *estimates)
 
 
 def table_interval(

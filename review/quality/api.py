@@ -29,7 +29,9 @@ class EstimateSerializer(DataclassSerializer):
 
 
 class AgreementFiguresSerializer(DataclassSerializer):
-    """All figures for one criterion. `n`: pairs of answers; `cases`: the cases they come from."""
+    """All figures for one criterion. `n`: pairs of answers; `cases`: the cases they come from.
+    `categories`: the answers that may be given; `used`: how many of them were given.
+    """
 
     mirrors = Agreement
 

@@ -7,7 +7,7 @@ copies. Nothing here ranks physicians.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -25,9 +25,10 @@ from review.labels import translate
 from review.models import Case, Event, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
+from review.quality.scales import Scale, merged, offered_answers
 from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.consolidation import added_wordings, same_wordings
-from review.rules.questions import RETAINED_VALUES, RUBRIC_VALUES, Form
+from review.rules.questions import RETAINED_VALUES, Form
 from review.rules.reading_time import count_block_words
 from review.rules.state_machine import Phase, Role, State, Verdict
 
@@ -72,14 +73,14 @@ PairReader = Callable[[Answers, Answers], list[tuple[str, str]]]
 class AgreementCriterion:
     """Something on which two physicians may agree.
 
-    `read` extracts the pairs of values from two physicians' answers to a case.
+    `question`: its name in `ratings.csv`. `read` extracts the pairs of values from two physicians'
+    answers to a case.
     """
 
     key: str
     label: str
-    categories: tuple[str, ...]
+    question: str
     read: PairReader
-    ordinal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,21 +144,28 @@ def _cached_agreement(_state: tuple[Any, ...], _language: str, benchmark: str, t
     lines = []
     for (name, one), cases in sorted(answers.items(), key=lambda item: (item[0][0], rater_pairs.index(item[0][1]))):
         first, second = PAIRS[one]
-        both = [(by_role[first], by_role[second]) for by_role in cases.values() if len(by_role) == 2]
+        both = {case: (by_role[first], by_role[second]) for case, by_role in cases.items() if len(by_role) == 2}
         if both or pair:
-            lines += [_agreement_line(name, one, criterion, both) for criterion in _criteria(forms.get(name), both)]
+            offered = offered_answers(both)
+            criteria = _criteria(forms.get(name), both.values())
+            lines += [_agreement_line(name, one, criterion, both, offered) for criterion in criteria]
     return AgreementTable(tuple(lines), tuple(sorted(benchmarks)), tuple(sorted(tasks - {""})))
 
 
 def _agreement_line(
-    benchmark: str, pair: RaterPair, criterion: AgreementCriterion, both: list[tuple[Answers, Answers]]
+    benchmark: str,
+    pair: RaterPair,
+    criterion: AgreementCriterion,
+    both: Mapping[int, tuple[Answers, Answers]],
+    offered: Mapping[int, Mapping[str, Scale]],
 ) -> AgreementLine:
-    pairs_by_case = [criterion.read(first, second) for first, second in both]
-    # Forms change: answers that the newest version no longer offers remain categories.
-    used = {answer for pairs in pairs_by_case for two in pairs for answer in two}
-    older = sorted(used - set(criterion.categories))
-    figures = agreement(pairs_by_case, [*criterion.categories, *older], ordinal=criterion.ordinal)
-    return AgreementLine(benchmark, pair, criterion.key, criterion.label, criterion.ordinal, figures)
+    pairs_by_case = {case: criterion.read(first, second) for case, (first, second) in both.items()}
+    counted = [case for case in sorted(both) if pairs_by_case[case]] or sorted(both)
+    scales = [offered[case][criterion.question] for case in counted if criterion.question in offered[case]]
+    given = {answer for pairs in pairs_by_case.values() for two in pairs for answer in two}
+    scale = merged(scales, given)
+    figures = agreement(pairs_by_case.values(), scale.answers, ordinal=scale.ordinal)
+    return AgreementLine(benchmark, pair, criterion.key, criterion.label, scale.ordinal, figures)
 
 
 def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:
@@ -167,34 +175,26 @@ def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:
     return {case.benchmark: case.localized_spec.form for case in rows}
 
 
-def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[AgreementCriterion]:
-    verdict = AgreementCriterion("verdict", gettext("Verdict"), tuple(Verdict), _read_verdict)
+def _criteria(form: Form | None, both: Collection[tuple[Answers, Answers]]) -> list[AgreementCriterion]:
+    verdict = AgreementCriterion("verdict", gettext("Verdict"), "verdict", _read_verdict)
     if form is None:
         return [verdict]
     criteria = [verdict]
     # A question that is asked per rubric or trap is one criterion, with a pair of answers for each.
-    scored = {question.key.partition(":")[0]: question for question in form.questions if question.kind != "text"}
-    for key, question in scored.items():
-        values = [choice.value for choice in question.choices]
-        ordinal = len(values) > 2 and all(value.isdecimal() for value in values)
-        ordered = tuple(sorted(values, key=int)) if ordinal else tuple(values)
-        criteria.append(
-            AgreementCriterion(f"question.{key}", translate(question.label), ordered, _question_reader(key), ordinal)
-        )
-    text_keys = {question.key.partition(":")[0] for question in form.questions} - scored.keys()
+    labels = {question.key.partition(":")[0]: question.label for question in form.questions if question.kind != "text"}
+    text_keys = {question.key.partition(":")[0] for question in form.questions} - labels.keys()
     asked = {key.partition(":")[0] for pair in both for answers in pair for key in answers["questions"]}
-    older = asked - scored.keys() - text_keys
-    criteria += [AgreementCriterion(f"question.{key}", key, (), _question_reader(key)) for key in sorted(older)]
-    findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
-    criteria.append(AgreementCriterion("rubric", gettext("Rubric adequacy"), findings, _read_findings))
-    wordings = ("generated", "corrected", "corrected-2", "added", "absent")
-    criteria.append(AgreementCriterion("wording", gettext("Wording of the rubrics kept"), wordings, _read_wordings))
+    names = {key: translate(label) for key, label in labels.items()}
+    names |= {key: key for key in sorted(asked - labels.keys() - text_keys)}  # of older forms
+    for key, label in names.items():
+        criteria.append(AgreementCriterion(f"question.{key}", label, key, _question_reader(key)))
+    criteria.append(AgreementCriterion("rubric", gettext("Rubric adequacy"), "rubric", _read_findings))
+    kept = gettext("Wording of the rubrics kept")
+    criteria.append(AgreementCriterion("wording", kept, "wording", _read_wordings))
     if form.severities:
-        levels = tuple(level.value for level in form.severities)
-        criteria.append(AgreementCriterion("severity", gettext("Rubric severity"), levels, _read_severities, True))
+        criteria.append(AgreementCriterion("severity", gettext("Rubric severity"), "severity", _read_severities))
     if form.reasons:
-        codes = tuple(reason.code for reason in form.reasons)
-        criteria.append(AgreementCriterion("reason", gettext("Reason for rejection"), codes, _read_reasons))
+        criteria.append(AgreementCriterion("reason", gettext("Reason for rejection"), "reason", _read_reasons))
     return criteria
 
 

@@ -74,7 +74,7 @@ def _panel(rows: Rows) -> dict[str, Any] | None:
         rows.judges,
         run["settings"]["judgments"],
         rows.frame.current,
-        rows.protocol.known_verdicts,
+        rows.run["protocol"].get("given", rows.protocol.known_verdicts),
         rows.votes,
         decided=int((states["status"] == DONE).sum()),
         undecided=int((states["error"] == NO_MAJORITY).sum()),

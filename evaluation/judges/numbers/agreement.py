@@ -45,6 +45,8 @@ class PanelReport:
     where the others vote on disputed criteria only. `judgments`: votes per judge and criterion.
     `decided`, `undecided`: criteria with a verdict, and without a majority. `undecided_rule`: how
     the run's plan counts the latter.
+    `verdicts`: those that the judges may give, the categories of all figures; `verdicts_used`: how
+    many of them they gave.
     """
 
     rule: str
@@ -56,6 +58,8 @@ class PanelReport:
     undecided: int
     undecided_rule: str
     several: RaterAgreement | None = None
+    verdicts: tuple[str, ...] = ()
+    verdicts_used: int = 0
 
 
 def panel_report(
@@ -63,15 +67,19 @@ def panel_report(
     judges: Sequence[str],
     judgments: int,
     frame: Frame,
-    known: Sequence[str],
+    given: Sequence[str],
     cast: pl.DataFrame,
     *,
     decided: int,
     undecided: int,
     undecided_rule: str,
 ) -> PanelReport:
-    """The agreement within a panel. `known`: the verdicts of the protocol. `cast`: all votes."""
-    verdicts = sorted({*known, *cast["voted"].unique()})
+    """The agreement within a panel.
+
+    `given`: the verdicts that its judges may give. `cast`: all votes.
+    """
+    used = set(cast["voted"].unique())
+    verdicts = sorted({*given, *used})
     votes = {(judge, repeat): np.full(frame.rows.height, -1) for judge in judges for repeat in range(min(judgments, 2))}
     for (judge, number, verdict), of_judge in frame.on(cast).group_by("judge", "number", "voted"):
         if (judge, number) in votes:
@@ -96,6 +104,8 @@ def panel_report(
         several=_several([votes[judge, 0] for judge in judges], clusters, len(verdicts))
         if len(judges) >= SEVERAL and rule != Rule.ESCALATION
         else None,
+        verdicts=tuple(verdicts),
+        verdicts_used=len(used),
     )
 
 

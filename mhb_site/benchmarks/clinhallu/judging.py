@@ -128,11 +128,12 @@ def decide_stage(verdict: StageVerdict) -> Decision:
 
 def stage_judging(variant: str, judge: Callable[[Sample, Rubric, str, str], Request] = judge_stage) -> Judging:
     """The judging of a stage, on the answers in one variant."""
-    return Judging(judge, StageVerdict, decide_stage, frozenset({variant}))
+    return Judging(judge, StageVerdict, decide_stage, frozenset({variant}), (HALLUCINATED, SUPPORTED))
 
 
 def without_images(judged_on: Mapping[str, str]) -> dict[str, Judging]:
     """How the released code judges: no image but for the visual stage."""
     blind = partial(judge_stage, images=False)
     stages = {stage: stage_judging(variant, blind) for stage, variant in judged_on.items() if stage != VISUAL}
-    return {ANSWER: Judging(partial(judge_answer, images=False), AnswerVerdict, decide_answer), **stages}
+    answer = Judging(partial(judge_answer, images=False), AnswerVerdict, decide_answer, gives=(CORRECT, WRONG))
+    return {ANSWER: answer, **stages}

@@ -171,6 +171,7 @@ PROTOCOL = Protocol(
     judge=judge_answer,
     shape=AnswerVerdict,
     decide=decide_answer,
+    gives=(CORRECT, WRONG),
     by_rubric={stage: stage_judging(variant) for stage, variant in JUDGED_ON.items()},
     read=read,
     judge_temperature=TEMPERATURE,

@@ -69,6 +69,7 @@ PROTOCOL = Protocol(
     judge=judge,
     shape=Judgment,
     decide=decide,
+    gives=("correct", "incorrect", "refused"),
     rates=read_declared(Rate, __file__, "rates.json"),
     facets=(
         FacetView("category", _("Category of the mistake"), "heat"),

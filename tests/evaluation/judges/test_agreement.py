@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from evaluation import registry
 from evaluation.judges import summary
 from evaluation.judges.summary import makers, panel_report, self_preference
 from evaluation.models import Judgment, Response, Run, Vote
@@ -76,6 +77,17 @@ def test_agreement_of_two_judges_is_as_computed_by_hand(release: Release) -> Non
     assert pair.kappa == pytest.approx(7 / 15)
     assert pair.ac1 == pytest.approx((0.75 - 30 / 64) / (1 - 30 / 64))
     assert (report.decided, report.undecided, report.repeats) == (6, 2, ())
+    assert (report.verdicts, report.verdicts_used) == (("met", "not_met"), 2)
+
+
+def test_ac1_of_a_panel_takes_the_verdicts_that_its_judges_may_give() -> None:
+    """Of the six words of ClinHallu, two are of answers and two of stages of the reasoning."""
+    protocol = registry.protocol("clinhallu")
+    assert len(protocol.known_verdicts) == 6
+    assert protocol.verdicts_given(["answer"]) == ("correct", "wrong")
+    assert protocol.verdicts_given(["visual", "knowledge"]) == ("supported", "hallucinated")
+    assert len(protocol.verdicts_given(["answer", "reasoning"])) == 4
+    assert registry.protocol("medmistake").verdicts_given(["R1"]) == ("correct", "incorrect", "refused")
 
 
 def test_three_judges_have_figures_together_and_intervals_by_pair(db: None) -> None:

@@ -23,6 +23,7 @@ from generation.releases.exporters.programs import verify_release
 from generation.releases.freezing.composition import Composition
 from review.models import Case, Review, User
 from review.quality.agreement import agreement
+from review.quality.reliability import agreement_table
 from review.rules.blocks import Highlight, passage_texts
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, conversations_file, endpoint, import_file, make_release, run_batch
@@ -97,14 +98,14 @@ def test_agreement_matches_known_figures() -> None:
             {**row, "role": role, "rater": rater, "value": value}
             for role, rater, value in zip(("primary", "secondary"), raters, values, strict=True)
         )
-    [line] = result.lines()
+    [line] = result.lines({})
     site_figures = agreement([[values] for values in answers], ["approve", "reject"])
     assert (line["cases"], line["raters"], line["raw"]) == (20, 4, 0.85)
     assert line["kappa"] == pytest.approx(site_figures.kappa.value, abs=1e-6)
     assert line["ac1"] == pytest.approx(site_figures.ac1.value, abs=1e-6)
     ends = [site_figures.kappa.low, site_figures.kappa.high]
     assert line["kappa_interval"] == pytest.approx(ends, abs=1e-6)
-    assert result.lines() == [line]
+    assert result.lines({}) == [line]
 
 
 def test_equal_answers_are_not_certain_to_agree(release: Release, tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_equal_answers_are_not_certain_to_agree(release: Release, tmp_path: Path
         row = {"sample_id": str(number), "answer": "blind", "rubric": "", "question": "verdict"}
         value = "approve" if number % 2 else "reject"
         result.add({**row, "role": role, "rater": role, "value": value} for role in ("primary", "secondary"))
-    [line] = result.lines()
+    [line] = result.lines({})
     assert line["kappa"] == 1.0
     assert 0.4 < line["kappa_interval"][0] < 0.9
     export.Export(release, "jsonl").write(tmp_path)
@@ -131,6 +132,28 @@ def test_equal_answers_are_not_certain_to_agree(release: Release, tmp_path: Path
     assert verify_release.faults_of(tmp_path) == ["agreement.json: altered"]
     path.write_text(json.dumps([{**line, "cases": 99} for line in before]))
     assert len(verify_release.faults_of(tmp_path)) == 1 + len(before)
+
+
+def test_page_card_and_check_give_one_agreement(release: Release, tmp_path: Path) -> None:
+    """Of the same answers, with the same categories, whether anybody gave them or not."""
+    page = {line.key.removeprefix("question."): line.agreement for line in agreement_table(pair="reviewers").lines}
+    card = [line for line in release.about["agreement"]["public"] if line["pair"] == "reviewers"]
+    assert {line["question"] for line in card} == {key for key, figures in page.items() if figures.n}
+    for line in card:
+        figures = page[line["question"]]
+        assert (line["categories"], line["used"]) == (list(figures.categories), figures.used)
+        for name in ("raw", "kappa", "ac1"):
+            estimate = getattr(figures, name)
+            ends = None if estimate.low is None else [estimate.low, estimate.high]
+            assert line[name] == (None if estimate.value is None else pytest.approx(estimate.value, abs=1e-6))
+            assert line[f"{name}_interval"] == (None if ends is None else pytest.approx(ends, abs=1e-6))
+    assert any(line["used"] < len(line["categories"]) for line in card)
+    export.Export(release, "jsonl").write(tmp_path)
+    path = tmp_path / "agreement.json"
+    lines = json.loads(path.read_text())
+    lines[0]["categories"] = ["never given"]
+    path.write_text(json.dumps(lines))
+    assert any("the categories lack an answer" in fault for fault in verify_release.faults_of(tmp_path))
 
 
 def test_only_blind_answers_count_for_agreement(

@@ -201,6 +201,59 @@ def test_an_answer_of_an_older_form_is_still_a_category(ana: User, bo: User) -> 
     assert by_criterion["question.natural"].agreement.n == 1
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "given"),
+    [
+        ("0123456789X", "123", [("1", "1"), ("10", "9"), ("2", "3"), ("5", "10"), ("3", "3"), ("1", "2")]),
+        ("1234", "1345", [("1", "1"), ("2", "2"), ("5", "4"), ("3", "4"), ("2", "1"), ("5", "5")]),
+    ],
+    ids=["older numbers are not words", "an older answer has its place on the scale"],
+)
+def test_answers_of_an_older_form_have_their_place_on_an_ordinal_scale(
+    ana: User, bo: User, older: str, newer: str, given: list[tuple[str, str]]
+) -> None:
+    """Alpha is that of the library krippendorff, of the answers as numbers."""
+    import krippendorff
+
+    forms = []
+    for values in (older, newer):
+        choices = tuple(Choice(value, value) for value in ("10" if letter == "X" else letter for letter in values))
+        forms.append(replace(FORM, questions=(*FORM.questions, Question("plain", "Plain", "", choices))))
+    for number, answers in enumerate(given, 1):
+        form = forms[1] if {*answers} <= {*newer} else forms[0]
+        both = [approval(questions={**approval().questions, "plain": Answer(value)}) for value in answers]
+        review_by_both(ana, bo, *both, number=number, form=form)
+    line = lines()["question.plain"]
+    reference = krippendorff.alpha(
+        [[float(pair[side]) for pair in given] for side in (0, 1)], level_of_measurement="ordinal"
+    )
+    assert line.ordinal
+    assert line.agreement.alpha.value == pytest.approx(reference)
+    assert line.agreement.categories == tuple(sorted(line.agreement.categories, key=int))
+    assert line.agreement.used == len({answer for pair in given for answer in pair})
+
+
+def test_severities_of_an_older_form_keep_their_order(ana: User, bo: User) -> None:
+    """`mild` was between none and death; it is not behind both because the newer form lacks it."""
+    findings = {level: {key: RubricAnswer("adequate", severity=level) for key in ("R1", "R2")} for level in "nmd"}
+    older = replace(FORM, severities=tuple(Level(level, level) for level in "nmd"))
+    newer = replace(FORM, severities=tuple(Level(level, level) for level in "nd"))
+    for number, (first, second) in enumerate(["nm", "mm", "nn", "dd", "nd"], 1):
+        form = older if "m" in (first, second) else newer
+        both = [approval(rubrics=findings[level]) for level in (first, second)]
+        review_by_both(ana, bo, *both, number=number, form=form)
+    assert lines()["severity"].agreement.categories == ("n", "m", "d")
+
+
+def test_the_answers_that_may_be_given_are_those_of_the_cases_that_count(ana: User, bo: User) -> None:
+    """A case that nobody compared offers a third answer: it changes no agreement."""
+    review_by_both(ana, bo, approval(), approval(), number=1)
+    third = replace(FORM.questions[0], choices=(*FORM.questions[0].choices, Choice("unsure", "Unsure")))
+    cases_services.open_case(case_spec(2, form=replace(FORM, questions=(third, FORM.questions[1]))))
+    natural = lines()["question.natural"].agreement
+    assert (natural.categories, natural.used) == (("yes", "no"), 1)
+
+
 # One physician
 # --------------------------------------------------------------------------------------------------
 

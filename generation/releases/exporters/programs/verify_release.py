@@ -14,7 +14,7 @@ import csv
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from itertools import groupby
 from operator import itemgetter
@@ -42,20 +42,24 @@ def title(about: dict[str, Any]) -> str:
 
 
 Pair = tuple[str, str]
+Line = tuple[str, str]  # a pair of roles, and a question
 
 
 class Agreement:
     """Agreement between raters. Takes the blind answers sample by sample; `lines` are the figures.
 
     Intervals have the case as cluster (`review/quality/agreement.py`), and hold for these raters.
+    The categories are the answers that the forms of the samples offer to a question, whether given
+    or not: AC1 depends on them.
     """
 
     def __init__(self) -> None:
         self.cases: dict[tuple[str, str], Counter[tuple[Pair, ...]]] = defaultdict(Counter)
         self.raters: dict[tuple[str, str], set[str]] = defaultdict(set)
 
-    def add(self, rows: Iterable[dict[str, str]]) -> None:
-        """Add the rows of one sample."""
+    def add(self, rows: Iterable[dict[str, str]]) -> list[Line]:
+        """Add the rows of one sample; return the lines in which they count."""
+        counted = []
         answers: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         raters: dict[str, str] = {}
         for row in rows:
@@ -69,20 +73,30 @@ class Agreement:
                 if both:
                     self.cases[pair, question][both] += 1
                     self.raters[pair, question] |= {raters[first], raters[second]}
+                    counted.append((pair, question))
+        return counted
 
-    def lines(self) -> list[dict[str, Any]]:
-        """One line for each pair of roles and question, in a fixed order."""
-        return [self._line(pair, question) for pair, question in sorted(self.cases)]
+    def given(self, line: Line) -> list[str]:
+        """The answers that were given, in alphabetical order."""
+        return sorted({answer for both in self.cases[line] for answers in both for answer in answers})
 
-    def _line(self, pair: str, question: str) -> dict[str, Any]:
-        cases = self.cases[pair, question]
-        categories = sorted({answer for both in cases for answers in both for answer in answers})
-        figures = agreement(cases.elements(), categories)
+    def lines(self, categories: Mapping[Line, Sequence[str]]) -> list[dict[str, Any]]:
+        """One line for each pair of roles and question, in a fixed order.
+
+        `categories`: the answers offered. A line without any, as releases had before, takes those
+        that were given, and does not name them.
+        """
+        return [self._line(line, categories.get(line, ())) for line in sorted(self.cases)]
+
+    def _line(self, of: Line, categories: Sequence[str]) -> dict[str, Any]:
+        (pair, question), given = of, self.given(of)
+        figures = agreement(self.cases[of].elements(), categories or given)
         line: dict[str, Any] = {
             "pair": pair,
             "question": question,
             "cases": figures.cases,
             "answers": figures.n,
+            **({"categories": list(categories), "used": len(given)} if categories else {}),
             "raters": len(self.raters[pair, question]),
             "intervals": METHOD,
         }
@@ -142,7 +156,16 @@ def _agreement_faults(folder: Path) -> list[str]:
         for _sample, rows in groupby(csv.DictReader(file), itemgetter("sample_id")):
             figures.add(rows)
     stated = {(line["pair"], line["question"]): line for line in json.loads(agreement_file.read_text(encoding="utf-8"))}
-    lines = {(line["pair"], line["question"]): line for line in figures.lines()}
+    categories = {line: values.get("categories", []) for line, values in stated.items()}
+    missing = [
+        f"agreement.json: {pair}, {question}: the categories lack an answer that was given"
+        for pair, question in figures.cases
+        if categories.get((pair, question))
+        and not set(figures.given((pair, question))) <= set(categories[pair, question])
+    ]
+    if missing:
+        return missing
+    lines = {(line["pair"], line["question"]): line for line in figures.lines(categories)}
     return [
         f"agreement.json: {pair}, {question}: not what ratings.csv gives"
         for pair, question in sorted(stated.keys() | lines.keys())
