@@ -23,7 +23,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bench import core
 from evaluation.statistics.clusters import cluster_totals, ratio
-from evaluation.statistics.comparisons import independent_difference, mcnemar, paired_difference
+from evaluation.statistics.comparisons import (
+    difference_of_differences,
+    independent_difference,
+    mcnemar,
+    paired_difference,
+    score_difference,
+)
 from evaluation.statistics.correction import (
     CheckedVerdicts,
     corrected_difference,
@@ -31,8 +37,9 @@ from evaluation.statistics.correction import (
 )
 from evaluation.statistics.intervals import f_interval, mean_interval, rate_interval
 from evaluation.statistics.planning import power_of_difference
-from evaluation.statistics.validation import balanced_f1
-from review.quality.agreement import ac1, alpha, kappa, several_raters, table_interval
+from evaluation.statistics.two_phase import two_phase_table
+from evaluation.statistics.validation import balanced_f1, judge_quality
+from review.quality.agreement import ac1, alpha, kappa, raw, several_raters, table_interval
 from review.rules.wilson_interval import wilson
 
 Ends = tuple[float | None, float | None]
@@ -181,7 +188,7 @@ def judged_criteria(
     random: Random, rate: float, icc: float, clusters: int, se: float, sp: float
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The sample, the truth and the verdict of a noisy judge, per criterion."""
-    m = sizes(random, clusters)
+    m = criteria(random, clusters, icc)
     sample = np.repeat(np.arange(clusters), m)
     truth = random.random(len(sample)) < np.repeat(chances(random, rate, icc, clusters), m)
     verdict = np.where(truth, random.random(len(sample)) < se, random.random(len(sample)) >= sp)
@@ -240,6 +247,7 @@ FIGURES: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "AC1": ac1,
     "alpha": alpha,
     "balanced F1": balanced_f1,
+    "raw": raw,
 }
 
 
@@ -253,7 +261,7 @@ def answer_chances(sensitivity: Sequence[float], specificity: Sequence[float]) -
 
 
 def figures_of_agreement(
-    figures: Sequence[str] = tuple(FIGURES),
+    figures: Sequence[str] = ("kappa", "AC1", "alpha", "balanced F1"),
     raters: Sequence[str] = tuple(RATERS),
     rate: tuple[float, ...] = (0.1, 0.3, 0.5),
     iccs: tuple[float, ...] = (0, 0.3),
@@ -383,6 +391,167 @@ def corrected_differences(
         yield Cell(
             "corrected difference", f"{pair[0]:g} - {pair[1]:g}, {share:.0%} checked, ICC {icc}", c, truth, study
         )
+
+
+# Two models' scores of the same samples, and the true difference of their means.
+ScorePair = tuple[NDArray[Any], NDArray[Any]]
+
+
+def points_of_two(random: Random, n: int) -> ScorePair:
+    """HealthBench's scores: points over positive points of 3 to 11 criteria, some negative."""
+    size, chance = random.integers(3, 12, n), random.beta(2, 2, n)
+    one, other = (random.binomial(size, chance) - 0.5 * random.binomial(2, 0.3, n) for _ in range(2))
+    return one / size, other / size
+
+
+def seldom_less(random: Random, n: int) -> ScorePair:
+    """Of either model, 85 % of the scores are the same."""
+    one, other = (np.where(random.random(n) < 0.15, random.random(n), 0.0) for _ in range(2))
+    return 0.6 - one, 0.6 - other
+
+
+SCORE_PAIRS: dict[str, tuple[Callable[[Random, int], ScorePair], float]] = {
+    "points, some negative (HealthBench)": (points_of_two, 0.0),
+    "seldom different": (seldom_less, 0.0),
+    "even, one .1 higher": (lambda random, n: (0.1 + 0.9 * random.random(n), 0.9 * random.random(n)), 0.1),
+    "skewed, against a constant one": (
+        lambda random, n: (1 - random.gamma(1.5, 0.35, n), 0.9 + 0.02 * random.normal(size=n)),
+        1 - 1.5 * 0.35 - 0.9,
+    ),
+}
+
+
+def score_differences(clusters: tuple[int, ...] = (10, 15, 30, 100, 300)) -> Iterator[Cell]:
+    for (name, (draw, truth)), c in product(SCORE_PAIRS.items(), clusters):
+
+        def study(random: Random, draw: Callable[[Random, int], ScorePair] = draw, c: int = c) -> Ends:
+            one, other = draw(random, c)
+            found = score_difference(one, np.ones(c), other, np.ones(c))
+            return found.low, found.high
+
+        yield Cell("difference of scores", name, c, truth, study)
+
+
+# Validations: rate, correlation (0: one criterion an answer), answers of the run, how many are
+# drawn, half of those with a failure, and the judge's sensitivity and specificity.
+VALIDATIONS = (
+    (0.05, 0.0, 1000, 120, 0.8, 0.97),
+    (0.1, 0.0, 300, 100, 0.8, 0.9),
+    (0.3, 0.0, 100, 40, 0.6, 0.9),
+    (0.05, 0.3, 300, 120, 0.8, 0.95),
+    (0.1, 0.3, 100, 60, 0.8, 0.9),
+    (0.1, 0.3, 300, 100, 0.6, 0.95),
+    (0.3, 0.3, 300, 100, 0.8, 0.9),
+    (0.6, 0.5, 300, 100, 0.7, 0.8),
+)
+VALIDATED = ("sensitivity", "specificity", "kappa", "ac1", "balanced_f1", "corrected rate")
+
+
+def validations(figures: Sequence[str] = VALIDATED) -> Iterator[Cell]:
+    for (p, icc, c, n, se, sp), figure in product(VALIDATIONS, figures):
+        table = 1e9 * np.array([[p * se, p * (1 - se)], [(1 - p) * (1 - sp), (1 - p) * sp]])
+        shares = {"sensitivity": se, "specificity": sp, "corrected rate": p}
+        figure_of = {"kappa": kappa, "ac1": ac1, "balanced_f1": balanced_f1}
+        truth = shares[figure] if figure in shares else float(figure_of[figure](table))
+
+        def study(
+            random: Random,
+            figure: str = figure,
+            p: float = p,
+            icc: float = icc,
+            c: int = c,
+            n: int = n,
+            se: float = se,
+            sp: float = sp,
+        ) -> Ends:
+            sample, truth, verdict = judged_criteria(random, p, icc, c, se, sp)
+            weights = validation_weights(random, sample, verdict, n / c)
+            checked = np.where(weights > 0, truth, np.nan)
+            if figure == "corrected rate":
+                corrected = corrected_rate(sample, verdict, checked, weights)
+                return corrected.low, corrected.high
+            quality = judge_quality(two_phase_table(sample, verdict, checked, weights=weights))
+            estimate = getattr(quality, figure)
+            return estimate.low, estimate.high
+
+        setting = f"{p:g} failed, Se {se}, Sp {sp}, {n} of {c} answers checked, ICC {icc}"
+        yield Cell(f"validation: {figure}", setting, c, truth, study)
+
+
+def careful_raters(
+    raters: tuple[int, ...] = (3, 5), rate: tuple[float, ...] = (0.1, 0.5), clusters: tuple[int, ...] = (10, 30, 100)
+) -> Iterator[Cell]:
+    """Several raters with a sensitivity of .97 and a specificity of .99, who may never differ."""
+    se, sp = 0.97, 0.99
+    for figure, j, icc, p, c in product(("raw", "fleiss", "ac1", "alpha"), raters, (0, 0.3), rate, clusters):
+        equal = p * (se**2 + (1 - se) ** 2) + (1 - p) * (sp**2 + (1 - sp) ** 2)
+        share = p * se + (1 - p) * (1 - sp)
+        by_chance = 2 * share * (1 - share) if figure == "ac1" else share**2 + (1 - share) ** 2
+        truth = equal if figure == "raw" else (equal - by_chance) / (1 - by_chance)
+
+        def study(random: Random, figure: str = figure, j: int = j, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            m = criteria(random, c, icc)
+            is_failed = random.random(m.sum()) < np.repeat(chances(random, p, icc, c), m)
+            failed = random.binomial(j, np.where(is_failed, se, 1 - sp))
+            ratings = np.column_stack([failed, j - failed])
+            estimate = getattr(several_raters(ratings, np.repeat(np.arange(c), m)), figure)
+            return estimate.low, estimate.high
+
+        yield Cell(f"careful raters: {figure}", f"{j} raters, {p:g} failed, ICC {icc}", c, truth, study)
+
+
+def ordinal_agreement(clusters: tuple[int, ...] = (10, 20, 30, 100)) -> Iterator[Cell]:
+    """Alpha of two raters on a scale of five; each takes the next answer in 15 or 40 % of cases."""
+    for slips, c in product((0.15, 0.4), clusters):
+        move = np.eye(5) * (1 - slips)
+        for level in range(5):
+            for other in {max(0, level - 1), min(4, level + 1)} - {level}:
+                move[level, other] = slips / (1 if level in (0, 4) else 2)
+        table = move.T @ np.diag([0.4, 0.3, 0.15, 0.1, 0.05]) @ move
+        truth = float(alpha(1e9 * table, ordinal=True))
+
+        def study(random: Random, table: NDArray[Any] = table, c: int = c) -> Ends:
+            drawn = random.multinomial(1, table.ravel(), size=c).reshape(c, 5, 5).astype(float)
+            estimate = table_interval(drawn, partial(alpha, ordinal=True))
+            return estimate.low, estimate.high
+
+        yield Cell("alpha, ordinal", f"{slips:.0%} slips", c, truth, study)
+
+
+def harm_weighted(
+    rate: tuple[float, ...] = (0.1, 0.3), clusters: tuple[int, ...] = (10, 30, 100, 300)
+) -> Iterator[Cell]:
+    """Criteria weigh 1 to 4, the same share of each failed."""
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            m = sizes(random, c)
+            sample = np.repeat(np.arange(c), m)
+            weight = random.choice([1.0, 2.0, 3.0, 4.0], len(sample), p=[0.4, 0.3, 0.2, 0.1])
+            failed = random.random(len(sample)) < np.repeat(chances(random, p, icc, c), m)
+            hits, totals = cluster_totals(sample, weight * failed, weight)
+            interval = rate_interval(hits, totals, n=len(sample))
+            return interval.low, interval.high
+
+        yield Cell("harm-weighted rate", f"{p:g}, ICC {icc}", c, p, study)
+
+
+def self_preferences(clusters: tuple[int, ...] = (10, 20, 50, 200)) -> Iterator[Cell]:
+    """A judge that is .1 milder on models of its family, on the samples that all answered."""
+    for icc, p, c in product(ICC, (0.1, 0.3), clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            m = sizes(random, c)
+            own, others = chances(random, p, icc, c), chances(random, p, icc, c)
+            mild = np.maximum(0.0, own * (1 - 0.05 / p))
+            sides = [
+                np.array([random.binomial(m, mine), m, random.binomial(m, theirs), m], dtype=float)
+                for mine, theirs in ((mild, own), (others, others))
+            ]
+            found = difference_of_differences(sides[0], sides[1])
+            return found.low, found.high
+
+        yield Cell("self-preference", f"{p:g}, ICC {icc}", c, -0.05, study)
 
 
 # --------------------------------------------------------------------------------- level and power
@@ -521,6 +690,13 @@ def families() -> list[Iterator[Cell]]:
         corrected(),
         corrected_differences(),
         independent(),
+        figures_of_agreement(("raw",)),
+        score_differences(),
+        validations(),
+        careful_raters(),
+        ordinal_agreement(),
+        harm_weighted(),
+        self_preferences(),
     ]
 
 
