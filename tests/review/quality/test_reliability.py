@@ -238,7 +238,7 @@ def test_severities_of_an_older_form_keep_their_order(ana: User, bo: User) -> No
     findings = {level: {key: RubricAnswer("adequate", severity=level) for key in ("R1", "R2")} for level in "nmd"}
     older = replace(FORM, severities=tuple(Level(level, level) for level in "nmd"))
     newer = replace(FORM, severities=tuple(Level(level, level) for level in "nd"))
-    for number, (first, second) in enumerate(["nm", "mm", "nn", "dd", "nd"], 1):
+    for number, (first, second) in enumerate([("n", "m"), ("m", "m"), ("n", "n"), ("d", "d"), ("n", "d")], 1):
         form = older if "m" in (first, second) else newer
         both = [approval(rubrics=findings[level]) for level in (first, second)]
         review_by_both(ana, bo, *both, number=number, form=form)
