@@ -54,7 +54,7 @@ async def judge_candidate(draft: Draft, models: Models, candidate: Mapping[str, 
     if settings["entailment"]:
         nli = entailment_judge(draft, models)
         with suppress(BrokenReply):  # without a score it is not known to be wrong, so it cannot qualify
-            entailment_scores = await score_both_ways(nli, candidate["answer"], draft.record.content["answer"])
+            entailment_scores = await score_both_ways(nli, candidate["answer"], presets.truth_of(draft))
             entailment_scores = {"by": nli.name, **entailment_scores}
     return assess_candidate(settings, {**candidate, "votes": ballots}, entailment_scores)
 

@@ -18,7 +18,7 @@ from generation.recipes.review_sampling import draw_fraction
 from mhb_site.benchmarks.medhallu import presets
 
 PROMPTS = Path(__file__).parent / "prompts"
-SETS = read_prompts(PROMPTS, "generate", "regenerate", "vote", "critique", "rewrite", "entail")
+SETS = read_prompts(PROMPTS, "generate", "regenerate", "vote", "critique", "rewrite", "entail", "reword")
 
 MAX_JUSTIFICATION = 2_000  # characters; keeps a runaway reply from physicians
 MAX_GROWTH = 4  # times the length of the true answer, if no other limit is set
@@ -99,32 +99,39 @@ def _faults(candidate: Candidate, truth: str, question: str, terms: Sequence[Ter
         yield "The answer is the true answer: it has to be wrong."
     elif count_words(candidate.answer) > MAX_GROWTH * max(count_words(truth), 25):
         yield f"The answer is more than {MAX_GROWTH} times as long as the true one."
-    giveaway = _GIVEAWAYS.search(candidate.answer)
-    if giveaway and not (_GIVEAWAYS.search(truth) or _GIVEAWAYS.search(question)):
-        yield f"The answer tells that it is hallucinated ({giveaway[0]!r}); nothing in it may say so."
+    if giveaway := giveaway_in(candidate.answer, truth, question):
+        yield f"The answer tells that it is hallucinated ({giveaway!r}); nothing in it may say so."
     if not candidate.justification.strip():
         yield "The justification is empty."
     elif len(candidate.justification) > MAX_JUSTIFICATION:
         yield f"The justification is longer than {MAX_JUSTIFICATION} characters."
 
 
+def giveaway_in(answer: str, truth: str, question: str) -> str:
+    """The words of an answer that tell that it is wrong or a test; "" if none do."""
+    giveaway = _GIVEAWAYS.search(answer)
+    if giveaway is None or _GIVEAWAYS.search(truth) or _GIVEAWAYS.search(question):
+        return ""
+    return giveaway[0]
+
+
 # ----------------------------------------------------------------------------------------- requests
 
 
-def _case(draft: Draft) -> dict[str, Any]:
+def case_data(draft: Draft) -> dict[str, Any]:
     """What generator and critic are told of the question and of rejected versions."""
     content = draft.record.content
     return {
         "question": content["question"],
         "knowledge": list(content["contexts"]),
-        "truth": content["answer"],
+        "truth": presets.truth_of(draft),
         "rejected": draft.rejected("hallucinated", "justification", "category"),
     }
 
 
-def _rules(draft: Draft) -> dict[str, str]:
+def rules(draft: Draft) -> dict[str, str]:
     """The categories, and the length limits: ±10 % if none is enforced."""
-    truth = draft.record.content["answer"]
+    truth = presets.truth_of(draft)
     low, high = length_bounds(truth, presets.settings(draft)["length"] or 0.1)
     categories = "\n".join(f"- {term.code} {term.label}: {term.definition}" for term in draft.terms)
     return {"categories": categories, "low": str(low), "high": str(high), "count": str(count_words(truth))}
@@ -155,8 +162,8 @@ def _generation_request(draft: Draft, number: int, last: Mapping[str, Any] | Non
     """
     prompts, settings = SETS[draft.prompts], presets.settings(draft)
     request = prompts["generate"].request(
-        {**_case(draft), "attempt": number},
-        _rules(draft),
+        {**case_data(draft), "attempt": number},
+        rules(draft),
         temperature=temperature_of(draft, number),
         top_p=settings["top_p"],
         max_tokens=settings["max_tokens"],
@@ -187,7 +194,7 @@ async def criticise(
     draft: Draft, models: Models, candidate: Mapping[str, Any], result: Mapping[str, Any]
 ) -> dict[str, str]:
     """The critic's feedback on what gives a candidate away: TextGrad's gradient, in words."""
-    data = {**_case(draft), "candidate": _content_of(candidate), "result": result}
+    data = {**case_data(draft), "candidate": _content_of(candidate), "result": result}
     reply = await models.ask_structured("critic", SETS[draft.prompts]["critique"].request(data), Feedback)
     return {name: text.strip()[:MAX_JUSTIFICATION] for name, text in reply}
 
@@ -199,8 +206,8 @@ async def rewrite(
 
     Raises BrokenReply as `generate` does.
     """
-    data = {**_case(draft), "candidate": _content_of(candidate), "feedback": feedback}
-    request = SETS[draft.prompts]["rewrite"].request(data, _rules(draft))
+    data = {**case_data(draft), "candidate": _content_of(candidate), "feedback": feedback}
+    request = SETS[draft.prompts]["rewrite"].request(data, rules(draft))
     return {**await _ask_for_candidate(draft, models, "critic", request), "by": "rewrite", "temperature": None}
 
 
@@ -210,14 +217,14 @@ async def _ask_for_candidate(draft: Draft, models: Models, role: str, request: R
     If its length is wrong, ask once more with the reason; if it still is, flag the candidate.
     """
     content, share = draft.record.content, presets.settings(draft)["length"]
-    truth = content["answer"]
+    truth = presets.truth_of(draft)
     check: Callable[[Candidate], None] = partial(
         check_candidate, truth=truth, question=content["question"], terms=draft.terms
     )
     candidate = await models.ask_structured(role, request, Candidate, check=check)
     replaced: list[str] = []
     flags: list[str] = []
-    if share is not None and (reason := _length_fault(candidate.answer, truth, share)):
+    if share is not None and (reason := length_fault(candidate.answer, truth, share)):
         # Not in `check_candidate`: after a second answer of a wrong length there would be no
         # candidate.
         messages = (
@@ -232,7 +239,7 @@ async def _ask_for_candidate(draft: Draft, models: Models, role: str, request: R
             candidate = await models.ask_structured(role, replace(request, messages=messages), Candidate, check=check)
         except BrokenReply:
             replaced = []  # keep the first answer despite its length
-        if _length_fault(candidate.answer, truth, share):
+        if length_fault(candidate.answer, truth, share):
             flags = ["length"]
     answer = candidate.answer.strip()
     return {
@@ -246,7 +253,7 @@ async def _ask_for_candidate(draft: Draft, models: Models, role: str, request: R
     }
 
 
-def _length_fault(answer: str, truth: str, share: float) -> str:
+def length_fault(answer: str, truth: str, share: float) -> str:
     """Why the length of an answer is wrong; empty if it is right."""
     low, high = length_bounds(truth, share)
     count = count_words(answer)

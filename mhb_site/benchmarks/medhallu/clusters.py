@@ -59,7 +59,7 @@ async def cluster_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
     truth.
     """
     settings, made = presets.settings(draft), draft.data["made"]
-    truth = draft.record.content["answer"]
+    truth = presets.truth_of(draft)
     nli = entailment_judge(draft, models)
     scores: dict[int, dict[str, Any]] = {}
     texts = [truth, *(candidate["answer"] for candidate in made)]

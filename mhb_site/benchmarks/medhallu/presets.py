@@ -1,4 +1,4 @@
-"""MedHallu's settings and presets: ours, the paper's, the released code's, and two for clusters.
+"""MedHallu's settings and presets: ours, the paper's, the released code's, two for clusters, one author.
 
 | setting | meaning |
 |---|---|
@@ -19,6 +19,7 @@
 | regenerate | the generator writes the final version of a rewrite from the critic's revision |
 | feedback | the next try sees the last candidate and what gave it away |
 | fallback_entailed | a candidate that says the same as the true answer may become the fallback |
+| truth | `source`: the true answer as the article has it; `reworded`: in the generator's words |
 | review_share | share of samples that physicians review; others are not sampled for review |
 | reviewers | `one` physician per sample, or `two` as in MHB |
 
@@ -28,9 +29,16 @@ one written from feedback.
 
 from functools import partial
 
-from generation.recipes.recipe import preset_name, read_presets, settings_in_force
+from generation.recipes.recipe import Draft, preset_name, read_presets, settings_in_force
 
 MAX_TRIES = 5
 PRESETS = read_presets(__file__)
 settings = partial(settings_in_force, PRESETS)
+
+
+def truth_of(draft: Draft) -> str:
+    """The true answer of a draft: in the generator's words, if it was reworded."""
+    return str(draft.data.get("truth") or draft.record.content["answer"])
+
+
 name_of = partial(preset_name, PRESETS)

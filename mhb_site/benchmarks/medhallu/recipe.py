@@ -15,7 +15,17 @@ from generation.common.declared import read_declared
 from generation.recipes.labelled import LabelledAnswers
 from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
 from generation.recipes.review_sampling import draw_fraction
-from mhb_site.benchmarks.medhallu import attempt, candidates, clusters, lineage, mesh, presets, similarity, votes
+from mhb_site.benchmarks.medhallu import (
+    attempt,
+    candidates,
+    clusters,
+    lineage,
+    mesh,
+    presets,
+    rewording,
+    similarity,
+    votes,
+)
 from mhb_site.benchmarks.medhallu.candidates import SETS
 from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
 from mhb_site.benchmarks.medhallu.votes import VOTERS
@@ -32,6 +42,10 @@ CRITERION = "Says whether the answer shown is hallucinated."
 
 def _is_generated(draft: Draft) -> bool:
     return bool(draft.record.content["kind"] == GENERATED)
+
+
+def _is_reworded(draft: Draft) -> bool:
+    return _is_generated(draft) and rewording.is_reworded(draft)
 
 
 def _is_clustered(draft: Draft) -> bool:
@@ -102,7 +116,7 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
         eligible = [each for each in readable if may_say_the_same or each["entailed"] is False]
         if not eligible:
             raise Dropped(_drop_reason(all_candidates, readable, tries))
-        texts = [draft.record.content["answer"], *(candidate["answer"] for candidate in eligible)]
+        texts = [presets.truth_of(draft), *(candidate["answer"] for candidate in eligible)]
         method, (truth, *others) = await similarity.vectors(models, texts)
         near = {each["number"]: similarity.cosine(row, truth) for each, row in zip(eligible, others, strict=True)}
         chosen = max(eligible, key=lambda candidate: near[candidate["number"]])
@@ -149,7 +163,8 @@ def sample(draft: Draft) -> NewSample:
 
     Content: {question, knowledge: [passages], truth, hallucinated, justification, category,
     difficulty, tries, fallback, flags ("length"), pmid, mesh: [headings], branches: [letters of
-    MeSH]}. Its one rubric, R1, is tied to the category.
+    MeSH]}, and truth_source, the true answer in the words of the article, if it was reworded. Its
+    one rubric, R1, is tied to the category.
     """
     content, final = draft.record.content, draft.data["final"]
     if content["kind"] == PUBLISHED:
@@ -170,7 +185,8 @@ def sample(draft: Draft) -> NewSample:
         content={
             "question": content["question"],
             "knowledge": list(knowledge),
-            "truth": content["answer"],
+            "truth": presets.truth_of(draft),
+            **({"truth_source": content["answer"]} if draft.data.get("truth") else {}),
             "hallucinated": chosen["answer"],
             "justification": chosen["justification"],
             "category": final["category"],
@@ -199,6 +215,8 @@ def _data_card(draft: Draft) -> dict[str, str]:
     if "published" in data["final"]:
         return {**entries, _("origin"): _("published")}
     entries |= {_("origin"): _("made here"), _("preset"): presets.name_of(draft)}
+    if data.get("truth"):
+        entries[_("true answer")] = _("reworded by the generator")
     judges = {candidate["entailment"]["by"] for candidate in candidates.all_of(data) if candidate["entailment"]}
     entries[_("entailment")] = ", ".join(sorted(judges)) or "none"
     method = data["clusters"]["similarity"] if "clusters" in data else data["final"].get("similarity")
@@ -233,6 +251,9 @@ RECIPE = Recipe(
     kinds=frozenset({GENERATED, PUBLISHED}),
     roles=read_declared(ModelRole, __file__, "roles.json"),
     steps=(
+        Step(
+            "reword", rewording.reword, _is_reworded, lambda draft: [("generator", SETS[draft.prompts]["reword"].label)]
+        ),
         *TRIES,
         Step("candidates", clusters.generate_candidates, _is_clustered, _for_each_candidate(("generator", "generate"))),
         Step("votes", clusters.collect_votes, _is_clustered, _for_each_candidate(*((role, "vote") for role in VOTERS))),

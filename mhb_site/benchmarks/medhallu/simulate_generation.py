@@ -243,7 +243,24 @@ def _entail(asked: Asked) -> dict[str, float]:
     return {"score": round(0.8 + 0.19 * share if follows else 0.5 * share, 3)}
 
 
-_ANSWERS = {"generate": _generate, "vote": _vote, "critique": _critique, "rewrite": _rewrite, "entail": _entail}
+def _reword(asked: Asked) -> dict[str, str]:
+    """The true answer, with the words by which the simulated generator ends all of its sentences."""
+    blocks, seed = _blocks(asked.messages), asked.seed
+    levels = list(LEVEL_WORDS.values())
+    tail = levels[int(chance(seed, "reword", blocks["QUESTION"]) * len(levels))]
+    words = blocks["TRUTH"].rstrip(".").split()
+    kept = " ".join(words[: max(1, len(words) - count_words(tail))]).rstrip(",;:")  # of the same length
+    return {"answer": f"{kept}, {tail}."}
+
+
+_ANSWERS = {
+    "reword": _reword,
+    "generate": _generate,
+    "vote": _vote,
+    "critique": _critique,
+    "rewrite": _rewrite,
+    "entail": _entail,
+}
 SCRIPT = PromptTable(
     {
         prompts[name].heading: (VOTERS if name == "vote" else (GENERATOR, CRITIC, NLI), answer)

@@ -97,10 +97,10 @@ async def _ask_voter(
     content, settings = draft.record.content, presets.settings(draft)
     share = draw_fraction("order", draft.record.external_id, draft.version, number, role)
     first = TRUTH if settings["order"] == "truth-first" or share < 0.5 else HALLUCINATED
-    text = candidate["answer"]
+    text, truth = candidate["answer"], presets.truth_of(draft)
     if settings["vote_justification"]:
         text = f"{text}\n{candidate['justification']}"
-    shown = [content["answer"], text] if first == TRUTH else [text, content["answer"]]
+    shown = [truth, text] if first == TRUTH else [text, truth]
     request = SETS[draft.prompts]["vote"].request(
         {"question": content["question"], "first": shown[0], "second": shown[1]},
         temperature=settings["vote_temperature"],

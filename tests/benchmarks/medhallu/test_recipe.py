@@ -267,7 +267,14 @@ def test_the_drop_reason_distinguishes_unjudged_entailment_from_entailment():
 
 
 def test_ours_is_the_first_preset_and_all_presets_have_the_same_settings():
-    assert [preset.name for preset in presets.PRESETS] == ["ours", "paper", "released", "clusters", "clusters-12"]
+    assert [preset.name for preset in presets.PRESETS] == [
+        "ours",
+        "paper",
+        "released",
+        "clusters",
+        "clusters-12",
+        "one-author",
+    ]
     assert all(set(preset.values) == set(presets.PRESETS[0].values) for preset in presets.PRESETS)
     documented = {line.split("|")[1].strip() for line in (presets.__doc__ or "").splitlines() if line.startswith("|")}
     assert set(", ".join(documented).split(", ")) - {"setting", "---"} == set(presets.PRESETS[0].values)

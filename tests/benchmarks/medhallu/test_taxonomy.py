@@ -89,7 +89,7 @@ def test_headings_without_tree_numbers_have_no_branch(headings, terms):
 
 
 def test_detectors_are_told_of_each_category_what_the_generator_is_told() -> None:
-    told = candidates._rules(qa_draft())["categories"]
+    told = candidates.rules(qa_draft())["categories"]
     for prompt in protocol.DETECT.values():
         text = prompt.messages(question="", answer="", knowledge="", categories=protocol.CATEGORIES)[0].text
         for term in TERMS:
