@@ -139,6 +139,8 @@ class Import(Work):
     facets = models.JSONField(default=dict)  # name -> value -> good rows
     # format -> good rows that refer to a record of that format, or that one refers to
     joined = models.JSONField(default=dict)
+    # kind -> {n, rows: the first of them}; null until the file is read (`sources.oddities`)
+    oddities = models.JSONField(null=True, blank=True)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)

@@ -48,11 +48,11 @@ class ImportSerializer(ModelRowSerializer):
 
     row = Import
     shows = (
-        "id source.name file_name layout status rows added same differs updates refused facets joined error detail "
+        "id source.name file_name layout status rows added same differs updates refused facets joined oddities error detail "
         "created_at finished_at"
     )
 
-    typed = {dict[str, dict[str, int]]: "facets", dict[str, int]: "joined"}
+    typed = {dict[str, dict[str, int]]: "facets", dict[str, int]: "joined", dict[str, Any]: "oddities"}
 
 
 class RefusalSerializer(ModelRowSerializer):

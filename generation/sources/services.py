@@ -22,6 +22,7 @@ from generation.models import Import, ImportRefusal, ImportStatus, Reference, So
 from generation.models.work import Work
 from generation.sources import importers, other_values, own_tables, queries, reading, translated_reasons
 from generation.sources.importers.base import Importer, Layout, LimitsExceeded, Refusal, Row, WrongFormat, digest_of
+from generation.sources.oddities import Oddities
 from generation.sources.own_tables import OwnTable
 from review.audit import acts
 from review.audit.trail import recording_events
@@ -170,6 +171,7 @@ def _read_file(run: Import) -> None:
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
     unread = ""
+    oddities = Oddities()
     try:
         check_tries(run, IMPORT_TRIES)
         # The lease is renewed once a chunk, and while the reader is silent.
@@ -198,6 +200,8 @@ def _read_file(run: Import) -> None:
                 listed += len(kept)
                 counts.update(rows=len(chunk), refused=len(refusals), added=new, differs=len(differences))
                 unread = next((f"{entry.where}: {entry.reason}" for entry in refusals if entry.is_end), unread)
+                for row in good_rows:
+                    oddities.add(row)
                 for entry in chunk:
                     for facet, value in entry.facets.items():
                         counter = facets.setdefault(facet, Counter())
@@ -209,7 +213,8 @@ def _read_file(run: Import) -> None:
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **failure)
     else:
         failure = {"error": "NotReadToTheEnd", "detail": f"{run.file_name}: {unread}"} if unread else {}
-        ended = finish(run, Status.FAILED if unread else Status.DONE, finished_at=timezone.now(), **failure)
+        now, found = timezone.now(), oddities.found(run)
+        ended = finish(run, Status.FAILED if unread else Status.DONE, finished_at=now, oddities=found, **failure)
     chunks.analyze_tables(SourceRecord)
     if ended and run.uploaded:  # a failed import is not retried
         discard(path)

@@ -14,7 +14,7 @@ from generation.models import Job
 from generation.recipes import registry
 from generation.recipes.registry import module
 from generation.releases.freezing.composition import EXCLUSIONS
-from generation.sources import translated_reasons
+from generation.sources import oddities, translated_reasons
 from generation.trials import findings
 
 register = template.Library()
@@ -43,6 +43,12 @@ def reason(text: str) -> str:
 def import_reason(text: str) -> str:
     """What an importer says of a record or where the record is, in the reader's language."""
     return translated_reasons.translated(text)
+
+
+@register.filter
+def oddity_label(kind: str) -> str:
+    """What is odd in an imported file (`sources.oddities`)."""
+    return str(oddities.LABELS.get(kind, kind))
 
 
 register.filter("error_words", error_words)

@@ -62,7 +62,7 @@ class Command(StepCommand):
             [shown(entry, "where reason") for entry in entries if entry.differs == differs] for differs in (False, True)
         )
         return {
-            **shown(run, "source.name file=file_name layout rows added same differs refused facets joined"),
+            **shown(run, "source.name file=file_name layout rows added same differs refused facets joined oddities"),
             "refusals": refusals,
             **({"differences": differences} if differences else {}),
             "failed": int(run.status != Work.Status.DONE),
