@@ -11,8 +11,8 @@ from generation.releases.exporters.record_sets import record_sets
 
 # The names of the vocabulary, as version 1.0 of the format lists them.
 _NAMES = (
-    "citeAs column extract field fileObject fileProperty fileSet format includes isLiveDataset jsonPath key md5 parentField "
-    "path recordSet references regex repeated replace separator source subField transform"
+    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isLiveDataset jsonPath key"
+    " md5 parentField path recordSet references regex repeated replace samplingRate separator source subField transform"
 )
 _CONTEXT: dict[str, Any] = {
     **{name: f"cr:{name}" for name in _NAMES.split()},

@@ -5,7 +5,13 @@ from typing import Any
 
 from generation.releases.exporters.base import ADDED, NESTED, PLAIN, RUBRIC
 
-_TYPES = {"version": "sc:Integer", "start": "sc:Integer", "end": "sc:Integer", "simulated": "sc:Boolean"}
+_TYPES = {
+    "version": "sc:Integer",
+    "start": "sc:Integer",
+    "end": "sc:Integer",
+    "simulated": "sc:Boolean",
+    "points": "sc:Float",
+}
 _WORDS = {
     "samples": "One row per sample.",
     "rubrics": "One row per criterion; `sample_id` names its sample.",
@@ -13,6 +19,8 @@ _WORDS = {
     "highlights": "Words that physicians highlighted, under pseudonyms.",
 }
 _LISTS = {"rubrics": RUBRIC, "messages": ("role", "content")}  # columns of objects with the same keys
+_CHATS = ("role", "content")
+_EXAMPLE = {"prompt": _CHATS, "rubrics": ("criterion", "points")}  # of HealthBench's format
 _OBJECTS = {"source": ("dataset", "format", "id", "licence")}  # in JSON Lines; elsewhere they are JSON text
 
 
@@ -31,6 +39,22 @@ def record_sets(
         ("rubrics.csv", "rubrics", _fields("rubrics.csv", "rubrics", rubric)),
         ("rubrics.parquet", "rubrics", _fields("rubrics.parquet", "rubrics", rubric, repeated=("traps",))),
         ("samples.jsonl", "samples", _fields("samples.jsonl", "samples", jsonl_columns, {**_LISTS, **_OBJECTS})),
+        (
+            "healthbench.jsonl",
+            "samples",
+            _fields(
+                "healthbench.jsonl",
+                "samples",
+                ("prompt_id", *_EXAMPLE, "example_tags", "canary"),
+                _EXAMPLE,
+                repeated=("example_tags",),
+            ),
+        ),
+        (
+            "inspect.jsonl",
+            "samples",
+            _fields("inspect.jsonl", "samples", ("id", "input", "target"), {"input": _CHATS}, repeated=("target",)),
+        ),
         ("test.parquet", "samples", _fields("test.parquet", "samples", (*table, "messages", "rubrics"))),
         *((f"{name}.csv", name, _fields(f"{name}.csv", name, its_columns)) for name, its_columns in tables.items()),
     ]
@@ -61,9 +85,9 @@ def _fields(
                 "@type": "cr:Field",
                 "@id": f"{table}/{column}/{key}",
                 "name": f"{table}/{column}/{key}",
-                "dataType": "sc:Text",
+                "dataType": _TYPES.get(key, "sc:Text"),
                 "source": source | {"transform": {"jsonPath": f"$.{key}"}},
             }
             for key in objects[column]
         ]
-        yield field | ({"repeated": True} if column in _LISTS else {}) | {"subField": inner}
+        yield field | ({} if column in _OBJECTS else {"repeated": True}) | {"subField": inner}

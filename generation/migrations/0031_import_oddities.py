@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0029_probe_work'),
+        ('generation', '0030_returned_drafts'),
     ]
 
     operations = [
