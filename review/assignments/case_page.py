@@ -71,7 +71,7 @@ def render_case(
     first_look_due = turn.moment is Moment.FIRST_LOOK
     answers = turn.answers if answers is None else answers
     committed: list[str] = []
-    if requires_first_look(case) and not first_look_due:
+    if requires_first_look(case) and turn.first_look is not None:
         answers = turn.with_first_look(answers)
         committed = [question.key for question in spec.form.questions if question.first_look]
     agreed_fields: Collection[str] = ()

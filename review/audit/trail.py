@@ -94,17 +94,17 @@ def _add(event: Event | PersonEvent) -> None:
 
 def record_submitted(review: Review) -> None:
     """Record the submission of a review, with its digest and how it was signed."""
-    record(
-        review.case,
-        Event.Kind.SUBMITTED,
-        review.physician,
-        role=review.role,
-        phase=review.phase,
-        review=review.pk,
-        meaning=review.meaning,
-        guideline=review.guideline.version if review.guideline else None,
-        digest=chain_entries.review_digest(review, ChainHead.objects.get(pk=EVENTS).key),
+    version = review.guideline.version if review.guideline else None
+    submission = {"role": review.role, "phase": review.phase, "review": review.pk, "meaning": review.meaning}
+    event = Event(
+        case=review.case,
+        kind=Event.Kind.SUBMITTED,
+        actor_id=review.physician_id,
+        at=timezone.now(),
+        data={**submission, "guideline": version},
     )
+    event.sealed = review  # type: ignore[attr-defined]  # its digest needs the chain's key: see `_write`
+    _add(event)
 
 
 EVENTS, PERSON_EVENTS = "event", "personevent"
@@ -119,6 +119,8 @@ def _write(name: str, model: type[Chained], events: Sequence[Event | PersonEvent
     last = Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number"))
     numbers: dict[int, int] = dict(last) if cases else {}
     for event in events:
+        if (review := getattr(event, "sealed", None)) is not None:
+            event.data["digest"] = chain_entries.review_digest(review, head.key)
         if isinstance(event, Event):
             event.number = numbers[event.case_id] = numbers.get(event.case_id, 0) + 1
         event.sequence, event.previous = head.sequence + 1, head.hash
