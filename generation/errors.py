@@ -276,6 +276,10 @@ class OtherBarrier(GenerationError, status=409):
     """These two drafts belong to different batches, or were compared at different steps."""
 
 
+class ToldWithoutReading(GenerationError, status=409):
+    """Its answers can be told apart without being read, more clearly than the batch allows."""
+
+
 class ProbingFailed(GenerationError, status=500):
     """The answers could not be probed."""
 

@@ -11,7 +11,7 @@ from evaluation.releases import queries, services
 from evaluation.releases.leaderboard import beside_published, leaderboard
 from evaluation.reports import paper_layout
 from generation.models import Release
-from generation.probes.queries import shown_probes
+from generation.probes import queries as probes_queries
 from generation.releases import queries as releases_queries
 from generation.samples import errata
 from review.common.decorators import requires, signed_in_account
@@ -81,7 +81,7 @@ def public(request: HttpRequest, name: str, version: int | None = None) -> HttpR
         "versions": [other for other in versions if other != release],
         "planted": releases_queries.term_counts(release.benchmark, release.counts),
         "errata": list(errata.errata_of(release, reader=None)),
-        "found": shown_probes(release, with_held_out=False),
+        "found": probes_queries.shown(release, with_held_out=False),
         **_board_context(release, request),
     }
     response = render(request, "evaluation/releases/public.html", context)

@@ -16,6 +16,7 @@ from generation.jobs import queries as jobs_queries
 from generation.jobs.views import Launch, job_context
 from generation.models import Source
 from generation.models.work import Work
+from generation.probes import queries as probes_queries
 from generation.recipes import registry
 from generation.releases import queries as releases_queries
 from generation.samples import funnel
@@ -123,6 +124,8 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "has_merges": rounds.has_barrier(batch),
         "has_analysis": registry.recipe(batch.benchmark).analysis is not None,
         "judgments": review_results.judgments(batch),
+        "found": probes_queries.shown(batch, with_held_out=True),
+        "can_be_probed": probes_queries.can_be_probed(batch),
         "counts": counts,
         "funnel": funnel.funnel(batch.benchmark, [batch.pk]),
         "figure": reverse("generation:batch-funnel", args=[pk]),

@@ -45,6 +45,9 @@ _ADVICE = {
     FIRST_RECORD: gettext_lazy(
         "Look at the result of the first record. Then resume for the rest, change the budget, or cancel."
     ),
+    "ToldWithoutReading": gettext_lazy(
+        "Look at the words that tell, and change prompts or settings in a new batch; or resume this one."
+    ),
     "ModelCheck": gettext_lazy(
         "Nothing was asked yet. Change the endpoint's settings, or leave the model out; then resume, and it is tried "
         "again."

@@ -50,9 +50,9 @@ def report(target: Target) -> ProbeReport | None:
     return stored.from_json(work.result) if work is not None else None
 
 
-def shown_probes(release: Release, *, with_held_out: bool) -> dict[str, Any] | None:
-    """What was found at a release's freeze, or when it was last probed; None if it was not."""
-    found = report(release)
+def shown(target: Target, *, with_held_out: bool) -> dict[str, Any] | None:
+    """What was found when a set was frozen or last probed; None if it was not."""
+    found = report(target)
     return stored.as_shown(found, with_held_out=with_held_out) if found is not None else None
 
 

@@ -14,7 +14,7 @@ from generation.batches import queries as batches_queries
 from generation.errors import GenerationError
 from generation.jobs.live_status import live_workers
 from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
-from generation.probes.queries import shown_probes
+from generation.probes import queries as probes_queries
 from generation.recipes import forms as recipes_forms
 from generation.recipes.configuration import configuration
 from generation.releases import archive, comparing, data_card, export, forms, queries, ratings, services
@@ -113,7 +113,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "configuration": _(chosen.rule) if chosen else "",
         "shares": queries.task_shares(release) if chosen else {},
         "judgments": queries.judgments(release),
-        "found": shown_probes(release, with_held_out=may_read(request.user, Can.PRODUCE)),
+        "found": probes_queries.shown(release, with_held_out=may_read(request.user, Can.PRODUCE)),
         "by_reference": export.fitting_formats(release, by_reference=True),
     }
     return render(request, "generation/releases/release.html", context)

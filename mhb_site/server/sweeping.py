@@ -14,6 +14,7 @@ from django.db import InterfaceError, OperationalError
 from evaluation import tasks as evaluation_tasks
 from evaluation.interchange import services as results_services
 from generation import tasks
+from generation.batches import watching
 from generation.common import temporary
 from generation.engine import sweeping
 from generation.jobs import kinds
@@ -43,6 +44,7 @@ def sweep() -> dict[str, int]:
     results: list[int] = _guarded(results_services.sweep, [])
     _guarded(outcomes_services.apply_outcomes, 0)  # before the jobs: a rejected sample may queue a draft
     freezes: list[int] = _guarded(releases_services.sweep, [])
+    _stopped: list[int] = _guarded(watching.watch, [])
     probings: list[int] = _guarded(probes_services.sweep, [])
     _guarded(uploads.remove_orphans, 0)
     _guarded(temporary.remove_orphans, None)

@@ -20,6 +20,7 @@
 | feedback | the next try sees the last candidate and what gave it away |
 | fallback_entailed | a candidate that says the same as the true answer may become the fallback |
 | truth | `source`: the true answer as the article has it; `reworded`: in the generator's words |
+| stop_when_told | the batch stops if a probe's accuracy is surely higher; null: never |
 | review_share | share of samples that physicians review; others are not sampled for review |
 | reviewers | `one` physician per sample, or `two` as in MHB |
 

@@ -9,8 +9,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from generation.batches import launch
+from generation.batches import launch, watching
 from generation.batches import services as batches_services
+from generation.jobs import life_cycle
 from generation.models import Batch, ProbeWork, Release, ReleasedSample, Source, SourceRecord
 from generation.outcomes import services as outcomes_services
 from generation.probes import queries, services
@@ -135,3 +136,29 @@ def test_a_killed_probing_starts_over(source: Source) -> None:
     )
     assert services.sweep() == [work.pk]
     assert services.run(work.pk).status == "done"
+
+
+def test_a_running_batch_is_probed_as_it_grows_and_stops_by_its_setting(source: Source, admin_client: Client) -> None:
+    batch = batch_of(source)
+    Batch.objects.filter(pk=batch.pk).update(status="running", settings={**batch.settings, "stop_when_told": 0.7})
+    assert watching.watch() == []
+    work = ProbeWork.objects.get()
+    assert work.batch_id == batch.pk
+    services.run(work.pk)
+    assert watching.watch() == [batch.pk]
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == ("paused", "ToldWithoutReading")
+    page = admin_client.get(reverse("generation:batch", args=[batch.pk])).content.decode()
+    assert "more clearly than the batch allows" in page
+    assert "can be told apart without being read" in page
+    life_cycle.resume(batch.pk)
+    assert watching.watch() == []  # the same result does not stop it again, and it has not grown
+    assert ProbeWork.objects.count() == 1
+
+
+def test_a_batch_without_the_setting_goes_on(source: Source) -> None:
+    batch = batch_of(source)
+    Batch.objects.filter(pk=batch.pk).update(status="running")
+    watching.watch()
+    services.run(ProbeWork.objects.get().pk)
+    assert watching.watch() == []
