@@ -613,6 +613,24 @@ def margins(whole: _Set, scores: "Array") -> "Array":
     return answers
 
 
+def word_margins(cases: Sequence[ProbeCase], seed: int) -> list[tuple[str, float]]:
+    """(record, margin) of each case by its words, learned in other folds; countable cases only."""
+    from threadpoolctl import threadpool_limits
+
+    counted, _left_out = _countable(cases)
+    words = next(probe for probe in PROBES if probe.features == (catalogue.WORDS,))
+    with threadpool_limits(1):
+        whole = _Set(counted, seed)
+        found = margins(whole, _Features(words, whole).scores(whole.wrong)).tolist()
+    return [(case.record, margin) for case, margin in zip(counted, found, strict=True)]
+
+
+def why_not(cases: Sequence[ProbeCase]) -> NoNumber | None:
+    """Why nothing can be told of these cases; None if something can."""
+    counted, _left_out = _countable(cases)
+    return _reason_against(counted, _Set(counted, 0) if counted else None)
+
+
 def _telling_cases(whole: _Set, scores: "Array") -> tuple[TellingCase, ...]:
     import numpy as np
 

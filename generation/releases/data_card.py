@@ -41,7 +41,7 @@ def _context(release: Release, *, by_reference: bool) -> dict[str, Any]:
         "judgments": queries.judgments(release),
         "questions": _questions(release),
         "probes": shown_frozen_probes(release),
-        "probes_said": _probes_said(release),
+        "probes_said": [*filter_said(release), *filter_said(release), *_probes_said(release)],
         "errata": errata.errata_of(release, reader=None),
         "configuration": configuration(release.benchmark, release.composition.get("configuration", "")),
         "tasks": [
@@ -85,6 +85,21 @@ def shown_frozen_probes(release: Release) -> dict[str, Any] | None:
     """What probes told at the freeze, without the held-out samples; None if it was not counted."""
     report = probes_queries.frozen_report(release)
     return as_shown(report, with_held_out=False) if report is not None else None
+
+
+def filter_said(release: Release) -> list[str]:
+    """What the card says of a filter to what is hard to tell; [] without one."""
+    about = release.about.get("filter")
+    if not about:
+        return []
+    return [
+        f"Filtered: {about['samples']} samples ({about['share']:.0%} of the records) were left out because the words of"
+        f" their answers tell right from wrong most clearly (AFLite with words; {about['slices']} slices of"
+        f" {about['partitions']} cross-validations, seeds {about['seeds'][0]} to {about['seeds'][-1]}).",
+        f"The accuracy of words was {about['before']:.3f} before and {about['after']:.3f} after; the latter is biased"
+        " downward, because the same words chose. What remains is not a random part: rates on it are not comparable"
+        " with those on unfiltered releases, and a shortcut that the filter does not know may remain.",
+    ]
 
 
 def _probes_said(release: Release) -> list[str]:

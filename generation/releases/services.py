@@ -30,7 +30,8 @@ from generation.releases import queries, ratings
 from generation.releases.freezing import content
 from generation.releases.freezing.card_facts import card_facts, funnel_of
 from generation.releases.freezing.card_fields import merge_card
-from generation.releases.freezing.composition import Composition, choices, tally
+from generation.releases.freezing.composition import EASY, Composition, choices, tally
+from generation.releases.freezing.filtered import FilteredRelease, filter_release
 from generation.releases.freezing.spool import Spool
 from generation.samples import funnel
 from generation.samples import queries as samples_queries
@@ -43,6 +44,7 @@ from review.rules.state_machine import Ground
 
 FREEZE_TRIES = 3  # a freeze that kills its worker would kill the next one, too
 EVERYTHING = Composition()
+FILTER = "filter"  # in `Release.about`
 RENEW_EVERY = 500  # samples between two renewals of the lease
 
 
@@ -211,6 +213,10 @@ def _freeze(row: Freeze) -> None:
     chosen = np.fromiter(choices(row.benchmark, composition), dtype=content.CHOSEN)
     canary = latest.canary if latest is not None and latest.canary else f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
+    filtered = None
+    if composition.harder:
+        filtered = filter_release(row.benchmark, chosen, terms, canary, composition.harder, composition.seed)
+        chosen = filtered.chosen
     totals = content.ReleaseTotals()
     labelled: list[ProbeCase] = []
     reviewed_samples: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
@@ -236,6 +242,7 @@ def _freeze(row: Freeze) -> None:
         except ProbingLost:
             return
         cases = [case for samples in reviewed_samples.values() for _key, _version, case in samples]
+        easy = int(filtered.about["samples"]) if filtered else 0
         fields: dict[str, Any] = {
             "samples_count": totals.samples,
             "rubrics_count": totals.rubrics,
@@ -252,12 +259,13 @@ def _freeze(row: Freeze) -> None:
             "simulated": totals.simulated,
             "sha256": digests[0],
             "composition": composition.as_json(),
-            "excluded": dict(counted.excluded),
+            "excluded": {**counted.excluded, **({EASY: filtered.about["samples"]} if filtered else {})},
             "about": {
                 "card": row.card,
                 **totals.strata(row.benchmark),
-                "funnel": funnel.to_json(funnel_of(row.benchmark, composition, totals.samples)),
-                "counts": counted.counts,
+                "funnel": funnel.to_json(funnel_of(row.benchmark, composition, totals.samples, easy)),
+                "counts": _counts_without(counted.counts, filtered),
+                **({FILTER: filtered.about} if filtered else {}),
                 **probed,
                 **card_facts(row.benchmark, totals, cases),
                 "agreement": {split: ratings.agreement(samples, canary) for split, samples in reviewed_samples.items()},
@@ -268,6 +276,19 @@ def _freeze(row: Freeze) -> None:
         }
         if keep(row, read=totals.samples):
             _store(row, latest, chosen, spool, fields)
+
+
+def _counts_without(
+    counts: Mapping[str, Mapping[str, int]], filtered: FilteredRelease | None
+) -> Mapping[str, Mapping[str, int]]:
+    """The counts of samples by their properties, without those that the filter left out."""
+    if filtered is None:
+        return counts
+    rest: dict[str, dict[str, int]] = {}
+    for name, values in counts.items():
+        removed: Mapping[str, int] = filtered.removed.get(name, {})
+        rest[name] = {value: n - removed.get(value, 0) for value, n in values.items()}
+    return rest
 
 
 def _probed(row: Freeze, labelled: list[ProbeCase]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.db.models import Count, F, Sum
 
 from generation.batches.queries import shared_roles
 from generation.models import Batch, BatchRole, PromptSet, SampleVersion
-from generation.releases.freezing.composition import APPROVED_SINCE, EXCLUSIONS, Composition, versions_with_reason
+from generation.releases.freezing.composition import APPROVED_SINCE, EASY, EXCLUSIONS, Composition, versions_with_reason
 from generation.releases.freezing.configured import NOT_DRAWN
 from generation.releases.freezing.content import CHUNK, ReleaseTotals
 from generation.samples import funnel
@@ -24,24 +24,28 @@ from review.rules.state_machine import Ground
 COUNTED = 3  # times at most
 
 
-def funnel_of(benchmark: str, composition: Composition, samples: int) -> FunnelReport:
+def funnel_of(benchmark: str, composition: Composition, samples: int, easy: int = 0) -> FunnelReport:
     """The way of the release's batches from drawn records to the `samples` that are in it.
+
+    `easy`: samples that the filter left out.
 
     Counted again if decisions arrive between two of its queries, so that it does not add up.
     """
-    reports = (_count_funnel(benchmark, composition, samples) for _time in range(COUNTED))
+    reports = (_count_funnel(benchmark, composition, samples, easy) for _time in range(COUNTED))
     return next((report for report in reports if report.adds_up), None) or _count_funnel(
-        benchmark, composition, samples
+        benchmark, composition, samples, easy
     )
 
 
-def _count_funnel(benchmark: str, composition: Composition, samples: int) -> FunnelReport:
+def _count_funnel(benchmark: str, composition: Composition, samples: int, easy: int) -> FunnelReport:
     scope = composition.batches or tuple(Batch.objects.filter(benchmark=benchmark).values_list("pk", flat=True))
     approved: Any = versions_with_reason(benchmark, composition).filter(
         status=SampleVersion.Status.APPROVED, sample__batch__in=scope
     )
     counts: dict[str, int] = dict(approved.exclude(reason="").order_by().values_list("reason").annotate(n=Count("pk")))
     report = funnel.funnel(benchmark, scope)
+    if easy:
+        counts[EASY] = easy
     # A configuration may draw some only; without one, these were approved while others were read.
     rest = NOT_DRAWN if composition.configuration else APPROVED_SINCE
     counts[rest] = report.whole.stages[-1].count - sum(counts.values()) - samples

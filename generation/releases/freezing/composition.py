@@ -32,6 +32,7 @@ FIELDS = {  # name in `where` -> column
 }
 CHOICES = {"reviewed": ("yes", "no", "any"), "simulated": ("yes", "no", "any")}
 APPROVED_SINCE = "approved-since"
+EASY = "easy-to-tell"
 EXCLUSIONS = {  # why a sample is left out -> in words
     "in-review": gettext_noop("still in review"),
     "withdrawn": gettext_noop("withdrawn"),
@@ -48,6 +49,7 @@ EXCLUSIONS = {  # why a sample is left out -> in words
     "other-language": gettext_noop("another language"),
     "other-specialty": gettext_noop("another specialty"),
     "control": gettext_noop("control sample"),
+    EASY: gettext_noop("its words tell which answer is right"),
     "unreviewed": gettext_noop("not sampled for review"),
     "reviewed": gettext_noop("reviewed"),
     "simulated": gettext_noop("simulated"),
@@ -107,6 +109,16 @@ class Composition:
     configuration: str = setting(
         _("Configuration"), "A configuration of the benchmark; empty: all samples.", most=40, choices=(), default=""
     )
+    harder: float = setting(
+        _("Leave out the easiest"),
+        _(
+            "Share of source records (0 to 0.9) to leave out because the words of their answers tell right from wrong"
+            " most clearly. Results are then biased and not comparable with an unfiltered release; the data card says so."
+        ),
+        least=0,
+        most=0.9,
+        default=0.0,
+    )
     seed: int = setting(
         _("Seed"),
         _("The same seed holds out and draws the same records in every release."),
@@ -135,7 +147,8 @@ class Composition:
 
     def as_json(self) -> dict[str, Any]:
         stored = {**asdict(self), "batches": list(self.batches)}
-        return stored if self.configuration else {name: stored[name] for name in stored if name != "configuration"}
+        absent = [name for name in ("configuration", "harder") if not stored[name]]  # as before there were these
+        return {name: value for name, value in stored.items() if name not in absent}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Composition":

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from generation import errors
 from generation.batches import launch, watching
 from generation.batches import services as batches_services
 from generation.jobs import life_cycle
@@ -162,3 +163,35 @@ def test_a_batch_without_the_setting_goes_on(source: Source) -> None:
     watching.watch()
     services.run(ProbeWork.objects.get().pk)
     assert watching.watch() == []
+
+
+def test_a_freeze_can_leave_out_what_is_easiest_to_tell_and_says_so(source: Source, tmp_path: Path) -> None:
+    batch_of(source)
+    whole = queries.report(freeze())
+    release = freeze(harder=0.4, seed=3)
+    report = queries.report(release)
+    assert whole is not None
+    assert report is not None
+    assert (release.samples_count, release.excluded["easy-to-tell"]) == (36, 24)
+    assert release.about["counts"]["source"] == {"own": 36}
+    accuracies = [next(probe.accuracy for probe in each.probes if probe.name == "words") for each in (whole, report)]
+    assert accuracies[0] is not None
+    assert accuracies[1] is not None
+    assert accuracies[1] < accuracies[0] - 0.1
+    about = release.about["filter"]
+    assert about["before"] == accuracies[0]
+    assert about["facets"]["difficulty"] == {"hard": [60, 36]}
+    Export(release, "jsonl").write(tmp_path)
+    assert "24 samples (40% of the records) were left out" in (tmp_path / "DATACARD.md").read_text()
+    kept = set(ReleasedSample.objects.filter(release=release).values_list("key", flat=True))
+    again = releases_services.freeze_release(
+        "other", benchmark="medhallu", composition=Composition(with_unreviewed=True, harder=0.4, seed=3)
+    )
+    assert set(ReleasedSample.objects.filter(release=again).values_list("key", flat=True)) == kept  # seeds are fixed
+
+
+def test_what_cannot_be_told_cannot_be_filtered(source: Source) -> None:
+    SourceRecord.objects.filter(external_id__in=[f"r{number}" for number in range(20, PAIRS)]).delete()
+    batch_of(source)
+    with pytest.raises(errors.WrongComposition, match="at least 30"):
+        freeze(harder=0.4)
