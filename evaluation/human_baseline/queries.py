@@ -215,7 +215,12 @@ def _groups(
 ) -> tuple[NoticedGroup, ...]:
     groups: dict[str, list[int]] = {"none": [], "some": [], "all": []}
     for sample, count in physicians.items():
-        groups["none" if not count.noticed else "all" if count.noticed == count.asked else "some"].append(sample)
+        if not count.noticed:
+            groups["none"].append(sample)
+        elif count.noticed == count.asked:
+            groups["all"].append(sample)
+        else:
+            groups["some"].append(sample)
 
     def rate(samples: Sequence[int], endpoint: str) -> RateInterval:
         counted = [(clusters[sample], models[sample].get(endpoint, Failures(0, 0))) for sample in samples]

@@ -126,6 +126,13 @@ def lm_eval_rows(where: str, row: Mapping[str, Any]) -> Iterator[Found]:
     yield from _rows(where, about, rubrics, verdicts, "")
 
 
+def _ending_of(response: str, met: Any) -> str:
+    """How an answer ended that the tool says nothing else about."""
+    if not response.strip():
+        return "empty"
+    return "unparsed" if met is None else "judged"
+
+
 def _rows(where: str, about: dict[str, Any], rubrics: list[Any], verdicts: Any, outcome: str) -> Iterator[Found]:
     if len(rubrics) > MAX_RUBRICS:
         yield where, f"more than {MAX_RUBRICS:,} rubrics"
@@ -135,7 +142,7 @@ def _rows(where: str, about: dict[str, Any], rubrics: list[Any], verdicts: Any, 
         if not isinstance(verdict, dict):  # logs of earlier exports have no explanations
             verdict = {"met": verdict}
         met = verdict.get("met")
-        ending = outcome or ("empty" if not about["response"].strip() else "unparsed" if met is None else "judged")
+        ending = outcome or _ending_of(about["response"], met)
         explanation = verdict.get("explanation", "")
         row = {**about, "rubric": rubric, "met": met, "outcome": ending, "explanation": explanation}
         yield f"{where} {rubric!s:.20}", row if is_storable(row) else NOT_STORABLE

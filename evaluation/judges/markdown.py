@@ -160,7 +160,9 @@ def _difference(difference: Mapping[str, Any]) -> tuple[str, str]:
     if value is None:
         return "–", "–"
     text = f"{value:+.3f}" if low is None else f"{value:+.3f} ({low:+.3f}–{high:+.3f})"
-    return text, "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    if p is None:
+        return text, "–"
+    return text, "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _figure(value: float | None) -> str:

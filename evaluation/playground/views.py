@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 
 from evaluation import tasks
@@ -16,7 +16,9 @@ from review.rules.permissions import Can
 @requires(Can.MEASURE, "GET", "POST")
 def playground(request: HttpRequest) -> HttpResponse:
     """Show a prompt as it would be sent (GET), or send it once (POST)."""
-    data = request.POST if request.method == "POST" else request.GET if "what" in request.GET else None
+    data: QueryDict | None = request.POST if request.method == "POST" else request.GET
+    if request.method != "POST" and "what" not in request.GET:
+        data = None
     form = PlaygroundForm(data)
     context: dict[str, Any] = {"form": form}
     if data is not None and form.is_valid():

@@ -324,7 +324,9 @@ def _sort_key(entry: LeaderboardEntry, lower: bool) -> tuple[bool, float, str]:
 def beside_published(board: Leaderboard, benchmark: str) -> tuple[FilledTable, ...]:
     """The published tables with the board's rate, cut to its columns, with the board's models."""
     datasets = [name for name, _label in board.datasets]
-    whole = COMBINED if COMBINED in datasets else datasets[-1] if datasets else ""
+    whole = datasets[-1] if datasets else ""
+    if COMBINED in datasets:
+        whole = COMBINED
     tables = []
     for table in registry.published(benchmark):
         kept = [

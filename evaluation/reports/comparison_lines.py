@@ -51,7 +51,9 @@ def format_difference(difference: float | None, rate: Rate) -> str:
 
 def format_p(p: float | None) -> str:
     """'0.012', or '< 0.001'; '' for None."""
-    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    if p is None:
+        return ""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def format_interval(low: float | None, high: float | None, rate: Rate) -> str:

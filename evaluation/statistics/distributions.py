@@ -30,4 +30,6 @@ def binomial_cdf(k: int, n: int, p: float) -> float:
     """P(X <= k) for X ~ Binomial(n, p)."""
     from scipy import special
 
-    return 0.0 if k < 0 else 1.0 if k >= n else float(special.bdtr(k, n, p))
+    if k < 0:
+        return 0.0
+    return 1.0 if k >= n else float(special.bdtr(k, n, p))

@@ -67,7 +67,15 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
     has_answered = final.error is None or (
         isinstance(final.error, BrokenReply) and bool(last and not last.error and reply and reply.text.strip())
     )
-    asked = str(last.sent.get("response_format", {}).get("type", "text")) if last else ""
+    structured, error, detail = "", "", ""
+    if last is not None:
+        structured = str(last.sent.get("response_format", {}).get("type", "text"))
+    if not has_answered:
+        structured, error, detail = "", final.error.kind if final.error else "", str(final.error)
+        if last is not None and last.error:
+            error, detail = last.error, last.detail
+    elif final.error:
+        structured = "unusable"
     usages = [usage_of(attempt) for attempt in attempts]
     result = EndpointTest(
         at=timezone.now().isoformat(),
@@ -76,12 +84,12 @@ def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
         tokens_in=sum(usage.tokens_in for usage in usages),
         tokens_out=sum(usage.tokens_out for usage in usages),
         tokens_reasoning=sum(usage.tokens_reasoning for usage in usages),
-        structured="" if not has_answered else "unusable" if final.error else asked,
+        structured=structured,
         model=reply.model if reply else "",
         cost=str(sum((usage.cost(endpoint.settings) for usage in usages), Decimal(0))),
         reply=reply.text[:REPLY_CHARS] if reply else "",
-        error="" if has_answered or final.error is None else last.error if last and last.error else final.error.kind,
-        detail="" if has_answered else last.detail if last and last.error else str(final.error),
+        error=error,
+        detail=detail,
         http_status=last.http_status if last else None,
         findings=[asdict(finding) for finding in _findings(tries)],
         context_tokens=tries[0].context,

@@ -116,6 +116,9 @@ def _attempt(
 ) -> Attempt:
     outcome = result.outcome
     error = outcome if isinstance(outcome, LLMError) else None
+    reply = outcome if isinstance(outcome, Reply) else None
+    if error is not None:
+        reply = error.reply  # of an answer that was paid for and cannot be used
     return Attempt(
         endpoint.batch_settings,
         Request((), prompt=line.prompt),
@@ -123,7 +126,7 @@ def _attempt(
         1,
         started_at,
         seconds,
-        reply=outcome if isinstance(outcome, Reply) else error.reply if error else None,
+        reply=reply,
         error=error.kind if error else "",
         detail=error.detail if error else "",
         http_status=result.http_status,

@@ -260,14 +260,19 @@ def _close(job: Job, batch: ProviderBatch, remote: ProviderState, unread: int) -
     """
     counts = line_counts(batch)
     refused = remote.status == "failed" and counts["missing"] == batch.lines_count
-    details = [remote.detail, f"{unread} lines of its results could not be read." if unread else ""]
+    details, error = [remote.detail], ""
+    if unread:
+        details.append(f"{unread} lines of its results could not be read.")
+        error = BrokenReply.__name__
+    if refused:
+        error = BatchRefused.__name__
     finish(
         batch,
         Status.DONE,
         state=State.DROPPED if refused else State.COLLECTED,
         remote_status=remote.status,
         ended_at=remote.ended_at or timezone.now(),
-        error=BatchRefused.__name__ if refused else BrokenReply.__name__ if unread else "",
+        error=error,
         detail=" ".join(part for part in details if part),
         **counts,
     )

@@ -125,8 +125,12 @@ def api_field(each: Declared) -> Field:
         common["source"] = each.name
     if each.default is None:
         common["allow_null"] = True
-    elif not each.required:
-        common["default"] = dict if each.named else list if each.many else each.default
+    elif each.required:
+        pass
+    elif each.named:
+        common["default"] = dict
+    else:
+        common["default"] = list if each.many else each.default
     if each.named:
         several: dict[str, Any] = {"min_length": 1, "max_length": setting.entries}
         value = serializers.ListField(child=_plain_field(each), **several) if each.many else _plain_field(each)

@@ -62,10 +62,16 @@ def readable(text: str) -> str:
 
     Models that fail repeat line breaks by the thousand. Raises BrokenReply if the rest is too long.
     """
-    text = _BLANKS.sub(lambda run: "\n\n" if run[0].count("\n") > 1 else "\n" if "\n" in run[0] else " ", text)
+    text = _BLANKS.sub(_shortened, text)
     if len(text) > MAX_CHARS:
         raise BrokenReply(f"The reply is longer than {MAX_CHARS} characters.")
     return text
+
+
+def _shortened(blank: re.Match[str]) -> str:
+    """A long run of white space as a space, a line break, or an empty line."""
+    breaks = blank[0].count("\n")
+    return "\n" * min(breaks, 2) or " "
 
 
 def storable(text: str) -> str:

@@ -240,7 +240,9 @@ def _finish_reason(choice: Mapping[Any, Any]) -> str:
 
 def _reason(value: Any) -> str:
     value = value.get("type", value) if isinstance(value, dict) else value
-    return _text(value if isinstance(value, str) else json.dumps(value) if value is not None else "")[:40]
+    if value is None:
+        return ""
+    return _text(value if isinstance(value, str) else json.dumps(value))[:40]
 
 
 def _join_parts(content: Sequence[Any]) -> tuple[str, str]:

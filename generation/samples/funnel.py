@@ -440,7 +440,9 @@ def _way_out(
         undecided = number == 1 and case_state == State.WITHDRAWN
         return ("samples" if undecided else "decided"), "withdrawn"
     if sample_status == Sample.Status.REGENERATING:
-        return "decided", "regeneration-failed" if failed else "regeneration-stopped" if stopped else "regenerating"
+        if failed:
+            return "decided", "regeneration-failed"
+        return "decided", "regeneration-stopped" if stopped else "regenerating"
     return "decided", "withdrawn" if sample_status == Sample.Status.WITHDRAWN else "rejected"
 
 

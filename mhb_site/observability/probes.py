@@ -55,7 +55,9 @@ def ready() -> JsonResponse:
     if is_ready:
         checks |= _in_time(_tables_and_beats)
         is_ready = checks["migrations"] == "ok"
-    status = "not ready" if not is_ready else "ready" if all(map(_is_well, checks.values())) else "degraded"
+    status = "not ready"
+    if is_ready:
+        status = "ready" if all(map(_is_well, checks.values())) else "degraded"
     return JsonResponse({"status": status, **checks}, status=200 if is_ready else 503)
 
 

@@ -119,11 +119,15 @@ def groups_for(user: object, path: str) -> list[tuple[NavigationGroup, list[Link
     here = max((href for href in hrefs.values() if path.startswith(href)), key=len, default="")
     rail = []
     for group in RAIL:
-        links = [
-            Link(hrefs[p.name], p.label, p.key, "" if hrefs[p.name] != here else "page" if path == here else "true")
-            for p in group.places
-            if p.name in hrefs
-        ]
+        links = []
+        for place in group.places:
+            if place.name not in hrefs:
+                continue
+            href = hrefs[place.name]
+            current = ""
+            if href == here:
+                current = "page" if path == here else "true"
+            links.append(Link(href, place.label, place.key, current))
         if links:
             rail.append((group, links))
     return rail

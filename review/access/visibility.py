@@ -27,7 +27,9 @@ def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opin
         reviews = list(counted_reviews().filter(case=case).order_by("id"))
     policy, form = case.frozen.policy, case.frozen.form
     several_roles = any(review.role != Role.PRIMARY for review in reviews)
-    compared_part = answers_decision if policy.third_decides else comparable_rubrics if policy.settle_wording else None
+    compared_part = comparable_rubrics if policy.settle_wording else None
+    if policy.third_decides:
+        compared_part = answers_decision
     result = []
     for review in reviews:
         opinion = Opinion(Role(review.role), Phase(review.phase), Verdict(review.verdict), review.inadequate)

@@ -135,7 +135,9 @@ def _place(x: float, y: float, share: float) -> tuple[float, float]:
 def _axis(label: str, x: float, y: float) -> Axis:
     lines = wrap(label, LABEL_WIDTH)
     text_x, text_y = _place(x, y, 1.08)
-    anchor = "middle" if abs(text_x - CX) < 1 else "start" if text_x > CX else "end"
+    anchor = "start" if text_x > CX else "end"
+    if abs(text_x - CX) < 1:
+        anchor = "middle"
     # Which line is level with the end of the spoke: above the centre the last, below it the first,
     # beside it the middle one.
     lift = (len(lines) - 1) * FONT * 1.2

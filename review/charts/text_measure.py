@@ -34,7 +34,9 @@ def legend_entries(labels: Sequence[str]) -> tuple[LegendEntry, ...]:
 
 def format_share(value: float | None, *, percent: bool = True) -> str:
     """A share as '35.7%' or '0.357'; empty for None."""
-    return "" if value is None else f"{value:.1%}" if percent else f"{value:.3f}"
+    if value is None:
+        return ""
+    return f"{value:.1%}" if percent else f"{value:.3f}"
 
 
 def format_tick(value: float, *, percent: bool) -> str:

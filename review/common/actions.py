@@ -32,13 +32,19 @@ def answers(
     After the request, the method takes the checked values of `body` or `query`. It returns what
     `shape` shows; without a shape, the answer is 204. `schema`: further options of `extend_schema`.
     """
-    responses: Any = {status: shape(many=True) if many else shape} if shape else {204: None}
+    responses: Any = {204: None}
+    if shape:
+        responses = {status: shape(many=True) if many else shape}
     documented = extend_schema(request=body, responses=responses, **({"parameters": [query]} if query else {}) | schema)
 
     def decorate(method: Method) -> Any:
         @wraps(method)
         def answer(view: object, request: Request, *args: Any, **kwargs: Any) -> Response:
-            checked = [validated_body(body, request)] if body else [validated_query(query, request)] if query else []
+            checked = []
+            if body:
+                checked = [validated_body(body, request)]
+            elif query:
+                checked = [validated_query(query, request)]
             result = method(view, request, *checked, *args, **kwargs)
             return Response(shape(result, many=many).data, status) if shape else Response(status=204)
 

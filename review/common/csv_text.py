@@ -24,7 +24,12 @@ def line(cells: Iterable[object]) -> str:
     `csv.writer` looks at each character, which takes longer than everything else that is done to a
     sample.
     """
-    texts = [safe(cell) if isinstance(cell, str) else "" if cell is None else str(cell) for cell in cells]
+    texts = []
+    for cell in cells:
+        if isinstance(cell, str):
+            texts.append(safe(cell))
+        else:
+            texts.append("" if cell is None else str(cell))
     return ",".join(['"' + text.replace('"', '""') + '"' if _QUOTED(text) else text for text in texts])
 
 

@@ -127,7 +127,9 @@ def _type_of(kind: Any, path: str) -> Any:
     elif issubclass(kind, Model) and (attribute == "pk" or not isinstance(getattr(kind, attribute, None), property)):
         field: Any = kind._meta.pk if attribute == "pk" else kind._meta.get_field(attribute)
         plain = next((plain for column, plain in _COLUMNS.items() if isinstance(field, column)), str)
-        hint = plain if not field.is_relation else field.related_model if rest else int
+        hint = plain
+        if field.is_relation:
+            hint = field.related_model if rest else int
         hint = hint | None if field.null else hint
     elif attribute in (hints := get_type_hints(kind)):
         hint = hints[attribute]

@@ -374,9 +374,10 @@ def _favourable_answer(question: Question, chance: random.Random) -> Answer:
     # The first choice is the clearest 'yes'; sometimes choose a milder one.
     chosen = choices[0] if chance.random() < 0.85 else chance.choice(choices)
     has_note = chance.random() < 0.25 or _is_against(chosen)
-    return Answer(
-        chosen.value, f"{chance.choice(OBJECTIONS if _is_against(chosen) else PRAISE)} {SIGNED}" if has_note else ""
-    )
+    if not has_note:
+        return Answer(chosen.value, "")
+    remarks = OBJECTIONS if _is_against(chosen) else PRAISE
+    return Answer(chosen.value, f"{chance.choice(remarks)} {SIGNED}")
 
 
 def _is_against(choice: Choice) -> bool:

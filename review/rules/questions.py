@@ -380,7 +380,9 @@ def _addition_problems(form: Form, answers: Answers) -> list[Problem]:
 
 def _severity_problems(form: Form, severity: str, field_name: str) -> list[Problem]:
     wrong = severity not in {level.value for level in form.severities} and (severity or form.severities)
-    return [Problem(f"{field_name}.severity", "unknown-value" if severity else "severity-missing")] if wrong else []
+    if not wrong:
+        return []
+    return [Problem(f"{field_name}.severity", "unknown-value" if severity else "severity-missing")]
 
 
 def retained_wordings(form: Form, answers: Answers) -> dict[str, str]:

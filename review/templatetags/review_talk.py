@@ -55,13 +55,10 @@ def discussion(case: Case, user: User) -> list[dict[str, Any]]:
         return []
     roles = Assignment.objects.filter(case=case, physician__isnull=False).values_list("physician", "role")
     names = {**dict(roles), user.pk: "you"}
-    overseer = user.role == "admin"
-    return [
-        {
-            "remark": remark,
-            "author": str(remark.author)
-            if overseer
-            else AUTHORS[names.get(remark.author_id, "admin" if remark.author.role == "admin" else "physician")],
-        }
-        for remark in remarks
-    ]
+    if user.role == "admin":
+        return [{"remark": remark, "author": str(remark.author)} for remark in remarks]
+    shown = []
+    for remark in remarks:
+        others = "admin" if remark.author.role == "admin" else "physician"
+        shown.append({"remark": remark, "author": AUTHORS[names.get(remark.author_id, others)]})
+    return shown

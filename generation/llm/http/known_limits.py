@@ -152,8 +152,11 @@ def _in_listing(body: Any, model: str, names: frozenset[str]) -> int | None:
     entries = next((entries for entries in lists if isinstance(entries, list)), [body])
     entries = [entry for entry in entries if isinstance(entry, dict)]
     named = [entry for entry in entries if model in [entry.get(name) for name in ("id", "name", "model", "root")]]
-    chosen = named[0] if named else entries[0] if len(entries) == 1 else None
-    return min(_lengths(chosen, names, MAX_DEPTH), default=None)
+    if not named and len(entries) == 1:
+        named = entries
+    if not named:
+        return None
+    return min(_lengths(named[0], names, MAX_DEPTH), default=None)
 
 
 def _lengths(value: Any, names: frozenset[str], depth: int) -> Iterator[int]:

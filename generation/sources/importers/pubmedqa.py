@@ -147,7 +147,9 @@ def _question_row(question: _Question, abstract: _Abstract, pmid: str) -> Row:
         raise Malformed("It does not have as many sections as contexts.")
     # PQA-L has predictions, PQA-A decisions without them, PQA-U neither.
     predicted = abstract.reasoning_required_pred or abstract.reasoning_free_pred
-    split = "labelled" if predicted else "artificial" if question.final_decision else ""
+    split = "artificial" if question.final_decision else ""
+    if predicted:
+        split = "labelled"
     mesh = list(dict.fromkeys(name.strip() for name in abstract.meshes if name.strip()))
     return Row(
         external_id=pmid,

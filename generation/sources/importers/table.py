@@ -262,7 +262,10 @@ def _text(values: Mapping[str, Any], column: str) -> str:
     value = values.get(column)
     if value is None:
         return ""
-    value = str(value) if isinstance(value, bool) else id_text(value) if not isinstance(value, str) else value
+    if isinstance(value, bool):
+        value = str(value)
+    elif not isinstance(value, str):
+        value = id_text(value)
     if isinstance(value, float):
         value = str(value)
     if not isinstance(value, str):

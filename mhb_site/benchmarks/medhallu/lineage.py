@@ -19,6 +19,16 @@ from review.rules.blocks import Block, Point, Points, Table, format_percent, sha
 FOOLING_SHARE = 0.5  # the least share of fooling candidates that makes a cluster a fooling one
 
 
+RESULTS = {"broken": _("broken"), "fooled": _("fooled"), "not": _("not fooled")}
+
+
+def result_of(vote: Mapping[str, Any]) -> str:
+    """The key in RESULTS of what a vote says."""
+    if vote["broken"]:
+        return "broken"
+    return "fooled" if vote["fooled"] else "not"
+
+
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     """Blocks with candidates, votes, entailment, feedback and clusters, and the choice."""
     candidates = _all_candidates(data)
@@ -132,10 +142,7 @@ def _vote_table(candidates: Sequence[Mapping[str, Any]]) -> Table:
         (_("Voter"), lambda vote: _voter_label(vote["role"])),
         (_("Shown first"), lambda vote: first_labels[vote["first"]]),
         (_("Reply"), lambda vote: f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"]),
-        (
-            _("Result"),
-            lambda vote: _("broken") if vote["broken"] else _("fooled") if vote["fooled"] else _("not fooled"),
-        ),
+        (_("Result"), lambda vote: RESULTS[result_of(vote)]),
     )
 
 
@@ -233,8 +240,7 @@ class _BatchCounts:
             self.candidates["entailed"] += bool(candidate.get("entailed"))
             self.candidates["qualified"] += bool(candidate.get("qualified"))
             for vote in candidate.get("votes", ()):
-                result = "broken" if vote["broken"] else "fooled" if vote["fooled"] else "not"
-                self.votes[vote["role"], vote["first"], result] += 1
+                self.votes[vote["role"], vote["first"], result_of(vote)] += 1
         if "clusters" in data:
             self.clustered += 1
             clusters, fields = data["clusters"]["clusters"], ("members", "share", *_measure_labels())

@@ -57,7 +57,9 @@ def read_vote(reply: str) -> int | None:
 
 
 def _number(choice: re.Match[str]) -> int:
-    return int(choice["digit"]) if choice["digit"] else 1 if choice["first"] else 2
+    if choice["digit"]:
+        return int(choice["digit"])
+    return 1 if choice["first"] else 2
 
 
 def difficulty(fooled: int, voters: int) -> str:

@@ -67,8 +67,9 @@ def rows(path: Path) -> Iterator[Any]:
     if head[:1] == b"{":
         with path.open("rb") as file:
             for number, line in enumerate(file):
+                encoding = "utf-8" if number else "utf-8-sig"
                 try:
-                    row = json.loads(line.decode("utf-8-sig" if not number else "utf-8")) if line.strip() else None
+                    row = json.loads(line.decode(encoding)) if line.strip() else None
                 except ValueError:
                     if not number:
                         break  # not JSON Lines, but one value on several lines

@@ -46,7 +46,10 @@ def _with_spacing(text: str, original: str) -> str:
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
         if tag == "equal":
             gaps = [gap for gap, _token in old[start:end]]
-            gaps[0] = (pending if pending not in ("", " ") and gaps[0] == " " else gaps[0]) if new_start else ""
+            if not new_start:
+                gaps[0] = ""
+            elif pending not in ("", " ") and gaps[0] == " ":
+                gaps[0] = pending
             result += [gap + token for gap, (_old, token) in zip(gaps, old[start:end], strict=True)]
             pending = ""
             continue
