@@ -18,10 +18,12 @@ from django.db.models import F
 
 import evaluation
 from evaluation import errors
+from evaluation.claims.queries import claims
 from evaluation.interchange.programs import verify_run
 from evaluation.interchange.programs.bundle_rows import OPEN
 from evaluation.interchange.provenance import judging
 from evaluation.interchange.provenance.software import REQUIRED, software
+from evaluation.judges import summary
 from evaluation.judges.queries import validation_of
 from evaluation.judges.summary import verdicts_given
 from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
@@ -48,7 +50,7 @@ ROOT = Path(evaluation.__file__).parents[1]
 SHARED = (
     "evaluation/metrics.py", "evaluation/panel.py", "evaluation/protocol.py",
     "evaluation/statistics/*.py", "evaluation/numbers/*.py",
-    "evaluation/judges/numbers/*.py", "evaluation/interchange/programs/[!v]*.py",
+    "evaluation/judges/numbers/*.py", "evaluation/claims/[!q]*.py", "evaluation/interchange/programs/[!v]*.py",
     "generation/llm/types.py", "review/quality/agreement.py", "review/rules/wilson_interval.py",
     "review/rules/shown_values.py",
     *(f"{folder}/__init__.py" for folder in (
@@ -118,6 +120,7 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
         yield sums.add(_lines(folder / "scores.jsonl", _scores(run)))
     yield sums.add(_json(folder / "numbers.json", values.by_model(report.numbers)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
+    yield sums.add(_json(folder / "claims.json", claims(run, report, summary.validation(run)).as_json()))
     own_scores = sorted({type(rate.score).__module__ for rate in report.protocol.rates if rate.score})
     modules = {f"{name.replace('.', '/')}.py": Path(sys.modules[name].__file__ or "") for name in own_scores}
     for name, path in {**PROGRAMS, **modules}.items():

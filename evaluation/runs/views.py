@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 
+from evaluation.claims.queries import claims
 from evaluation.errors import StillCounting
 from evaluation.interchange import power
 from evaluation.judges import summary
@@ -176,6 +177,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
             for endpoint, count in sorted(report.numbers.failed.items())
         ],
     }
+    if report.finished:
+        context["claims"] = claims(watched_run, report, context["judging"]["validation"])
     if watched_run.origin == Run.Origin.IMPORTED:
         context["may_control"] = False  # an imported run makes no calls
 

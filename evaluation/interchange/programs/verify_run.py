@@ -22,6 +22,7 @@ from typing import Any
 if not __package__:  # in a bundle
     sys.dont_write_bytecode = True  # add no files to it
     sys.path.insert(0, str(Path(__file__).resolve().parent))
+from evaluation.claims.claims import UNREAD, Claim, claims_of
 from evaluation.interchange.programs import files, report
 from evaluation.interchange.programs.bundle_rows import Rows
 from evaluation.interchange.programs.differences import Differences
@@ -39,7 +40,16 @@ def recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
     labels = {value: label for view in rows.protocol.facets for value, label in view.values}
     numbers = count(rows.frame, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
     stated = {"numbers.json": values.by_model(numbers), "report.json": report.report_of(rows, numbers, folder)}
+    probe, validation = _stated_probe(folder), stated["report.json"]["validation"]
+    found = claims_of(rows.frame, rows.votes, rows.protocol, rows.plan, numbers.comparisons, validation, probe)
+    stated["claims.json"] = found.as_json()
     return rows, json.loads(json.dumps(stated))
+
+
+def _stated_probe(folder: Path) -> Claim:
+    """The claim that rests on probes of the release, whose texts a bundle does not have."""
+    stated = files.document(folder / "claims.json")["claims"]
+    return next(Claim(**claim) for claim in stated if claim["name"] == UNREAD)
 
 
 def _import_scores(folder: Path) -> None:

@@ -183,7 +183,7 @@ def test_a_change_of_any_number_of_the_report_is_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(by_profile(2, 12)))
-@pytest.mark.parametrize("name", ["report.json", "numbers.json"])
+@pytest.mark.parametrize("name", ["report.json", "numbers.json", "claims.json"])
 def test_a_changed_number_is_named(folder: Path, name: str, seed: int) -> None:
     path = folder / name
     data = json.loads(path.read_text())

@@ -1,0 +1,197 @@
+"""The claims of a benchmark: each with its measurement and what would contradict it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evaluation.claims.measures import Turns, settled_share, trap_effect, turns
+from evaluation.numbers.comparing import ModelComparison
+from evaluation.numbers.frame import Frame
+from evaluation.numbers.late import pl
+from evaluation.numbers.plans import Plan
+from evaluation.numbers.rates import gettext_noop as _
+from evaluation.numbers.rules import COMBINED
+from evaluation.protocol import Protocol
+
+# Agreement by chance taken out, below which it is not substantial: Landis & Koch (1977), Biometrics
+# 33. The claim is contradicted where the whole interval is below.
+AGREEMENT = 0.6
+
+UNREAD, BLIND, TRAP, REWORDED, FLOOR, PEOPLE, COVERAGE = NAMES = (
+    _("cannot be told without reading"),
+    _("no blind policy wins"),
+    _("the trap does it"),
+    _("rewording does not"),
+    _("models differ more than the floor"),
+    _("people and judge agree"),
+    _("nothing is missing"),
+)
+CONTRADICTED_BY = {
+    UNREAD: _("a probe that does not read tells right from wrong answers better than chance"),
+    BLIND: _("a policy that does not look scores better than a model"),
+    TRAP: _("the interval of trap minus control reaches 0"),
+    REWORDED: _("the interval of reworded minus original goes beyond ±.05"),
+    FLOOR: _("no difference of two models is above the floor with its whole interval"),
+    PEOPLE: _("the whole interval of κ is below 0.6"),
+    COVERAGE: _("a criterion is not settled"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim with its measurement.
+
+    `holds`: True, False, or None where it is not measured; `why` then says what is missing.
+    `low`, `high`: the 95 % interval; None for what is counted and not estimated.
+    """
+
+    name: str
+    contradicted_by: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    holds: bool | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of a run. `floor`: how often verdicts turn. `below`: pairs of models below it."""
+
+    claims: tuple[Claim, ...]
+    floor: tuple[Turns, ...]
+    below: tuple[tuple[str, str], ...]
+
+    @property
+    def failed(self) -> int:
+        """How many measured claims fail."""
+        return sum(claim.holds is False for claim in self.claims)
+
+    def as_json(self) -> dict[str, Any]:
+        """As the command prints it, and as `claims.json` has it."""
+        return {
+            "policies": [],
+            "claims": [asdict(claim) for claim in self.claims],
+            "floor": [
+                {
+                    "kind": each.kind,
+                    "who": each.who,
+                    "turned": each.turned.value,
+                    "low": each.turned.low,
+                    "high": each.turned.high,
+                    "criteria": each.turned.n,
+                    "moved": each.moved,
+                }
+                for each in self.floor
+            ],
+            "below_the_floor": [list(pair) for pair in self.below],
+        }
+
+
+def claims_of(
+    frame: Frame,
+    votes: pl.DataFrame,
+    protocol: Protocol,
+    plan: Plan,
+    comparisons: Sequence[ModelComparison],
+    validation: Mapping[str, Any] | None,
+    probe: Claim,
+) -> Claims:
+    """All claims of a run.
+
+    Args:
+        frame: of the run.
+        votes: of a panel; empty without one.
+        comparisons: those of the report.
+        validation: of the report, as JSON.
+        probe: the claim that rests on the probes of the release (`unread`).
+    """
+    frame = frame.current
+    rate = next((rate for rate in protocol.rates if rate.name == plan.metric), protocol.rates[0])
+    floor = turns(frame, rate, protocol.failing_verdicts, votes, plan.comparisons, plan.minimum)
+    planned = planned_comparisons(comparisons, rate.name, plan)
+    limit = max((each.moved for each in floor if each.moved is not None), default=None)
+    below = tuple((each.first, each.second) for each in planned if limit is not None and _reach(each)[1] <= limit)
+    claims = (
+        probe,
+        _not_measured(BLIND, "No fixed text was judged as the answer of a model."),
+        _trap(frame, protocol, plan),
+        _not_measured(REWORDED, "The release has no controls that only reword."),
+        _floor(planned, limit),
+        _people(validation),
+        _coverage(frame),
+    )
+    return Claims(claims, floor, below)
+
+
+def unread(
+    tells: bool | None, value: float | None = None, low: float | None = None, high: float | None = None, why: str = ""
+) -> Claim:
+    """The claim that answers cannot be told without reading, by the strongest probe."""
+    if tells is None:
+        return _not_measured(UNREAD, why or "The release was not probed.")
+    return Claim(UNREAD, CONTRADICTED_BY[UNREAD], value, low, high, not tells)
+
+
+def planned_comparisons(comparisons: Sequence[ModelComparison], metric: str, plan: Plan) -> list[ModelComparison]:
+    """The planned pairs by the primary metric: on the plan's data set, or on all together."""
+    of_metric = [each for each in comparisons if each.rate == metric and each.difference is not None]
+    names = {each.dataset for each in of_metric}
+    whole = plan.dataset if plan.dataset in names else COMBINED if COMBINED in names else ""
+    return [each for each in of_metric if not whole or each.dataset == whole]
+
+
+def _trap(frame: Frame, protocol: Protocol, plan: Plan) -> Claim:
+    rate = next((rate for rate in protocol.rates if rate.name == plan.metric), protocol.rates[0])
+    effect = trap_effect(frame, rate, plan.minimum)
+    if effect is None:
+        return _not_measured(TRAP, "The release has no controls beside its samples.")
+    if effect.low is None:
+        return _not_measured(TRAP, f"Too few records with a sample and its control: {effect.clusters}.")
+    return Claim(TRAP, CONTRADICTED_BY[TRAP], effect.difference, effect.low, effect.high, effect.low > 0)
+
+
+def _reach(comparison: ModelComparison) -> tuple[float, float]:
+    """The size of a difference: the end of its interval nearest to 0, and its own size."""
+    size = abs(comparison.difference or 0.0)
+    if comparison.low is None or comparison.high is None or comparison.low <= 0 <= comparison.high:
+        return 0.0, size
+    return min(abs(comparison.low), abs(comparison.high)), size
+
+
+def _floor(planned: Sequence[ModelComparison], limit: float | None) -> Claim:
+    if limit is None:
+        return _not_measured(FLOOR, "Nothing was asked or judged twice.")
+    measured = [each for each in planned if each.low is not None and each.high is not None]
+    if not measured:
+        return _not_measured(FLOOR, "No difference of two models has an interval.")
+    largest = max(measured, key=lambda each: (_reach(each)[0], _reach(each)[1]))
+    nearest, size = _reach(largest)
+    farthest = max(abs(largest.low or 0.0), abs(largest.high or 0.0))
+    said = f"{largest.first} and {largest.second}; floor {limit:.3f}"
+    return Claim(FLOOR, CONTRADICTED_BY[FLOOR], size, nearest, farthest, nearest > limit, said)
+
+
+def _people(validation: Mapping[str, Any] | None) -> Claim:
+    models = [] if validation is None else validation["models"]
+    known = [model["judge"]["kappa"] for model in models if model["judge"]["kappa"]["low"] is not None]
+    if not known:
+        return _not_measured(PEOPLE, "Physicians have not checked enough verdicts of the judge.")
+    worst = min(known, key=lambda kappa: kappa["value"])
+    said = "Simulated physicians: no evidence." if validation and validation["simulated_physicians"] else ""
+    ends = worst["value"], worst["low"], worst["high"]
+    return Claim(PEOPLE, CONTRADICTED_BY[PEOPLE], *ends, worst["high"] >= AGREEMENT, said)
+
+
+def _coverage(frame: Frame) -> Claim:
+    settled, criteria = settled_share(frame)
+    if not criteria:
+        return _not_measured(COVERAGE, "There is nothing to judge.")
+    said = f"{settled} of {criteria} criteria"
+    return Claim(COVERAGE, CONTRADICTED_BY[COVERAGE], settled / criteria, holds=settled == criteria, why=said)
+
+
+def _not_measured(name: str, why: str) -> Claim:
+    return Claim(name, CONTRADICTED_BY[name], why=why)

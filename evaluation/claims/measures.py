@@ -1,0 +1,117 @@
+"""What a run tells of its benchmark: what the trap does, and how much asking again changes.
+
+Plain Python over the frame of a run, so that the check of a bundle counts the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from evaluation.numbers.frame import Frame, as_array, votes_in_scope
+from evaluation.numbers.late import pl
+from evaluation.numbers.plans import Pair
+from evaluation.numbers.rates import Rate
+from evaluation.numbers.rates import gettext_noop as _
+from evaluation.numbers.rules import CONTROL
+from evaluation.numbers.totals import unit_totals
+from evaluation.statistics.clusters import cluster_totals
+from evaluation.statistics.comparisons import PairedDifference, paired_difference
+from evaluation.statistics.intervals import RateInterval, rate_interval
+
+# What changes between two verdicts on the same criterion, and nothing else does.
+ASKED, JUDGED, JUDGES = _("answers asked again"), _("verdicts judged again"), _("two judges")
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How often a verdict turns where only the asking changes.
+
+    `who`: the judge or judges; '' for answers. `turned`: the share of criteria with two verdicts of
+    which one counts against the model and the other does not. `moved`: by how much the difference
+    of two models changes, the largest of the planned pairs; None without a pair.
+    """
+
+    kind: str
+    who: str
+    turned: RateInterval
+    moved: float | None
+
+
+def trap_effect(frame: Frame, rate: Rate, minimum: int) -> PairedDifference | None:
+    """The rate on samples with a trap minus that on their controls, over records that have both.
+
+    A control is the same place without a trap. All models together; the difference, its interval
+    and p are those of `paired_difference` by cluster. None without controls, or for a score.
+    """
+    if rate.score or rate.arm == CONTROL:
+        return None
+    on_trap, on_control = _by_cluster(frame, rate), _by_cluster(frame, replace(rate, arm="control"))
+    shared = sorted(on_trap.keys() & on_control.keys())
+    if not shared:
+        return None
+    sides = [np.array([of_arm[cluster] for cluster in shared]).T for of_arm in (on_trap, on_control)]
+    return paired_difference(*sides[0], *sides[1], minimum=minimum)
+
+
+def _by_cluster(frame: Frame, rate: Rate) -> dict[int, tuple[float, float]]:
+    """Cluster -> hits and counted criteria of a rate's arm, all models together."""
+    of_rate = unit_totals(frame, [rate])[rate.name]
+    chosen = of_rate.in_arm
+    hits, counted = (values[:, chosen].sum(axis=0) for values in (of_rate.totals.hits, of_rate.totals.counted))
+    clusters = of_rate.units.cluster[chosen]
+    names = np.unique(clusters)
+    by_cluster = zip(names.tolist(), *(sums.tolist() for sums in cluster_totals(clusters, hits, counted)), strict=True)
+    return {cluster: (hit, n) for cluster, hit, n in by_cluster if n}
+
+
+def turns(
+    frame: Frame, rate: Rate, failing: frozenset[str], votes: pl.DataFrame, pairs: Sequence[Pair], minimum: int
+) -> tuple[Turns, ...]:
+    """How often verdicts turn: by answers asked again, by a judge asked again, by two judges.
+
+    Only what the run has. `votes`: of a panel (`judge`, `number`, `voted`, `response`, `rubric`);
+    empty without one. `pairs`: the planned pairs of models.
+    """
+    keys = ["model", "unit", "rubric"]
+    answers = frame.rows.filter(frame.in_scope(rate)).with_columns(frame.has(failing).alias("failed"))
+    found = [_turns(ASKED, "", _both(answers, "repeat", 0, 1, keys), pairs, minimum)]
+    if len(votes):
+        cast = votes_in_scope(frame, rate, failing, votes)
+        keys = [*keys, "repeat"]
+        by_judge = {name: cast.filter(pl.col("judge") == name) for name in sorted(cast["judge"].unique())}
+        for judge, of_judge in by_judge.items():
+            found.append(_turns(JUDGED, judge, _both(of_judge, "number", 0, 1, keys), pairs, minimum))
+        first = cast.filter(pl.col("number") == 0)
+        for one, other in combinations(by_judge, 2):
+            found.append(_turns(JUDGES, f"{one} – {other}", _both(first, "judge", one, other, keys), pairs, minimum))
+    return tuple(each for each in found if each is not None)
+
+
+def _both(rows: pl.DataFrame, column: str, one: Any, other: Any, keys: Sequence[str]) -> pl.DataFrame:
+    """The criteria with both verdicts: model, cluster, failed, and failed_again."""
+    first = rows.filter(pl.col(column) == one).select(*keys, "cluster", "failed")
+    again = rows.filter(pl.col(column) == other).select(*keys, pl.col("failed").alias("failed_again"))
+    return first.join(again, on=list(keys))
+
+
+def _turns(kind: str, who: str, both: pl.DataFrame, pairs: Sequence[Pair], minimum: int) -> Turns | None:
+    if both.is_empty():
+        return None
+    clusters = as_array(both["cluster"])
+    turned = (both["failed"] != both["failed_again"]).to_numpy()
+    totals = cluster_totals(clusters, turned, np.ones(len(turned)))
+    means = both.group_by("model").agg(pl.col("failed").mean(), pl.col("failed_again").mean())
+    change = {model: again - first for model, first, again in means.iter_rows()}
+    moved = [abs(change[one] - change[other]) for one, other in pairs if one in change and other in change]
+    return Turns(kind, who, rate_interval(*totals, minimum=minimum), max(moved, default=None))
+
+
+def settled_share(frame: Frame) -> tuple[int, int]:
+    """How many criteria are settled, and how many there are, without withdrawn samples."""
+    rows = frame.current.rows
+    return int(rows["settled"].sum()), rows.height

@@ -1,0 +1,41 @@
+"""The claims of a run, from its verdicts, its validation and the probes of its release."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evaluation.claims.claims import Claim, Claims, claims_of, unread
+from evaluation.models import Run
+from evaluation.numbers.late import pl
+from evaluation.reports.queries import Report
+from evaluation.runs.rows.result_cache import cached, key_of
+from evaluation.runs.verdicts import RunVerdicts
+from generation.models import Release
+from generation.probes import queries as probes_queries
+from generation.probes.labels import sentence
+
+
+def claims(run: Run, report: Report, validation: Mapping[str, Any] | None) -> Claims:
+    """The claims of a run; kept while nothing of it changes. Asks no model.
+
+    `report`: of the run. `validation`: of its judge, as `summary.validation` gives it.
+    """
+    probe = probe_claim(run.release)
+
+    def count() -> Claims:
+        verdicts = RunVerdicts(run)
+        votes = verdicts.votes if run.panel else pl.DataFrame()
+        compared = report.numbers.comparisons
+        return claims_of(verdicts.frame, votes, report.protocol, report.plan, compared, validation, probe)
+
+    return cached(key_of(run, "claims", report.numbers_key, validation, probe), count)
+
+
+def probe_claim(release: Release) -> Claim:
+    """The claim that rests on the probes of a release."""
+    found = probes_queries.report(release)
+    if found is None:
+        return unread(None)
+    if found.tells is None:
+        return unread(None, why=sentence(found.reason) if found.reason else "")
+    best = next(result for result in found.probes if result.name == found.strongest)
+    return unread(found.tells, best.accuracy, best.low, best.high)

@@ -1,0 +1,25 @@
+"""claims RUN"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from evaluation.claims import queries
+from evaluation.judges import summary
+from evaluation.reports import queries as reports_queries
+from evaluation.runs.kind import RUNS
+from review.management.step_command import StepCommand
+
+
+class Command(StepCommand):
+    help = (
+        "Show what a run claims of its benchmark, each claim with its measurement and what would contradict it. Asks no"
+        " model. The exit code is 1 if a measured claim fails."
+    )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("run", type=int)
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        run = RUNS.get(options["run"])
+        found = queries.claims(run, reports_queries.report(run), summary.validation(run))
+        return {**found.as_json(), "failed": found.failed}

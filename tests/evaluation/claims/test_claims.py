@@ -1,0 +1,155 @@
+"""Each claim holds in a run without a fault, and fails where its measurement contradicts it."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import polars as pl
+import pytest
+from django.core.cache import cache
+from django.core.management import call_command
+
+from evaluation.claims.claims import (
+    BLIND,
+    COVERAGE,
+    FLOOR,
+    NAMES,
+    PEOPLE,
+    REWORDED,
+    TRAP,
+    UNREAD,
+    Claim,
+    unread,
+)
+from evaluation.claims.measures import ASKED, JUDGED, JUDGES
+from evaluation.models import Judgment, Response, Run
+from evaluation.runs import services
+from evaluation.runs.settings import RunSettings
+from tests.engine import bare_release, endpoint
+from tests.evaluation.claims.worlds import RATES, by_name, claims, validation, verdicts
+
+GOOD = validation(0.8, 0.65, 0.9)
+
+
+def claim(name: str, rows: Any, **given: Any) -> Claim:
+    return by_name(claims(rows, **given))[name]
+
+
+@pytest.mark.plain
+def test_a_run_without_a_fault_fails_no_claim() -> None:
+    """The trap adds .295 on average, the models are .25 apart, 5 % of the verdicts turn."""
+    found = claims(verdicts(1), validation=GOOD, probe=unread(False, 0.51, 0.45, 0.57))
+    named = by_name(found)
+    assert tuple(named) == NAMES
+    assert {name: each.holds for name, each in named.items()} == {
+        UNREAD: True, BLIND: None, TRAP: True, REWORDED: None, FLOOR: True, PEOPLE: True, COVERAGE: True,
+    }  # fmt: skip
+    assert found.failed == 0
+    trap = named[TRAP]
+    assert trap.value == pytest.approx((RATES["one"] + RATES["other"]) / 2 - 0.03, abs=0.03)
+    assert trap.low is not None
+    assert trap.high is not None
+    assert trap.low < 0.295 < trap.high
+    [asked] = found.floor
+    assert (asked.kind, asked.turned.n) == (ASKED, 1200)
+    assert asked.turned.value == pytest.approx(0.05, abs=0.02)
+    assert found.below == ()
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        (TRAP, {"rows": {"control": 0.33}}),
+        (FLOOR, {"rows": {"rates": {"one": 0.3, "other": 0.3}, "turned": 0.4}}),
+        (PEOPLE, {"validation": validation(0.4, 0.2, 0.55)}),
+        (UNREAD, {"probe": unread(True, 0.81, 0.76, 0.85)}),
+    ],
+)
+def test_a_claim_fails_where_its_measurement_contradicts_it(name: str, fault: dict[str, Any]) -> None:
+    rows = verdicts(2, **fault.pop("rows", {}))
+    found = claims(rows, **{"validation": GOOD, "probe": unread(False, 0.5, 0.4, 0.6), **fault})
+    failed = [each for each in found.claims if each.holds is False]
+    assert [each.name for each in failed] == [name]
+    assert failed[0].contradicted_by
+    assert found.failed == 1
+
+
+@pytest.mark.plain
+def test_one_criterion_without_an_answer_contradicts_the_coverage() -> None:
+    rows = list(verdicts(3, records=20))
+    assert claim(COVERAGE, rows).holds is True
+    rows[-1] = {**rows[-1], "said": None}
+    missing = claim(COVERAGE, rows)
+    assert missing.holds is False
+    assert missing.value == pytest.approx(1 - 1 / len(rows))
+
+
+@pytest.mark.plain
+def test_models_no_further_apart_than_their_verdicts_turn_are_marked() -> None:
+    found = claims(verdicts(2, rates={"one": 0.3, "other": 0.3}, turned=0.4))
+    [asked] = found.floor
+    assert asked.moved is not None
+    floor = by_name(found)[FLOOR]
+    assert floor.value is not None
+    assert (found.below == (("one", "other"),)) == (floor.value <= asked.moved)
+
+
+@pytest.mark.plain
+def test_without_data_a_claim_neither_holds_nor_fails() -> None:
+    """Nine records are too few for an interval; without repeats there is no floor."""
+    rows = [row for row in verdicts(4, records=9) if not row["repeat"]]
+    named = by_name(claims(rows))
+    for name in (TRAP, FLOOR, PEOPLE, UNREAD, BLIND, REWORDED):
+        assert (named[name].holds, named[name].low) == (None, None)
+        assert named[name].why
+    no_controls = [row for row in verdicts(4, records=30) if not row["is_control"]]
+    assert claim(TRAP, no_controls).holds is None
+
+
+@pytest.mark.plain
+def test_votes_of_judges_turn_as_counted_by_hand() -> None:
+    """Judge a changes its mind on one criterion in ten, judge b differs from it on one in five."""
+    rows = [row for row in verdicts(5, records=40) if not row["repeat"] and not row["is_control"]]
+    votes = []
+    for place, row in enumerate(rows):
+        said = "not_met" if place % 2 else "met"
+        turned = "met" if place % 2 else "not_met"
+        answer = 500 + place // 2  # the answers in their order (`frame_of`)
+        for judge, number, voted in (
+            ("a", 0, said),
+            ("a", 1, turned if place % 10 == 0 else said),
+            ("b", 0, turned if place % 5 == 0 else said),
+        ):
+            votes.append(
+                {"judge": judge, "number": number, "voted": voted, "response": answer, "rubric": row["rubric"]}
+            )
+    found = claims(rows, votes=pl.DataFrame(votes))
+    shares = {(each.kind, each.who): (each.turned.value, each.turned.n) for each in found.floor}
+    assert shares == {(JUDGED, "a"): (0.1, len(rows)), (JUDGES, "a – b"): (0.2, len(rows))}
+
+
+@pytest.mark.django_db
+@pytest.mark.both
+def test_the_command_prints_the_claims_and_fails_if_one_fails() -> None:
+    release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 12)
+    nowhere = "http://127.0.0.1:9/v1"
+    run = services.launch_run(RunSettings(release, [endpoint(nowhere, "m-1")], endpoint(nowhere, "judge")))
+    Response.objects.filter(run=run).update(status="done", outcome="answered", text="An answer.")
+    for response in Response.objects.filter(run=run).select_related("sample"):
+        for rubric in response.sample.rubrics.all():
+            Judgment.objects.create(run=run, response=response, rubric=rubric, status="done", verdict="met")
+    Run.objects.filter(pk=run.pk).update(status=Run.Status.FINISHED)
+
+    out = StringIO()
+    call_command("claims", run.pk, "--json", stdout=out)
+    good = json.loads(out.getvalue())
+    assert (good["failed"], good["policies"]) == (0, [])
+    assert [(each["name"], each["holds"]) for each in good["claims"] if each["holds"] is not None] == [(COVERAGE, True)]
+    assert all({"name", "value", "low", "high", "contradicted_by", "holds"} <= each.keys() for each in good["claims"])
+    Judgment.objects.filter(pk=Judgment.objects.filter(run=run).first().pk).update(status="queued", verdict="")  # type: ignore[union-attr]
+    cache.clear()
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("claims", run.pk, "--json", stdout=out)
+    assert json.loads(out.getvalue())["failed"] == 1

@@ -1,0 +1,75 @@
+"""Runs of known truth: samples with a trap and their controls, two models, answers asked twice."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from evaluation.claims.claims import Claim, Claims, claims_of, unread
+from evaluation.numbers.comparing import compare
+from evaluation.numbers.frame import DataSetKey
+from evaluation.numbers.late import pl
+from evaluation.numbers.plans import PLANNED, Plan
+from evaluation.numbers.totals import unit_totals
+from mhb_site.benchmarks.mhb.protocol import PROTOCOL
+from tests.evaluation.frames import frame_of
+
+MODELS = ("one", "other")
+RATES = {"one": 0.45, "other": 0.2}
+RULES = {"answered": "judged", "unparsed": "excluded", "judge_failed": "excluded", "no_majority": "excluded"}
+NO_VOTES = pl.DataFrame()
+
+
+def verdicts(
+    seed: int, *, records: int = 300, control: float = 0.03, rates: dict[str, float] = RATES, turned: float = 0.05
+) -> Iterator[dict[str, Any]]:
+    """Two criteria a sample; a second answer differs from the first in a share `turned` of them.
+
+    `rates`: of failed criteria on samples with a trap, by model; `control`: on controls.
+    """
+    dice = Random(seed)
+    for record in range(records):
+        for arm, sample in enumerate((2 * record, 2 * record + 1)):
+            for model in MODELS:
+                for rubric in (2 * sample, 2 * sample + 1):
+                    failed = dice.random() < (control if arm else rates[model])
+                    for repeat in (0, 1):
+                        said = failed != (repeat and dice.random() < turned)
+                        yield {
+                            "model": model,
+                            "sample": sample,
+                            "record": record,
+                            "rubric": rubric,
+                            "repeat": repeat,
+                            "is_control": bool(arm),
+                            "said": "not_met" if said else "met",
+                        }
+
+
+def validation(kappa: float, low: float | None, high: float | None) -> dict[str, Any]:
+    """What a report says of a judge that physicians checked."""
+    estimate = {"value": kappa, "low": low, "high": high}
+    return {"simulated_physicians": False, "models": [{"judge": {"kappa": estimate}}]}
+
+
+def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) -> Claims:
+    """The claims of a run with these verdicts. `given`: validation, probe, and votes."""
+    datasets = [DataSetKey("dialogue", "dialogue", "")]
+    frame = frame_of(MODELS, datasets, RULES, rows, repeats=2)
+    plan = Plan(PROTOCOL.rates[0].name, (MODELS,), RULES)
+    rate = PROTOCOL.rates[0]
+    totals = unit_totals(frame.current, [rate])[rate.name]
+    comparisons = compare(totals, [MODELS], pooled=False, minimum=plan.minimum, role=lambda *_: PLANNED)
+    return claims_of(
+        frame,
+        given.get("votes", NO_VOTES),
+        PROTOCOL,
+        plan,
+        comparisons,
+        given.get("validation"),
+        given.get("probe", unread(None)),
+    )
+
+
+def by_name(found: Claims) -> dict[str, Claim]:
+    """The claims by their names."""
+    return {claim.name: claim for claim in found.claims}
