@@ -40,11 +40,12 @@ CONTRADICTED_BY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class BenchmarkClaim:
     """A claim with its measurement.
 
     `holds`: True, False, or None where it is not measured; `why` then says what is missing.
-    `low`, `high`: the 95 % interval; None for what is counted and not estimated.
+    `low`, `high`: the 95 % interval; None for what is counted and not estimated. `detail`: what was
+    compared or counted, in names and numbers.
     """
 
     name: str
@@ -54,13 +55,14 @@ class Claim:
     high: float | None = None
     holds: bool | None = None
     why: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
     """The claims of a run. `floor`: how often verdicts turn. `below`: pairs of models below it."""
 
-    claims: tuple[Claim, ...]
+    claims: tuple[BenchmarkClaim, ...]
     floor: tuple[Turns, ...]
     below: tuple[tuple[str, str], ...]
 
@@ -97,7 +99,7 @@ def claims_of(
     plan: Plan,
     comparisons: Sequence[ModelComparison],
     validation: Mapping[str, Any] | None,
-    probe: Claim,
+    probe: BenchmarkClaim,
 ) -> Claims:
     """All claims of a run.
 
@@ -116,9 +118,9 @@ def claims_of(
     below = tuple((each.first, each.second) for each in planned if limit is not None and _reach(each)[1] <= limit)
     claims = (
         probe,
-        _not_measured(BLIND, "No fixed text was judged as the answer of a model."),
+        _not_measured(BLIND, _("No fixed text was judged as the answer of a model.")),
         _trap(frame, protocol, plan),
-        _not_measured(REWORDED, "The release has no controls that only reword."),
+        _not_measured(REWORDED, _("The release has no controls that only reword.")),
         _floor(planned, limit),
         _people(validation),
         _coverage(frame),
@@ -128,11 +130,11 @@ def claims_of(
 
 def unread(
     tells: bool | None, value: float | None = None, low: float | None = None, high: float | None = None, why: str = ""
-) -> Claim:
+) -> BenchmarkClaim:
     """The claim that answers cannot be told without reading, by the strongest probe."""
     if tells is None:
-        return _not_measured(UNREAD, why or "The release was not probed.")
-    return Claim(UNREAD, CONTRADICTED_BY[UNREAD], value, low, high, not tells)
+        return _not_measured(UNREAD, why or _("The release was not probed."))
+    return BenchmarkClaim(UNREAD, CONTRADICTED_BY[UNREAD], value, low, high, not tells)
 
 
 def planned_comparisons(comparisons: Sequence[ModelComparison], metric: str, plan: Plan) -> list[ModelComparison]:
@@ -143,14 +145,14 @@ def planned_comparisons(comparisons: Sequence[ModelComparison], metric: str, pla
     return [each for each in of_metric if not whole or each.dataset == whole]
 
 
-def _trap(frame: Frame, protocol: Protocol, plan: Plan) -> Claim:
+def _trap(frame: Frame, protocol: Protocol, plan: Plan) -> BenchmarkClaim:
     rate = next((rate for rate in protocol.rates if rate.name == plan.metric), protocol.rates[0])
     effect = trap_effect(frame, rate, plan.minimum)
     if effect is None:
-        return _not_measured(TRAP, "The release has no controls beside its samples.")
+        return _not_measured(TRAP, _("The release has no controls beside its samples."))
     if effect.low is None:
-        return _not_measured(TRAP, f"Too few records with a sample and its control: {effect.clusters}.")
-    return Claim(TRAP, CONTRADICTED_BY[TRAP], effect.difference, effect.low, effect.high, effect.low > 0)
+        return _not_measured(TRAP, _("Too few records have a sample and its control."), str(effect.clusters))
+    return BenchmarkClaim(TRAP, CONTRADICTED_BY[TRAP], effect.difference, effect.low, effect.high, effect.low > 0)
 
 
 def _reach(comparison: ModelComparison) -> tuple[float, float]:
@@ -161,37 +163,39 @@ def _reach(comparison: ModelComparison) -> tuple[float, float]:
     return min(abs(comparison.low), abs(comparison.high)), size
 
 
-def _floor(planned: Sequence[ModelComparison], limit: float | None) -> Claim:
+def _floor(planned: Sequence[ModelComparison], limit: float | None) -> BenchmarkClaim:
     if limit is None:
-        return _not_measured(FLOOR, "Nothing was asked or judged twice.")
+        return _not_measured(FLOOR, _("Nothing was asked or judged twice."))
     measured = [each for each in planned if each.low is not None and each.high is not None]
     if not measured:
-        return _not_measured(FLOOR, "No difference of two models has an interval.")
+        return _not_measured(FLOOR, _("No difference of two models has an interval."))
     largest = max(measured, key=lambda each: (_reach(each)[0], _reach(each)[1]))
     nearest, size = _reach(largest)
     farthest = max(abs(largest.low or 0.0), abs(largest.high or 0.0))
-    said = f"{largest.first} and {largest.second}; floor {limit:.3f}"
-    return Claim(FLOOR, CONTRADICTED_BY[FLOOR], size, nearest, farthest, nearest > limit, said)
+    detail = f"{largest.first} – {largest.second}; {limit:.3f}"
+    return BenchmarkClaim(FLOOR, CONTRADICTED_BY[FLOOR], size, nearest, farthest, nearest > limit, detail=detail)
 
 
-def _people(validation: Mapping[str, Any] | None) -> Claim:
+def _people(validation: Mapping[str, Any] | None) -> BenchmarkClaim:
     models = [] if validation is None else validation["models"]
     known = [model["judge"]["kappa"] for model in models if model["judge"]["kappa"]["low"] is not None]
     if not known:
-        return _not_measured(PEOPLE, "Physicians have not checked enough verdicts of the judge.")
+        return _not_measured(PEOPLE, _("Physicians have not checked enough verdicts of the judge."))
     worst = min(known, key=lambda kappa: kappa["value"])
-    said = "Simulated physicians: no evidence." if validation and validation["simulated_physicians"] else ""
+    said = _("Simulated physicians: not evidence.") if validation and validation["simulated_physicians"] else ""
     ends = worst["value"], worst["low"], worst["high"]
-    return Claim(PEOPLE, CONTRADICTED_BY[PEOPLE], *ends, worst["high"] >= AGREEMENT, said)
+    return BenchmarkClaim(PEOPLE, CONTRADICTED_BY[PEOPLE], *ends, worst["high"] >= AGREEMENT, said)
 
 
-def _coverage(frame: Frame) -> Claim:
+def _coverage(frame: Frame) -> BenchmarkClaim:
     settled, criteria = settled_share(frame)
     if not criteria:
-        return _not_measured(COVERAGE, "There is nothing to judge.")
-    said = f"{settled} of {criteria} criteria"
-    return Claim(COVERAGE, CONTRADICTED_BY[COVERAGE], settled / criteria, holds=settled == criteria, why=said)
+        return _not_measured(COVERAGE, _("There is nothing to judge."))
+    detail = f"{settled}/{criteria}"
+    return BenchmarkClaim(
+        COVERAGE, CONTRADICTED_BY[COVERAGE], settled / criteria, holds=settled == criteria, detail=detail
+    )
 
 
-def _not_measured(name: str, why: str) -> Claim:
-    return Claim(name, CONTRADICTED_BY[name], why=why)
+def _not_measured(name: str, why: str, detail: str = "") -> BenchmarkClaim:
+    return BenchmarkClaim(name, CONTRADICTED_BY[name], why=why, detail=detail)

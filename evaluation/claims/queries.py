@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evaluation.claims.claims import Claim, Claims, claims_of, unread
+from evaluation.claims.claims import BenchmarkClaim, Claims, claims_of, unread
 from evaluation.models import Run
 from evaluation.numbers.late import pl
 from evaluation.reports.queries import Report
@@ -30,7 +30,7 @@ def claims(run: Run, report: Report, validation: Mapping[str, Any] | None) -> Cl
     return cached(key_of(run, "claims", report.numbers_key, validation, probe), count)
 
 
-def probe_claim(release: Release) -> Claim:
+def probe_claim(release: Release) -> BenchmarkClaim:
     """The claim that rests on the probes of a release."""
     found = probes_queries.report(release)
     if found is None:

@@ -22,7 +22,7 @@ from typing import Any
 if not __package__:  # in a bundle
     sys.dont_write_bytecode = True  # add no files to it
     sys.path.insert(0, str(Path(__file__).resolve().parent))
-from evaluation.claims.claims import UNREAD, Claim, claims_of
+from evaluation.claims.claims import UNREAD, BenchmarkClaim, claims_of
 from evaluation.interchange.programs import files, report
 from evaluation.interchange.programs.bundle_rows import Rows
 from evaluation.interchange.programs.differences import Differences
@@ -46,10 +46,10 @@ def recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
     return rows, json.loads(json.dumps(stated))
 
 
-def _stated_probe(folder: Path) -> Claim:
+def _stated_probe(folder: Path) -> BenchmarkClaim:
     """The claim that rests on probes of the release, whose texts a bundle does not have."""
     stated = files.document(folder / "claims.json")["claims"]
-    return next(Claim(**claim) for claim in stated if claim["name"] == UNREAD)
+    return next(BenchmarkClaim(**claim) for claim in stated if claim["name"] == UNREAD)
 
 
 def _import_scores(folder: Path) -> None:

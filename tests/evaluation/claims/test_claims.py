@@ -18,7 +18,7 @@ from evaluation.claims.claims import (
     REWORDED,
     TRAP,
     UNREAD,
-    Claim,
+    BenchmarkClaim,
     unread,
 )
 from evaluation.claims.measures import ASKED, JUDGED, JUDGES
@@ -31,7 +31,7 @@ from tests.evaluation.claims.worlds import RATES, by_name, claims, validation, v
 GOOD = validation(0.8, 0.65, 0.9)
 
 
-def claim(name: str, rows: Any, **given: Any) -> Claim:
+def claim(name: str, rows: Any, **given: Any) -> BenchmarkClaim:
     return by_name(claims(rows, **given))[name]
 
 

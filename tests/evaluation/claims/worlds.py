@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from evaluation.claims.claims import Claim, Claims, claims_of, unread
+from evaluation.claims.claims import BenchmarkClaim, Claims, claims_of, unread
 from evaluation.numbers.comparing import compare
 from evaluation.numbers.frame import DataSetKey
 from evaluation.numbers.late import pl
@@ -70,6 +70,6 @@ def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) 
     )
 
 
-def by_name(found: Claims) -> dict[str, Claim]:
+def by_name(found: Claims) -> dict[str, BenchmarkClaim]:
     """The claims by their names."""
     return {claim.name: claim for claim in found.claims}
