@@ -70,23 +70,44 @@ def paper_tables(report: Report) -> tuple[FilledTable, ...]:
 def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float | None]]:
     """Model -> its number for each column, where it has any; of samples, one row for all models."""
     if _is_of_samples(columns):
-        shares = shares_of_samples(report.run.release, columns[0].facet, columns[0].name)
-        counts = [shares.get(column.value, (0, 0)) for column in columns]
-        values = [hits / total if total else None for hits, total in counts]
-        return {gettext("samples of this release"): values} if shares else {}
+        values = [_of_samples(report, column) for column in columns]
+        return {gettext("samples of this release"): values} if any(values) else {}
     numbers = {endpoint: [_number(report, endpoint, column) for column in columns] for endpoint in report.endpoints}
-    return {endpoint: values for endpoint, values in numbers.items() if any(value is not None for value in values)}
+    own = {endpoint: values for endpoint, values in numbers.items() if any(value is not None for value in values)}
+    if own and all(column.measure == "errors" and column.facet for column in columns):
+        own[gettext("all samples of this release")] = _distribution(report, columns)
+    return own
+
+
+def _of_samples(report: Report, column: PaperColumn) -> float | None:
+    """The number of a column about samples; None for a share of none."""
+    shares = shares_of_samples(report.run.release, column.facet, column.name)
+    hits, total = shares.get(column.value, (0, 0))
+    if column.measure == "count":
+        return float(total)
+    return hits / total if total else None
+
+
+def _distribution(report: Report, columns: Sequence[PaperColumn]) -> list[float | None]:
+    """The share of the release's samples with each column's facet value, to compare errors with."""
+    counts = [
+        shares_of_samples(report.run.release, column.facet, "").get(column.value, (0, 0))[1] for column in columns
+    ]
+    total = sum(counts)
+    return [count / total if total else None for count in counts]
 
 
 def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
     """Whether a table is about samples and not about models."""
-    return all(column.measure == "samples" for column in columns)
+    return all(column.measure in ("samples", "count") for column in columns)
 
 
 def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
     """What a column shows of a model; None where the report has no such number."""
     dataset = column.dataset or (COMBINED if len(report.datasets) > 1 else report.datasets[0][0])
     match column.measure:
+        case "printed":
+            return None
         case "rate":
             row = _row(report, endpoint, dataset, column)
             return row.rates[column.name].value if row and column.name in row.rates else None

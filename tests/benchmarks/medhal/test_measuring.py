@@ -75,6 +75,10 @@ def test_configured_precision_and_recall_are_recovered(detectors: str, admin_cli
     wrong = {row.dataset: row.verdicts["fp"] + row.verdicts["fn"] for row in report.overall}
     assert errors.cells == (*(f"{wrong[task] / wrong['combined']:.2f}" for task in ("qa", "ie")), "0.00", "0.00")
     assert sum(map(float, tables["Figure 9"].rows[0].cells)) == pytest.approx(1, abs=0.02)
+    of_release = next(row for row in tables["Figure 9"].rows if row.model == "all samples of this release")
+    assert sum(map(float, of_release.cells)) == pytest.approx(1, abs=0.02)
+    assert [row.model for row in tables["Table 5"].rows] == ["valid samples"], "nothing of a run"
+    assert [row.cells[2] for row in tables["Table 7"].rows if not row.published] == [own.cells[2]]
     for write in paper_layout.FORMATS.values():
         assert "Prometheus-2-8x7B" in write(report)
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
