@@ -23,6 +23,21 @@ FAILURES: dict[str, Promise] = {
     NOT_JUDGED: gettext_lazy("Not judged: the outcome of the response decides how it is counted."),
 }
 
+# What the clusters of intervals and comparisons are: what samples share, or the samples themselves.
+CLUSTERS: dict[str, Promise] = {
+    "sample": gettext_lazy("Samples"),
+    "record": gettext_lazy("Source records"),
+    "image": gettext_lazy("Images"),
+    "document": gettext_lazy("Documents"),
+    "patient": gettext_lazy("Patients"),
+    "video": gettext_lazy("Videos"),
+}
+
+
+def cluster_label(unit: str) -> str:
+    """What the clusters are, in words. `unit`: of a frame; may name several kinds."""
+    return ", ".join(str(CLUSTERS.get(kind, kind)) for kind in unit.split(", "))
+
 
 def failure_words(code: str, detail: str = "") -> str:
     """Why there is no response or verdict, in the reader's language."""

@@ -83,6 +83,8 @@ class Run(Job):
     judgments_each = models.PositiveSmallIntegerField(default=1)
     origin = models.CharField(max_length=8, choices=Origin, default=Origin.LAUNCHED)
     study = models.CharField(max_length=100, blank=True, default="")
+    # How many samples of its release are withdrawn, and how many marks of tools it has; once read.
+    marks: tuple[int, int] | None = None
 
     class Meta:
         constraints = [
@@ -256,6 +258,30 @@ class ResponseScore(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["response", "rubric"], name="score_once")]
+
+
+class VoidVerdict(models.Model):
+    """A mark that verdicts on a response do not count, by the tool that made them or a person.
+
+    Written once. `rubric`: null if it is about all verdicts on the response. `reason`: one of
+    `evaluation.numbers.rules.VOIDS`. `at`: since when it is known here.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="voids")
+    response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="voids", db_index=False)
+    rubric = models.ForeignKey(ReleasedRubric, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    reason = models.CharField(max_length=12)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["response", "rubric"], name="void_once"),
+            models.UniqueConstraint(fields=["response"], condition=Q(rubric=None), name="void_response_once"),
+            models.CheckConstraint(
+                condition=Q(reason__in=["invalidated", "limit", "edited", "superseded", "cancelled"]),
+                name="void_reason_known",
+            ),
+        ]
 
 
 class Vote(Work):

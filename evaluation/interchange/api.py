@@ -160,7 +160,7 @@ class InterchangeViewSet(GenericViewSet[Run]):
     @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
     @action(detail=True)
     def bundle(self, request: Request, pk: int) -> HttpResponseBase:
-        """A run as a zip file with answers, verdicts, settings, numbers and checksums; `verify_run.py` in it checks it offline.
+        """A run as a zip file with answers, verdicts, settings, numbers and checksums; `mhb-check` checks it offline.
 
         The questions of held-out samples and all texts about them are left out. 409 while the run
         is in progress.

@@ -1,16 +1,15 @@
 """Bundles: a run as files that anyone can check and repeat without MHB.
 
-A bundle has the questions, answers, verdicts and numbers of the run, and the programs that check
-it.
+A bundle has the questions, answers, verdicts and numbers of the run, and names the program that
+counts them again: `mhb-check`, by its version and the digest of its modules.
 """
 
+from __future__ import annotations
+
 import json
-import shutil
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,16 @@ from django.db.models import F
 import evaluation
 from evaluation import errors
 from evaluation.claims.queries import claims
-from evaluation.interchange.programs import verify_run
+from evaluation.interchange.programs import modules, verify_run
 from evaluation.interchange.programs.bundle_rows import OPEN
 from evaluation.interchange.provenance import judging
-from evaluation.interchange.provenance.software import REQUIRED, software
+from evaluation.interchange.provenance.software import software
 from evaluation.judges import summary
 from evaluation.judges.queries import validation_of
 from evaluation.judges.summary import verdicts_given
-from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
+from evaluation.models import Judgment, Response, ResponseScore, Run, VoidVerdict, Vote
 from evaluation.numbers import values
+from evaluation.numbers.late import pl
 from evaluation.numbers.rules import POLARITY
 from evaluation.protocol import Protocol
 from evaluation.reports import formats
@@ -46,22 +46,6 @@ from review.rules.shown_values import shown
 FORMAT = verify_run.FORMAT
 READABLE_FORMATS = range(1, FORMAT + 1)
 ROOT = Path(evaluation.__file__).parents[1]
-# The program, and below it what it shares with the site, under the same names: the arithmetic.
-SHARED = (
-    "evaluation/metrics.py", "evaluation/panel.py", "evaluation/protocol.py",
-    "evaluation/statistics/*.py", "evaluation/numbers/*.py",
-    "evaluation/judges/numbers/*.py", "evaluation/claims/[!q]*.py", "evaluation/interchange/programs/[!v]*.py",
-    "generation/llm/types.py", "review/quality/agreement.py", "review/rules/wilson_interval.py",
-    "review/rules/shown_values.py",
-    *(f"{folder}/__init__.py" for folder in (
-        "evaluation", "evaluation/judges", "evaluation/interchange",
-        "generation", "generation/llm", "review", "review/quality", "review/rules",
-    )),
-)  # fmt: skip
-PROGRAMS = {"verify_run.py": Path(verify_run.__file__)} | {
-    path.relative_to(ROOT).as_posix(): path for pattern in SHARED for path in sorted(ROOT.glob(pattern))
-}
-REQUIREMENTS = "requirements.txt"  # of the program
 HELD_OUT = ReleasedSample.Split.HELD_OUT
 ARM, POLARITY_COLUMN = "version__sample__arm", "sample__version__rubrics__polarity"
 # The columns of fields in the files.
@@ -108,6 +92,11 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     yield sums.add(_lines(folder / "prompts.jsonl", _prompts(run, report.protocol, with_held_out)))
     yield sums.add(_lines(folder / "responses.jsonl", _responses(run, with_held_out)))
     yield sums.add(_lines(folder / "judgments.jsonl", _judgments(run, with_held_out)))
+    if voids := VoidVerdict.objects.filter(run=run):
+        columns = {"rubric": "rubric__key", "void": "reason"}
+        yield sums.add(
+            _lines(folder / "voids.jsonl", judging.rows_on_answers(voids, "response__", columns, "rubric__pk"))
+        )
     if run.panel:
         yield sums.add(_lines(folder / "votes.jsonl", _votes(run, with_held_out)))
     if validation := validation_of(run):
@@ -121,14 +110,6 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     yield sums.add(_json(folder / "numbers.json", values.by_model(report.numbers)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
     yield sums.add(_json(folder / "claims.json", claims(run, report, summary.validation(run)).as_json()))
-    own_scores = sorted({type(rate.score).__module__ for rate in report.protocol.rates if rate.score})
-    modules = {f"{name.replace('.', '/')}.py": Path(sys.modules[name].__file__ or "") for name in own_scores}
-    for name, path in {**PROGRAMS, **modules}.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, folder / name)
-        yield sums.add(folder / name)
-    (folder / REQUIREMENTS).write_text("".join(f"{name}=={version(name)}\n" for name in REQUIRED), encoding="utf-8")
-    yield sums.add(folder / REQUIREMENTS)
     last = sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
     exports.anchor(folder, verify_run.title({"run": run.pk, "release": {"sha256": run.release.sha256}}))
     yield from last
@@ -198,9 +179,11 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
             "rivals": sorted(protocol.rivals),
             "variants_of": {key: sorted(each.variants) for key, each in protocol.by_rubric.items() if each.variants},
         },
+        "cluster_unit": report.numbers.cluster_unit,
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
         "prompt_set": dict(run.prompt_set.texts) if run.prompt_set else None,
         "made_with": software(),
+        "check": {"name": modules.NAME, "version": modules.VERSION, "sha256": modules.digest(ROOT)},
         "texts_of_held_out_samples": with_held_out,
     }
 
@@ -208,9 +191,8 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
 # --------------------------------------------------------------------------------------------- rows
 
 
-def _clusters(run: Run) -> dict[int, str]:
-    """Primary key of each sample -> key of the first sample from the same source record."""
-    samples = load_samples(run.release)
+def _clusters(run: Run, samples: pl.DataFrame) -> dict[int, str]:
+    """Primary key of each sample -> key of the first sample of the same cluster."""
     cluster_of = dict(samples.select("sample", "cluster").iter_rows())
     names: dict[int, str] = {}
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position").values_list("pk", "key")
@@ -221,7 +203,8 @@ def _samples(run: Run, report: Report) -> Iterator[dict[str, Any]]:
     """Each sample with its rubrics and their facet values, without any text of the release."""
     scores = [rate.score for rate in report.rates if rate.score]
     names = {*(view.name for view in report.views), *(facet for score in scores for facet in score.facets)}
-    clusters = _clusters(run)
+    loaded = load_samples(run.release)
+    clusters, withdrawn = _clusters(run, loaded), set(loaded.filter("withdrawn")["sample"])
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
     for chunk in chunked(rows.values_list("pk", "key", "task", "split", ARM).iterator(chunk_size=CHUNK)):
         rubrics: dict[int, list[dict[str, Any]]] = defaultdict(list)
@@ -239,6 +222,7 @@ def _samples(run: Run, report: Report) -> Iterator[dict[str, Any]]:
             rubrics[sample].append({"key": key, "facets": facets.get(pk, {})})
         for pk, key, task, split, arm in chunk:
             fields = {"sample": key, "task": task, "split": split, "arm": arm, "cluster": clusters[pk]}
+            fields["withdrawn"] = pk in withdrawn
             yield {**fields, "rubrics": rubrics.get(pk, [])}
 
 

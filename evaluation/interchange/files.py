@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from evaluation.interchange import other_tools, tool_logs
+from evaluation.numbers.rules import VOIDS
 from generation.common.formats import FormatError
 from generation.sources.importers.base import WrongFormat
 from generation.sources.importers.bundles import open_archive
-from review.rules.text import is_storable
+from review.rules.text import has_visible_text, is_storable, unified_newlines
 from review.rules.text_files import open_text
 
 OUTCOMES = frozenset({"judged", "refused", "empty", "filtered", "cut_off", "unparsed", "failed"})
@@ -29,7 +30,7 @@ MAX_NAME = 200
 REQUIRED = ("sample", "rubric")
 NAMES = (*REQUIRED, "model")
 _DOCUMENT_STARTS = (b'{"version"', b'{"evalId"', b'{"score"', b'{"object"')
-TEXTS = ("response", "explanation", "judge", "release")  # may be null
+TEXTS = ("response", "explanation", "judge", "release", "void")  # may be null
 
 
 class VerdictRow(NamedTuple):
@@ -46,6 +47,7 @@ class VerdictRow(NamedTuple):
     repeat: int
     judge: str
     release: str  # its SHA-256; '' if the row does not state it
+    void: str = ""  # one of `rules.VOIDS`: why the verdict does not count
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,9 @@ def _validated(where: str, row: Any) -> Entry:
             return RefusedRow(where, f"{name}: {'missing or not text' if required else 'not text'}")
     if len(texts["model"]) > MAX_NAME or len(texts["judge"]) > MAX_NAME:
         return RefusedRow(where, f"a model's name has at most {MAX_NAME} characters")
+    if texts["void"] and texts["void"] not in VOIDS:
+        return RefusedRow(where, f"void: must be one of {', '.join(sorted(VOIDS))}")
+    texts["response"] = unified_newlines(texts["response"])
     met, outcome, repeat = row.get("met", where), row.get("outcome"), row.get("repeat") or 0
     if met is not True and met is not False and met is not None:
         return RefusedRow(where, "met: must be true, false or null")
@@ -163,6 +168,8 @@ def _validated(where: str, row: Any) -> Entry:
         outcome = "unparsed" if met is None else "judged"
     elif not isinstance(outcome, str) or outcome not in OUTCOMES:
         return RefusedRow(where, f"outcome: must be one of {', '.join(sorted(OUTCOMES))}")
+    if texts["response"] and not has_visible_text(texts["response"]):
+        met, outcome = None, "empty"  # nobody can have judged it
     if (outcome == "judged" and met is None) or (outcome in ("unparsed", "failed") and met is not None):
         return RefusedRow(where, f"outcome {outcome} contradicts met {json.dumps(met)}")
     if type(repeat) is not int or not 0 <= repeat <= MAX_REPEATS:

@@ -13,7 +13,7 @@ from evaluation import errors, registry
 from evaluation.interchange import several_judges
 from evaluation.interchange.files import Entry, RefusedRow, VerdictRow
 from evaluation.interchange.rows import chunked
-from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.models import Judgment, Response, Run, RunEndpoint, VoidVerdict
 from evaluation.numbers.rules import NO_RESPONSE, NOT_JUDGED
 from evaluation.protocol import Protocol
 from evaluation.runs.queries import count_rubrics
@@ -232,6 +232,7 @@ class _Importer:
             except _Refused as reason:
                 self.result.refuse(row.where, str(reason))
         self._insert(answers)
+        self._mark_void(answers, matched)
         if added := sum(len(answer.new_verdicts) for answer in answers.values()):
             # After each chunk, so that cached numbers expire even if the import stops.
             self._run.rubrics_total += 0 if self._run.panel else added
@@ -382,6 +383,19 @@ class _Importer:
             self.result.known += 1
         else:
             raise _Refused(f"met: contradicts an earlier verdict ({known[0] or known[1]})")
+
+    def _mark_void(
+        self, answers: Mapping[Question, _Answer], matched: Iterable[tuple[Question, int, int, VerdictRow]]
+    ) -> None:
+        """Store the marks of tools that verdicts are void; known ones stay as they are."""
+        now, marks = timezone.now(), []
+        for question, rubric, _judge, row in matched:
+            answer = answers.get(question)
+            if row.void and answer is not None and answer.pk is not None:
+                marks.append(
+                    VoidVerdict(run=self._run, response_id=answer.pk, rubric_id=rubric, reason=row.void, at=now)
+                )
+        VoidVerdict.objects.bulk_create(marks, ignore_conflicts=True)
 
     def _insert(self, answers: Mapping[Question, _Answer]) -> None:
         texts = [Response(pk=each.pk, text=each.text) for each in answers.values() if each.pk and each.text_added]

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from zlib import crc32
 
+from evaluation.numbers.rules import INVALIDATED, LIMIT
 from generation.llm.reasoning import split_reasoning
-from review.rules.text import is_storable
+from review.rules.text import has_visible_text, is_storable
 
 Found = tuple[str, dict[str, Any] | str]
 
@@ -80,6 +81,7 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
         yield where, "no verdicts of the task that comes with the Inspect export of a release"
         return
     outcome = "failed" if fields.get("error") else STOPPED.get(str(stop_reason), "")
+    about["void"] = void_of(fields)
     yield from _rows(where, about, rubrics, verdicts, outcome)
 
 
@@ -105,6 +107,16 @@ def _problem(
     return ""
 
 
+def void_of(sample: Mapping[str, Any]) -> str:
+    """Why inspect-ai's own marks make a sample void: one of `rules.VOIDS`, or ''.
+
+    Somebody invalidated it, or it ran into a limit of messages, tokens or time.
+    """
+    if sample.get("invalidation"):
+        return INVALIDATED
+    return LIMIT if sample.get("limit") else ""
+
+
 def lm_eval_rows(where: str, row: Mapping[str, Any]) -> Iterator[Found]:
     """The verdicts of one logged sample, as the task in our lm-eval export writes them.
 
@@ -128,7 +140,7 @@ def lm_eval_rows(where: str, row: Mapping[str, Any]) -> Iterator[Found]:
 
 def _ending_of(response: str, met: Any) -> str:
     """How an answer ended that the tool says nothing else about."""
-    if not response.strip():
+    if not has_visible_text(response):
         return "empty"
     return "unparsed" if met is None else "judged"
 

@@ -262,16 +262,24 @@ def _units(datasets: Sequence[DataSetKey], samples: pl.DataFrame, names: Any) ->
 
 
 def _answers(models: Sequence[str], units: pl.DataFrame, tables: Tables, names: Any) -> pl.DataFrame:
-    """Each answer that could be there: model, unit, repeat, with the response if there is one."""
-    last = tables.responses["repeat"].max()
-    repeats = max(tables.repeats, 1 + int(last) if isinstance(last, int) else 1)
-    possible = (
-        pl.DataFrame({"model": list(models)}, schema={"model": names})
-        .join(pl.DataFrame({"repeat": range(repeats)}, schema={"repeat": pl.Int64}), how="cross")
-        .join(units.drop("task"), how="cross")
-    )
+    """Each answer that could be there: model, unit, repeat, with the response if there is one.
+
+    A further answer to a question, beyond `Tables.repeats`, is expected of all questions if it is
+    there for one in ten; so that a single row of a study cannot ask for a million others.
+    """
     found = tables.responses.with_columns(pl.col("model").cast(names))
-    keys = ["model", "repeat", "sample", "variant"]
+    found = found.join(units.select("unit", "sample", "variant"), on=["sample", "variant"])
+    asked = pl.DataFrame({"model": list(models)}, schema={"model": names}).join(
+        pl.DataFrame({"repeat": range(tables.repeats)}, schema={"repeat": pl.Int64}), how="cross"
+    )
+    further = found.group_by("model", "repeat").len().filter(pl.col("len") * 10 >= units.height)
+    asked = pl.concat([asked, further.select("model", "repeat")]).unique()
+    possible = asked.join(units.select("unit"), how="cross")
+    keys = ["model", "repeat", "unit"]
+    if further.height < found.select("model", "repeat").n_unique():
+        possible = pl.concat([possible, found.select(keys)]).unique()
+    possible = possible.join(units.drop("task"), on="unit")
+    found = found.select(*keys, "response", "outcome", "failed")
     return possible.join(found, on=keys, how="left").drop("variant").sort("unit", "model", "repeat")
 
 
@@ -286,16 +294,16 @@ def _with_voids(rows: pl.DataFrame, voids: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.coalesce("own", "void").fill_null("").alias("void")).drop("own")
 
 
-STATE = ("outcome", "said", "status", "error", "failed", "void")  # of `CriterionState`, and its columns
+STATE = ("outcome", "said", "status", "error", "void")  # of `CriterionState`, and its columns
 
 
 def _counted(rows: pl.DataFrame, rules: Mapping[str, str]) -> pl.DataFrame:
     """The rows with what each counts as: there are few states, so each is decided once."""
     rows = rows.with_columns(pl.col("outcome", "said", "status", "error").fill_null(""))
-    states = rows.select(*STATE).unique()
+    rows = rows.with_columns(pl.col("response").is_null().alias("is_missing"))
+    states = rows.select(*STATE, "is_missing").unique()
     decided = []
-    for state in states.iter_rows():
-        is_missing = state[STATE.index("failed")] is None
+    for *state, is_missing in states.iter_rows():
         decided.append(Counted(UNJUDGED, MISSING, False) if is_missing else counted(rules, CriterionState(*state)))
     words = list(dict.fromkeys([UNJUDGED, *sorted({each.verdict for each in decided})]))
     said = list(dict.fromkeys(["", *sorted(states["said"].unique())]))
@@ -304,9 +312,9 @@ def _counted(rows: pl.DataFrame, rules: Mapping[str, str]) -> pl.DataFrame:
         "why": pl.Series([each.why for each in decided], dtype=pl.Enum(KINDS)),
         "settled": pl.Series([each.settled for each in decided], dtype=pl.Boolean),
     }
-    rows = rows.join(states.with_columns(**columns), on=list(STATE), how="left", nulls_equal=True)
+    rows = rows.join(states.with_columns(**columns), on=[*STATE, "is_missing"], how="left", maintain_order="left")
     return rows.with_columns(
         pl.col("said").cast(pl.Enum(said)),
         pl.col("outcome").cast(pl.Enum(["", *OUTCOMES])),
         ((pl.col("verdict") != UNJUDGED) & ~pl.col("withdrawn")).alias("counts"),
-    ).drop("status", "error", "failed", "void")
+    ).drop("status", "error", "failed", "void", "is_missing")

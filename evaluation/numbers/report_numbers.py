@@ -9,6 +9,7 @@ from evaluation.numbers import changes, comparing, counting, scoring
 from evaluation.numbers.changes import Bottleneck, Change
 from evaluation.numbers.comparing import ModelComparison, Ranking
 from evaluation.numbers.counting import Counting, OutcomeCount, RateRow
+from evaluation.numbers.coverage import Coverage, coverage
 from evaluation.numbers.frame import SAMPLE, Frame, counts_against
 from evaluation.numbers.held_out import HeldOutGap, held_out_gaps
 from evaluation.numbers.late import pl
@@ -52,10 +53,13 @@ class ReportNumbers:
         samples: counted units, and all units asked.
         judged: model -> (verdicts against it, verdicts), of those in scope of the protocol's first
             rate.
-        shared_records: whether several samples come from one source record, so that records are the
-            clusters of intervals and comparisons.
         held_out: rates on public samples beside those on held-out ones.
         scores, score_facets: means of scores that code gave responses, overall and by breakdown.
+        coverage: of each model; those that are not complete have no rank.
+        cluster_unit: what shares one is a cluster of intervals and comparisons.
+        withdrawn: samples that were withdrawn, which count in no number but `with_withdrawn`.
+        with_withdrawn: rows over all criteria as if these samples still counted; empty if none were
+            withdrawn.
     """
 
     rates: tuple[Rate, ...]
@@ -70,12 +74,15 @@ class ReportNumbers:
     failed: Mapping[str, int]
     samples: tuple[int, int]
     judged: Mapping[str, tuple[int, int]]
-    shared_records: bool
     changes: tuple[Change, ...] = ()
     bottlenecks: tuple[Bottleneck, ...] = ()
     held_out: tuple[HeldOutGap, ...] = ()
     scores: tuple[ScoreRow, ...] = ()
     score_facets: Mapping[str, tuple[ScoreRow, ...]] = field(default_factory=dict)
+    coverage: tuple[Coverage, ...] = ()
+    cluster_unit: str = SAMPLE
+    withdrawn: int = 0
+    with_withdrawn: tuple[RateRow, ...] = ()
 
 
 def count(
@@ -109,7 +116,9 @@ def count(
             score_facets[view.name] = scoring.score_rows(
                 counted, protocol.scores, view.name, labels=of_view, pooled=pooled, minimum=plan.minimum
             )
-    ranked = [row for row in overall if row.endpoint not in unranked]
+    covered = coverage(whole)
+    complete = {of_model.endpoint for of_model in covered if of_model.complete}
+    ranked = [row for row in overall if row.endpoint in complete and row.endpoint not in unranked]
     all_changes = changes.changes(totals, protocol, minimum=plan.minimum)
     return ReportNumbers(
         rates=rates,
@@ -124,13 +133,24 @@ def count(
         failed=_failed(whole),
         samples=(counted.rows["unit"].n_unique(), len(whole.units)),
         judged=counts_against(whole, protocol.rates[0], protocol.failing_verdicts),
-        shared_records=whole.cluster_unit != SAMPLE,
         changes=tuple(all_changes),
         bottlenecks=tuple(changes.bottlenecks(totals, protocol, all_changes, minimum=plan.minimum)),
         held_out=tuple(held_out_gaps(totals.values(), pooled=pooled, minimum=plan.minimum)),
         scores=scoring.score_rows(counted, protocol.scores, labels={"": ""}, pooled=pooled, minimum=plan.minimum),
         score_facets=score_facets,
+        coverage=covered,
+        cluster_unit=whole.cluster_unit,
+        withdrawn=frame.withdrawn,
+        with_withdrawn=_with_withdrawn(frame, rates, counter),
     )
+
+
+def _with_withdrawn(frame: Frame, rates: Sequence[Rate], counter: Counting) -> tuple[RateRow, ...]:
+    """The rows over all criteria, of withdrawn samples too."""
+    if not frame.withdrawn:
+        return ()
+    verdicts = counting.verdict_counts(frame, pooled=counter.pooled).get("", {})
+    return tuple(counter.rows(unit_totals(frame, rates), verdicts))
 
 
 def _comparisons(

@@ -15,7 +15,8 @@ JUDGE_FAILURES = UNPARSED, JUDGE_FAILED, UNDECIDED = "unparsed", "judge_failed",
 PENDING, MISSING = "pending", "missing"
 UNJUDGED = "unjudged"
 ANSWERED = "answered"
-OUTCOMES = (ANSWERED, "refused", "empty", "filtered", "cut_off", "failed", "unknown", "unasked")  # of responses
+FAILED = "failed"
+OUTCOMES = (ANSWERED, "refused", "empty", "filtered", "cut_off", FAILED, "unknown", "unasked")  # of responses
 # Why a verdict that was given is void: the tool that made it, or a person, marked it so.
 VOIDS = INVALIDATED, LIMIT, EDITED, SUPERSEDED, CANCELLED = (
     "invalidated",
@@ -45,15 +46,13 @@ class CriterionState(NamedTuple):
     """All that decides what a criterion counts as.
 
     `outcome`: of the response, '' if it has none. `said`: the verdict that was given, '' if none.
-    `status`, `error`: of the judgment, '' if there is none. `failed`: whether the response failed.
-    `void`: one of `VOIDS`, or ''.
+    `status`, `error`: of the judgment, '' if there is none. `void`: one of `VOIDS`, or ''.
     """
 
     outcome: str
     said: str
     status: str
     error: str
-    failed: bool
     void: str
 
 
@@ -61,8 +60,8 @@ class Counted(NamedTuple):
     """What a criterion counts as.
 
     `verdict`: UNJUDGED if none. `why`: one of `KINDS`. `settled`: whether nothing of it is missing:
-    a verdict was given, its judge failed, or its response ended in a way for which the plan has a
-    rule. A run all of whose criteria are settled is complete.
+    a verdict was given, its judge failed, or its response ended in another way than by failing. A
+    run all of whose criteria are settled is complete.
     """
 
     verdict: str
@@ -82,7 +81,7 @@ def counted(rules: Mapping[str, str], state: CriterionState) -> Counted:
     verdict = counted_verdict(rules, state.outcome, state.said, state.status, state.error)
     why = kind_of(state.outcome, state.said, state.status, state.error)
     is_judged = rules.get(state.outcome, JUDGED) == JUDGED
-    settled = not state.failed and (state.status in ENDED or not is_judged)
+    settled = state.outcome != FAILED and (state.status in ENDED or not is_judged)
     return Counted(verdict, why, settled)
 
 

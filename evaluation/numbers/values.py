@@ -28,6 +28,12 @@ def as_dict(
         "rates": [{**as_rate(rate), "planned": rate.name == planned} for rate in numbers.rates],
         "plan": {**plan.as_json, "frozen": plan.frozen},
         "samples": {"counted": numbers.samples[0], "asked": numbers.samples[1]},
+        "coverage": [shown(of_model, COVERAGE) for of_model in numbers.coverage],
+        "errata": {
+            "withdrawn": numbers.withdrawn,
+            "with_withdrawn": [as_row(row) for row in numbers.with_withdrawn],
+        },
+        "cluster_unit": numbers.cluster_unit,
         "responses_failed": dict(numbers.failed),
         "overall": [as_row(row) for row in numbers.overall],
         "facets": {name: [as_row(row) for row in rows] for name, rows in numbers.facets.items()},
@@ -59,6 +65,7 @@ def as_dict(
     }
 
 
+COVERAGE = "endpoint criteria settled counted complete"
 RATE = "name label rule interval unit arm"
 MEASURED = (
     "rate=value numerator denominator unjudged=excluded low high method clusters n best=bounds.best worst=bounds.worst"

@@ -10,8 +10,9 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Publication
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import JudgingDifference, Leaderboard, LeaderboardEntry, Standing, leaderboard
+from evaluation.releases.leaderboard import Leaderboard, LeaderboardEntry, Standing, leaderboard
 from evaluation.reports.serializers import PlaceSerializer
+from evaluation.runs.comparability import JudgingDifference
 from generation.models import Release
 from generation.releases import queries as releases_queries
 from review.common.actions import Body, acts, answers

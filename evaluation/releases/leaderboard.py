@@ -8,26 +8,25 @@ from datetime import datetime
 from itertools import combinations
 
 import numpy as np
-from django.db.models import Exists, OuterRef
-from django.utils.translation import gettext_noop as _
 
 from evaluation import registry
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Run
 from evaluation.numbers.comparing import compare_pair
-from evaluation.numbers.rules import COMBINED, NO_RESPONSE, NOT_JUDGED
+from evaluation.numbers.coverage import coverage
+from evaluation.numbers.rules import COMBINED
 from evaluation.numbers.totals import unit_totals
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.published import FilledTable, filled
 from evaluation.reports import queries as reports_queries
-from evaluation.runs import plan
 from evaluation.runs import queries as runs_queries
+from evaluation.runs.comparability import Comparability, JudgingDifference, comparability
 from evaluation.runs.plan import plan_of
 from evaluation.runs.rows import result_cache
 from evaluation.runs.selecting_models import reported_names, selection
 from evaluation.runs.verdicts import run_frame
 from evaluation.statistics.multiplicity import Rank, holm, ranks
 from generation.models import Endpoint, Release
-from generation.models.work import Work
+from generation.samples import errata
 from review.rules.shown_values import shown
 
 MAX_RANKED = 30  # with more models, the table has rates without ranks, as those need all pairs
@@ -44,16 +43,6 @@ class Standing:
     numerator: int
     denominator: int
     excluded: int
-
-
-@dataclass(frozen=True, slots=True)
-class JudgingDifference:
-    """A part of how a run was judged that differs from the ranked runs. `usual`: theirs."""
-
-    name: str
-    label: str
-    value: str
-    usual: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +72,7 @@ class Leaderboard:
     """The models of a release, the best first, by the first rate on the last or pooled data set.
 
     Ranked are the models whose runs were judged in the way that most models share.
-    `left_out`: finished runs that are not complete or used other settings.
+    `left_out`: finished runs without a model that is complete, or with other settings.
     `judges`: the judges of the runs shown.
     """
 
@@ -121,24 +110,33 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     protocol = registry.protocol(release.benchmark)
     rate, datasets = protocol.rates[0], runs_queries.data_sets_in(release)
     finished = list(runs_queries.runs().filter(release=release, status=Run.Status.FINISHED))
-    complete = [run for run in finished if _is_complete(run, protocol, datasets)]
-    newest: dict[int, tuple[Run, Endpoint]] = {}
-    for run in complete:  # newest first
-        of_run = _measured(run)
+    result_cache.read_marks(finished)
+    usable = [run for run in finished if run.sampling == Run.Sampling.PROTOCOL and run.prompt_set_id is None]
+    candidates: dict[int, list[tuple[Run, Endpoint]]] = defaultdict(list)
+    shown_runs = set[int]()
+    for run in usable:  # newest first
+        complete = complete_models(run, datasets)
         for endpoint in run.endpoints.all():
-            if endpoint.pk in of_run:
-                newest.setdefault(endpoint.pk, (run, endpoint))
+            if endpoint.name in complete:
+                candidates[endpoint.pk].append((run, endpoint))
+                shown_runs.add(run.pk)
+    withdrawn = errata.withdrawn_by_release([release.pk]).get(release.pk, 0)
+    runs = {run.pk: run for of_model in candidates.values() for run, _endpoint in of_model}
+    keys = {pk: _key(run, "leaderboard", protocol) for pk, run in runs.items()}
+    ways = {pk: _way(run, protocol, withdrawn) for pk, run in runs.items()}
+    # The way of judging that most models share; of several, that of the newest run, which is first.
+    latest = [ways[of_model[0][0].pk] for of_model in candidates.values()]
+    usual = max(latest, key=latest.count) if latest else None
+    # A model's latest run of that kind, or else its latest.
+    newest: dict[int, tuple[Run, Endpoint]] = {}
+    for pk, of_model in candidates.items():
+        newest[pk] = next((each for each in of_model if ways[each[0].pk] == usual), of_model[0])
+    results = {
+        run.pk: result_cache.cached(keys[run.pk], lambda run=run: _scores(run))  # type: ignore[misc]
+        for run, _endpoint in newest.values()
+    }
     chosen_by = selection(release)
     reported = reported_names(run for run, _endpoint in newest.values()) if chosen_by.names else {}
-    runs = {run.pk: run for run, _endpoint in newest.values()}
-    keys = {pk: _key(run, "leaderboard", protocol) for pk, run in runs.items()}
-    results = {
-        pk: result_cache.cached(keys[pk], lambda run=run: (_scores(run), _fingerprint(run, protocol)))  # type: ignore[misc]
-        for pk, run in runs.items()
-    }
-    # The way of judging that most models share; of several, that of the newest run, which is first.
-    fingerprints = [results[run.pk][1] for run, _endpoint in newest.values()]
-    usual = max(fingerprints, key=fingerprints.count, default={})
     entries = [
         LeaderboardEntry(
             endpoint=endpoint.name,
@@ -147,8 +145,8 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
             judge=run.judge.name if run.judge else "",
             measured_at=run.finished_at or run.created_at,
             simulated=runs_queries.is_simulated(run),
-            scores=tuple(results[run.pk][0].get(endpoint.name, ())),
-            differs=_differences(results[run.pk][1], usual),
+            scores=tuple(results[run.pk].get(endpoint.name, ())),
+            differs=tuple(ways[run.pk].differences(usual)) if usual else (),
             selected=chosen_by.includes(endpoint, reported.get((run.pk, endpoint.pk), "")),
         )
         for run, endpoint in newest.values()
@@ -178,70 +176,27 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
                 key=lambda entry: (entry.selected and not all_ranked, *_sort_key(entry, lower)),
             )
         ),
-        left_out=len(finished) - len(complete),
+        left_out=len(finished) - len(shown_runs),
         judges=tuple(sorted({entry.judge for entry in entries if entry.judge})),
         simulated=release.simulated or any(entry.simulated for entry in entries),
     )
 
 
-def _is_complete(run: Run, protocol: Protocol, datasets: Sequence[DataSet]) -> bool:
-    """Whether a finished run asked all data sets, with the benchmark's own settings and prompts."""
-    return (
-        len(runs_queries.data_sets_of(run)) == len(datasets)
-        and run.sampling == Run.Sampling.PROTOCOL
-        and run.prompt_set_id is None
-        and (protocol.judge_temperature is None or run.judge_temperature == protocol.judge_temperature)
-    )
+def complete_models(run: Run, datasets: Sequence[DataSet]) -> frozenset[str]:
+    """The models of a finished run that have all of these data sets (`Coverage.complete`)."""
+    key = result_cache.key_of(run, "complete", datasets)
+
+    def counted() -> frozenset[str]:
+        covered = coverage(run_frame(run, datasets))
+        return frozenset(of_model.endpoint for of_model in covered if of_model.complete)
+
+    return result_cache.cached(key, counted)
 
 
-def _measured(run: Run) -> set[int]:
-    """Primary keys of the endpoints of a run that answered everything.
-
-    Without those whose judge failed throughout.
-    """
-    unanswered = Response.objects.filter(run=run, endpoint=OuterRef("endpoint")).exclude(status=Work.Status.DONE)
-    judgments = Judgment.objects.filter(response__run=run, response__endpoint=OuterRef("endpoint"))
-    failures = judgments.filter(verdict="", status=Work.Status.FAILED).exclude(error__in=[NO_RESPONSE, NOT_JUDGED])
-    judged = Exists(judgments.exclude(verdict="")) | ~Exists(failures)
-    return set(run.tested.filter(judged, ~Exists(unanswered)).values_list("endpoint", flat=True))
-
-
-# Name -> label of each part of a fingerprint.
-FINGERPRINT = {
-    "judges": _("Judges"),
-    "panel": _("Panel"),
-    "judging": _("Judging"),
-    "temperature": _("Judge temperature"),
-    "rules": _("Counting rules"),
-    "prompts": _("Prompts"),
-    "sampling": _("Sampling"),
-    "answers": _("Answers per question"),
-}
-
-
-def _fingerprint(run: Run, protocol: Protocol) -> dict[str, str]:
-    """How the run was judged, as text by part; runs are ranked together only if all are equal."""
-    asked = runs_queries.models_asked(run)
-    rules = plan_of(run, protocol, ()).outcomes
-    usual = plan.default_rules(protocol)
-    return {
-        "judges": ", ".join(f"{judge.name} ({judge.model})" for judge in runs_queries.judges_of(run)),
-        "panel": f"{run.panel} × {run.judgments_each}" if run.panel else "",
-        "judging": run.judging if run.judge_id else "",
-        "temperature": "" if run.judge_temperature is None else f"{run.judge_temperature:g}",
-        "rules": ", ".join(f"{name}: {rule}" for name, rule in sorted(rules.items()) if usual.get(name) != rule),
-        "prompts": ", ".join(sorted({prompt for model in asked for prompt in model.prompts})),
-        "sampling": run.sampling,
-        "answers": str(run.answers_each),
-    }
-
-
-def _differences(fingerprint: Mapping[str, str], usual: Mapping[str, str]) -> tuple[JudgingDifference, ...]:
-    return tuple(
-        JudgingDifference(name, label, fingerprint[name], usual[name])
-        for name, label in FINGERPRINT.items()
-        if fingerprint[name] != usual[name]
-    )
+def _way(run: Run, protocol: Protocol, withdrawn: int) -> Comparability:
+    """How a run was made and judged, cached."""
+    key = _key(run, "comparability", protocol)
+    return result_cache.cached(key, lambda: comparability(run, protocol, withdrawn))
 
 
 def _key(run: Run, kind: str, protocol: Protocol) -> str:

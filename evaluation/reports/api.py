@@ -25,7 +25,9 @@ from evaluation.reports.serializers import (
     BottleneckSerializer,
     ChangeSerializer,
     ContrastSerializer,
+    CoverageSerializer,
     DatasetSerializer,
+    ErrataSerializer,
     FrozenPlanSerializer,
     HeldOutSerializer,
     ModelsComparedSerializer,
@@ -118,6 +120,9 @@ class ReportSerializer(JudgesSerializer, DataclassSerializer):
     facets = serializers.DictField(child=RowSerializer(many=True))
     plan = FrozenPlanSerializer()
     samples = SamplesSerializer()
+    coverage = CoverageSerializer(many=True)
+    errata = ErrataSerializer()
+    cluster_unit = serializers.CharField(help_text="What shares one is a cluster of intervals and comparisons.")
     outcomes = OutcomeSerializer(many=True)
     comparisons = ModelsComparedSerializer(many=True)
     facet_comparisons = serializers.DictField(child=ModelsComparedSerializer(many=True))

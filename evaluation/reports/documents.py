@@ -4,7 +4,7 @@ from django.utils.translation import override
 
 from evaluation.judges import markdown as judges_markdown
 from evaluation.judges import summary
-from evaluation.labels import failure_words, value_name
+from evaluation.labels import cluster_label, failure_words, value_name
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
 from evaluation.numbers.comparing import ModelComparison
@@ -241,7 +241,7 @@ def _endings(report: Report) -> list[str]:
 def _comparisons(report: Report) -> list[str]:
     datasets, rates = dict(report.datasets), {rate.name: rate for rate in report.rates}
     head = ["Data set", "Metric", "Models", "Difference", "95 % interval", "Odds ratio", "p", "p (Holm)"]
-    head += ["Records" if report.numbers.shared_records else "Samples", "Plan"]
+    head += [cluster_label(report.numbers.cluster_unit), "Plan"]
     rows = [
         (
             datasets[comparison.dataset],
@@ -295,8 +295,8 @@ def as_latex(report: Report) -> str:
     """The report for papers: its answer, then tables with booktabs."""
     said = answer(report, report.planned_rate)
     run, rate, datasets = report.run, report.planned_rate, dict(report.datasets)
-    cluster = "source record" if report.numbers.shared_records else "sample"
-    notes = [f"{rate.label}. 95 % intervals with the {cluster} as cluster. Release {run.release}, run {run.pk}."]
+    clusters = cluster_label(report.numbers.cluster_unit).lower()
+    notes = [f"{rate.label}. 95 % intervals with {clusters} as clusters. Release {run.release}, run {run.pk}."]
     if report.simulated:
         notes.append(SIMULATED)
     if run.release.simulated_samples:
@@ -332,13 +332,13 @@ def as_latex(report: Report) -> str:
         if comparison.rate == rate.name
     ]
     if compared:
-        caption = f"Differences of models in {rate.label}, paired by {cluster}; p adjusted by Holm."
+        caption = f"Differences of models in {rate.label}, paired by {clusters}; p adjusted by Holm."
         lines += text_tables.latex(caption, ["Data set", "Models", "Difference", "95 % interval", "p"], compared)
     if gaps := held_out_cells(report, rate):
         caption = f"{rate.label} on public and on held-out samples. Exploratory."
         lines += text_tables.latex(caption, HELD_OUT_COLUMNS, gaps)
     if changes := change_tables.rows(report, rate):
-        caption = f"Gains in {rate.label}, paired by {cluster}, with Fix and Break rates."
+        caption = f"Gains in {rate.label}, paired by {clusters}, with Fix and Break rates."
         lines += text_tables.latex(caption, ["Comparison", "Data set", "Model", "Gain", "Fix", "Break"], changes)
     if report.numbers.scores:
         lines += text_tables.latex("Means of scores.", *score_lines.means(report))

@@ -7,6 +7,7 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext, ngettext
 
 from evaluation import registry
+from evaluation.labels import cluster_label
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
 from evaluation.numbers.comparing import ModelComparison
@@ -56,6 +57,8 @@ def headlines(runs: Iterable[Run]) -> dict[int, str]:
     Only of runs that are over; of those whose numbers are not cached, at most `COUNTED_AT_ONCE`,
     and no large ones, which are left to a worker.
     """
+    runs = list(runs)
+    result_cache.read_marks(runs)
     keys = {run: key for run in runs if (key := _headline_key(run))}
     ends = result_cache.known(keys.values())
     missing = [run for run, key in keys.items() if key not in ends and not waiting_key(run, Options())]
@@ -177,11 +180,36 @@ def _facts(of: Report) -> list[tuple[str, str]]:
         (gettext("Dates"), _dates(run)),
         (gettext("State"), state),
     ]
+    facts.append((gettext("Clusters of intervals"), cluster_label(of.numbers.cluster_unit)))
+    facts.append((gettext("Coverage"), _coverage(of)))
+    if of.numbers.withdrawn:
+        facts.append((gettext("Withdrawn samples"), _withdrawn(of)))
     if out:
         facts.append((gettext("Left out"), ", ".join(out)))
     if of.simulated:
         facts.append((gettext("Notice"), gettext("Simulated models: not evidence")))
     return facts
+
+
+def _coverage(of: Report) -> str:
+    """Which models lack verdicts, and how many of how many criteria they have."""
+    incomplete = [each for each in of.numbers.coverage if not each.complete]
+    if not incomplete:
+        return gettext("complete")
+    parts = []
+    for each in incomplete:
+        words = {"model": each.endpoint, "settled": each.settled, "criteria": each.criteria}
+        parts.append(gettext("%(model)s: %(settled)d of %(criteria)d criteria, so it has no rank") % words)
+    return "; ".join(parts)
+
+
+def _withdrawn(of: Report) -> str:
+    """How many samples were withdrawn, and the planned rate with them."""
+    n, rate, dataset = of.numbers.withdrawn, of.planned_rate, _datasets(of)[0]
+    first = ngettext("%(n)d counts nowhere.", "%(n)d count nowhere.", n) % {"n": n}
+    rows = [row for row in of.numbers.with_withdrawn if row.dataset == dataset]
+    shares = [f"{row.endpoint} {format_share(row.rates[rate.name].value, percent=rate.percent)}" for row in rows]
+    return first + " " + gettext("With them: %(rates)s.") % {"rates": "; ".join(shares)}
 
 
 def _data(of: Report) -> str:

@@ -1,7 +1,7 @@
 """The report of a run, and the judgments behind every number."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -10,16 +10,26 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Text
 from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.models import Judgment, Response, Run, VoidVerdict, Vote
 from evaluation.numbers import scoring
 from evaluation.numbers.averages import Contrast, MetricAverages, averages_of, contrasts_of
 from evaluation.numbers.counting import RateRow as RateRow
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.report_numbers import Options, ReportNumbers, count
-from evaluation.numbers.rules import BROKEN, NO_RESPONSE, NOT_JUDGED, POLARITY, UNJUDGED
+from evaluation.numbers.rules import (
+    ANSWERED,
+    BROKEN,
+    JUDGED,
+    NO_RESPONSE,
+    NOT_JUDGED,
+    OUTCOMES,
+    POLARITY,
+    UNJUDGED,
+    counted_verdict,
+)
 from evaluation.numbers.rules import COMBINED as COMBINED
 from evaluation.panel import NO_MAJORITY
-from evaluation.protocol import EXCLUDED, JUDGE_FAILED, UNDECIDED, UNPARSED, DataSet, FacetView, Protocol, Rate
+from evaluation.protocol import DataSet, FacetView, Protocol, Rate
 from evaluation.runs.plan import outcomes_of, plan_of
 from evaluation.runs.queries import LeftOut, data_sets_of, is_simulated, left_out
 from evaluation.runs.rows import cache_warming, result_cache
@@ -27,7 +37,7 @@ from evaluation.runs.selecting_models import selecting_models
 from evaluation.runs.verdicts import read_scores, run_frame
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample
 from generation.models.work import Work
-from generation.samples import queries
+from generation.samples import errata, queries
 from review.rules.text import whole_number
 
 Status = Work.Status
@@ -262,22 +272,43 @@ def judgments(
         rows = rows.filter(rubric__in=ReleasedRubric.objects.filter(sample__release=run.release_id, **lookups))
     elif facet and value:
         rows = rows.filter(rubric__facets__name=facet, rubric__facets__value=value)
-    return rows.filter(_counts_as(run, verdict.split(","))) if verdict else rows
+    return _counting_as(run, rows, verdict.split(",")) if verdict else rows
 
 
-def _counts_as(run: Run, verdicts: Iterable[str]) -> Q:
-    """Judgments that count as one of these verdicts, including failures by the rules of the run."""
+def _counting_as(run: Run, rows: QuerySet[Judgment], verdicts: Collection[str]) -> QuerySet[Judgment]:
+    """Those that count as one of these verdicts: of no withdrawn sample, void ones as unjudged."""
+    counted = _counts_as(run, verdicts)
+    if errata.withdrawn(run.release).exists():
+        rows = rows.exclude(rubric__sample__version__sample__in=errata.withdrawn(run.release).values("sample"))
+    voids = VoidVerdict.objects.filter(run=run)
+    if voids.exists():
+        about = Q(rubric=None) | Q(rubric=OuterRef("rubric"))
+        is_void = Q(Exists(voids.filter(about, response=OuterRef("response"))))
+        counted = counted | is_void if UNJUDGED in verdicts else counted & ~is_void
+    return rows.filter(counted)
+
+
+def _counts_as(run: Run, verdicts: Collection[str]) -> Q:
+    """Judgments that count as one of these verdicts, by the rules that the frame counts by."""
     rules = outcomes_of(run, registry.protocol(run.release.benchmark))
-    failed = Q(verdict="", status=Status.FAILED) & ~Q(error__in=[NO_RESPONSE, NOT_JUDGED])
-    by_error = {UNPARSED: BROKEN, UNDECIDED: NO_MAJORITY}
-    of_failures = {failure: failed & Q(error=error) for failure, error in by_error.items()}
-    of_failures[JUDGE_FAILED] = failed & ~Q(error__in=by_error.values())
-    matches, unjudged = Q(verdict__in=set(verdicts) - {UNJUDGED}), Q(verdict="")
-    for failure, failure_q in of_failures.items():
-        if (rule := rules[failure]) != EXCLUDED:
-            unjudged &= ~failure_q
-            matches |= failure_q if rule in verdicts else Q()
-    return matches | unjudged if UNJUDGED in verdicts else matches
+    failed = Q(verdict="", status=Status.FAILED)
+    unasked, known = (NO_RESPONSE, NOT_JUDGED), (BROKEN, NO_MAJORITY)
+    # How a judgment without a verdict may have ended, each with a state that stands for it.
+    endings = {
+        (Status.QUEUED, ""): Q(verdict="") & ~Q(status=Status.FAILED),
+        (Status.FAILED, NOT_JUDGED): failed & Q(error__in=unasked),
+        **{(Status.FAILED, error): failed & Q(error=error) for error in known},
+        (Status.FAILED, ""): failed & ~Q(error__in=(*unasked, *known)),
+    }
+    matches = Q(verdict__in=set(verdicts) - {UNJUDGED})
+    for (status, error), condition in endings.items():
+        if counted_verdict(rules, ANSWERED, "", status, error) in verdicts:
+            matches |= condition
+    by_outcome = [outcome for outcome in OUTCOMES if rules.get(outcome, JUDGED) != JUDGED]
+    if not by_outcome:
+        return matches
+    of_outcomes = [each for each in by_outcome if counted_verdict(rules, each, "", Status.FAILED, "") in verdicts]
+    return matches & ~Q(response__outcome__in=by_outcome) | Q(response__outcome__in=of_outcomes)
 
 
 def polarities(run: Run) -> list[str]:

@@ -1,5 +1,7 @@
 """What a report over the API is made of."""
 
+from typing import Any
+
 from rest_framework import serializers
 
 from evaluation.metrics import MeasuredRate
@@ -8,6 +10,7 @@ from evaluation.numbers.averages import Averages, Contrast
 from evaluation.numbers.changes import Bottleneck, Change
 from evaluation.numbers.comparing import ModelComparison, Ranking
 from evaluation.numbers.counting import OutcomeCount
+from evaluation.numbers.coverage import Coverage
 from evaluation.numbers.held_out import HeldOutGap
 from evaluation.numbers.plans import ROLES
 from evaluation.numbers.rates import Rate
@@ -67,6 +70,27 @@ class RateSerializer(DataclassSerializer):
 
     weights = serializers.DictField(child=serializers.IntegerField())
     planned = serializers.BooleanField(required=False)
+
+
+class CoverageSerializer(DataclassSerializer):
+    """How much of what a model could have had judged is there, without withdrawn samples.
+
+    `criteria`: all that the release, the variants and the repeats could have had judged. `settled`:
+    those of which nothing is missing; `counted`: those with a verdict. A model that is not
+    `complete` has no rank.
+    """
+
+    mirrors = Coverage
+    shows = values.COVERAGE
+
+    complete = serializers.BooleanField()
+
+
+class ErrataSerializer(serializers.Serializer[Any]):
+    """How many samples were withdrawn, and the rates with them; empty if none were."""
+
+    withdrawn = serializers.IntegerField()
+    with_withdrawn = RowSerializer(many=True)
 
 
 class OfDatasetSerializer(TypedSerializer):

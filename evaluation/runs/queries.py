@@ -86,8 +86,13 @@ def data_sets_in(release: Release) -> tuple[DataSet, ...]:
 
 
 def data_sets_of(run: Run) -> tuple[DataSet, ...]:
-    """The data sets that a run asks."""
-    return tuple(dataset for dataset in data_sets_in(run.release) if not run.variants or dataset.name in run.variants)
+    """The data sets that a run asks: one of each task, for verdicts that were made elsewhere."""
+    available = data_sets_in(run.release)
+    if run.variants:
+        return tuple(dataset for dataset in available if dataset.name in run.variants)
+    if run.origin == Run.Origin.IMPORTED:  # in the variant that an import gives them
+        return tuple({dataset.task: dataset for dataset in available}.values())
+    return available
 
 
 def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import F, QuerySet
 
 from evaluation import registry
-from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
+from evaluation.models import Judgment, Response, ResponseScore, Run, VoidVerdict, Vote
 from evaluation.numbers.frame import RECORD, SAMPLE, DataSetKey, Frame, Tables, build_frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.rules import CONTROL, HELD_OUT, POLARITY, RUBRIC
@@ -30,6 +30,7 @@ SAMPLE_COLUMNS = {
     "version__sample__arm": "arm",
     "split": "split",
     "version__sample__record_id": "record",
+    "version__sample__record__shares": "shares",
     "version__sample_id": "origin",
 }
 
@@ -87,7 +88,7 @@ def run_frame(
     )
     samples = load_samples(run.release, as_of)
     tables = Tables(
-        samples=samples,
+        samples=samples.drop("cluster_kind"),
         rubrics=read_table(
             ReleasedRubric.objects.filter(sample__release=run.release),
             {"id": "rubric", "sample_id": "sample", "key": "key"},
@@ -95,7 +96,7 @@ def run_frame(
         members=_members(run.release, protocol),
         responses=_responses(run, tested),
         judgments=judgments,
-        voids=pl.DataFrame(schema={"response": pl.Int64, "rubric": pl.Int64, "void": pl.String}),
+        voids=_voids(run, as_of),
         variants_of={key: sorted(each.variants) for key, each in protocol.by_rubric.items() if each.variants},
         repeats=run.answers_each,
         cluster_unit=cluster_unit(samples),
@@ -145,6 +146,13 @@ def _responses(run: Run, tested: Mapping[int, str]) -> pl.DataFrame:
     ).drop("endpoint", "status")
 
 
+def _voids(run: Run, as_of: datetime | None) -> pl.DataFrame:
+    """The marks of tools that verdicts of a run are void, as far as they were known."""
+    rows = VoidVerdict.objects.filter(run=run)
+    known = rows if as_of is None else rows.filter(at__lte=as_of)
+    return read_table(known, {"response_id": "response", "rubric_id": "rubric", "reason": "void"})
+
+
 def read_scores(run: Run) -> pl.DataFrame:
     """The scores that code gave responses: response, rubric, and a column for each score."""
     columns = {"response_id": "response", "rubric_id": "rubric", "names": "names", "numbers": "numbers"}
@@ -161,16 +169,23 @@ def read_scores(run: Run) -> pl.DataFrame:
 def load_samples(release: Release, as_of: datetime | None = None) -> pl.DataFrame:
     """The samples of a release, with their clusters, arms and parts: `Tables.samples`.
 
-    The cluster of a sample is its source record if several samples share it (a number below 0); any
-    other sample is a cluster of its own. Several released samples may be versions of one.
+    Samples of one source record, or of records that share a document, an image or a patient
+    (`SourceRecord.shares`), are one cluster (a number below 0); any other sample is a cluster of
+    its own. Several released samples may be versions of one. `cluster_kind`: what is shared.
     """
     rows = read_table(ReleasedSample.objects.filter(release=release), SAMPLE_COLUMNS)
     withdrawn = list(errata.withdrawn(release, as_of).values_list("sample", flat=True))
-    several = pl.col("origin").n_unique().over("record") > 1
+    shares = pl.col("shares").fill_null("")
+    group = pl.when(shares != "").then(shares).otherwise(pl.col("record").cast(pl.String))
+    rows = rows.with_columns(group.alias("group"))
+    is_shared = pl.col("origin").n_unique().over("group") > 1
+    of_records = pl.col("record").n_unique().over("group") > 1
+    kind = pl.when(of_records).then(shares.str.split(":").list.first()).otherwise(pl.lit(RECORD))
     return rows.select(
         "sample",
         "task",
-        pl.when(several).then(-pl.col("record") - 1).otherwise(pl.col("sample")).alias("cluster"),
+        pl.when(is_shared).then(-pl.col("record").min().over("group") - 1).otherwise(pl.col("sample")).alias("cluster"),
+        pl.when(is_shared).then(kind).otherwise(pl.lit(SAMPLE)).alias("cluster_kind"),
         (pl.col("arm") == CONTROL).alias("is_control"),
         (pl.col("split") == HELD_OUT).alias("is_held_out"),
         pl.col("origin").is_in(withdrawn).alias("withdrawn"),
@@ -178,8 +193,9 @@ def load_samples(release: Release, as_of: datetime | None = None) -> pl.DataFram
 
 
 def cluster_unit(samples: pl.DataFrame) -> str:
-    """What the clusters of these samples are."""
-    return RECORD if (samples["cluster"] < 0).any() else SAMPLE
+    """What the clusters of these samples are: 'image', or 'image, record' for several kinds."""
+    kinds = samples.filter(pl.col("cluster") < 0)["cluster_kind"].unique().sort()
+    return ", ".join(kinds) or SAMPLE
 
 
 def _members(release: Release, protocol: Protocol) -> pl.DataFrame:

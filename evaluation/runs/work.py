@@ -29,6 +29,7 @@ from generation.llm.reasoning import begins_like_reasoning
 from generation.llm.types import Reply
 from generation.models import Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
+from review.rules.text import has_visible_text
 
 Status = Work.Status
 Outcome = Response.Outcome
@@ -190,7 +191,7 @@ class _RunWork:
         reply = await models.ask("target", queries.model_request(ask, self.run.sampling, row.repeat))
         answered = {"outcome": _outcome(reply), "reasoning": reply.reasoning, "call_id": models.lines[-1]}
         # Code can read an empty answer; a judge has nothing to judge in it.
-        if not reply.text.strip() and self.protocol.judge is not None:
+        if not has_visible_text(reply.text) and self.protocol.judge is not None:
             return Status.FAILED, answered | _error_fields(BrokenReply("The reply is empty."))
         answered |= {"text": reply.text, "like_reasoning": begins_like_reasoning(reply.text)}
         try:
@@ -266,7 +267,7 @@ def _outcome(reply: Reply) -> Outcome:
             return Outcome.REFUSED
         case Ending.CUT_OFF:
             return Outcome.CUT_OFF
-    return Outcome.ANSWERED if reply.text.strip() else Outcome.EMPTY
+    return Outcome.ANSWERED if has_visible_text(reply.text) else Outcome.EMPTY
 
 
 def _store_responses(

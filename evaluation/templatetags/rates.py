@@ -6,6 +6,7 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext
 
+from evaluation.labels import cluster_label
 from evaluation.metrics import MeasuredRate
 from evaluation.numbers.comparing import ModelComparison
 from evaluation.protocol import Rate
@@ -24,6 +25,7 @@ from review.charts.interval import Mark, difference_mark
 from review.charts.text_measure import format_share
 
 register = template.Library()
+register.filter("cluster_label", cluster_label)
 register.filter("difference", format_difference)
 register.filter("effect_size", effect_size)
 register.filter("kind_label", kind_label)

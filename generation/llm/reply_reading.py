@@ -16,6 +16,7 @@ from generation.llm.provider_words import NO_ENDING, Ending, ending_of, plain
 from generation.llm.reasoning import split_reasoning
 from generation.llm.request_body import most_tokens
 from generation.llm.types import REFUSED, SIMULATOR_FINGERPRINT, ModelSettings, Reply, Usage
+from review.rules.text import has_visible_text
 
 # Characters; a shorter key ("none", "EMPTY") is not secret, and removing it would alter replies.
 MIN_SECRET = 12
@@ -351,7 +352,7 @@ def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
 
 def check_not_empty(reply: Reply) -> None:
     """Raise BrokenReply for an empty reply."""
-    if not reply.text.strip():
+    if not has_visible_text(reply.text):
         raise BrokenReply("The reply is empty.")
 
 

@@ -3,10 +3,10 @@
 Frozen releases stay unchanged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from generation import errors
@@ -104,6 +104,13 @@ def withdrawn(release: Release, as_of: datetime | None = None) -> QuerySet[Errat
     of_release = SampleVersion.objects.filter(released__release=release).values("sample")
     rows = Erratum.objects.filter(kind=Kind.WITHDRAWN, sample__in=of_release).order_by("pk")
     return rows if as_of is None else rows.filter(at__lte=as_of)
+
+
+def withdrawn_by_release(releases: Collection[int]) -> dict[int, int]:
+    """Release -> how many of its samples are withdrawn, of those with any."""
+    rows = Erratum.objects.filter(kind=Kind.WITHDRAWN, sample__versions__released__release__in=releases).order_by()
+    counts = rows.values_list("sample__versions__released__release").annotate(n=Count("sample", distinct=True))
+    return dict(counts)
 
 
 def reviewed_sample_id(physician: User, review_id: int) -> int:

@@ -298,6 +298,7 @@ def _add_records(source: Source, rows: list[Row], *, updates: bool) -> tuple[int
             content=row.content,
             private=row.private,
             match=digest_of(row.match) if row.match else "",
+            shares=_shared(row),
         )
         for external_id, entries in made.items()
         for revision, row in enumerate(entries, len(known[external_id]) - len(entries) + 1)
@@ -316,6 +317,15 @@ def _add_records(source: Source, rows: list[Row], *, updates: bool) -> tuple[int
         Reference.objects.bulk_create(chunk, ignore_conflicts=True)
     other_values.store_values(source, ((pk, row.values) for pk, row in latest))
     return len(made.keys() - was_known), differences
+
+
+def _shared(row: Row) -> str:
+    """What the record has in common with others, as KIND:DIGEST; '' if nothing is known."""
+    if row.shares:
+        kind, text = row.shares
+        return f"{kind}:{digest_of(text)[:48]}"
+    images = row.content.get("images")
+    return f"image:{images[0][:48]}" if images else ""
 
 
 def _difference(old: tuple[Any, Any], new: tuple[Any, Any], revision: int | None) -> str:

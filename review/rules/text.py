@@ -34,6 +34,23 @@ def whole_number(text: str, digits: int = 18) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= digits else None
 
 
+# Letters, digits, punctuation and symbols, but for those that are drawn as nothing.
+_VISIBLE = regex.compile(r"[[\p{L}\p{N}\p{P}\p{S}]--[\u115F\u1160\u2800\u3164\uFFA0]]", regex.V1)
+
+
+def has_visible_text(text: str) -> bool:
+    """Whether a text has a character that a reader can see.
+
+    White space, joiners and other characters without a glyph are none.
+    """
+    return _VISIBLE.search(text) is not None
+
+
+def unified_newlines(text: str) -> str:
+    """The text with the line ends of Windows and old Macs as line feeds."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def is_storable(value: Any) -> bool:
     """Whether a JSON value, keys included, contains no NUL and no lone surrogates."""
     remaining = [value]

@@ -148,7 +148,7 @@ class Rows:
 
     def _read_responses(self) -> pl.DataFrame:
         name, text = "responses.jsonl", pl.String
-        columns = dict.fromkeys(("model", "sample", "variant", "outcome", "status", "oddity", "void"), text)
+        columns = dict.fromkeys(("model", "sample", "variant", "outcome", "status", "oddity"), text)
         rows = self._read(name, repeat=pl.Int64, **columns)
         known = self.samples.select(pl.col("name").alias("sample"), pl.col("sample").alias("number"))
         rows = rows.join(known, on="sample", how="left", maintain_order="left")
@@ -163,11 +163,10 @@ class Rows:
                 pl.col("response").cast(pl.Int64),
                 pl.col("outcome").replace(OPEN, ""),
                 (pl.col("status") == FAILED).alias("failed"),
-                pl.col("void").fill_null(""),
             )
         )
 
-    def _on_criteria(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
+    def _on_criteria(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with the ids of their response and rubric (`number`), null where there is none."""
         rubrics = self.rubrics.select(pl.col("name").alias("sample"), pl.col("key").alias("rubric"), number="rubric")
         answers = self.responses.select(*ANSWER, "response")
@@ -176,28 +175,32 @@ class Rows:
 
     def _read_judgments(self) -> pl.DataFrame:
         name = "judgments.jsonl"
-        columns = dict.fromkeys(
-            ("model", "sample", "variant", "rubric", "verdict", "status", "error", "void"), pl.String
-        )
-        rows = self._on_criteria(name, self._read(name, repeat=pl.Int64, **columns))
+        columns = dict.fromkeys(("model", "sample", "variant", "rubric", "verdict", "status", "error"), pl.String)
+        rows = self._on_criteria(self._read(name, repeat=pl.Int64, **columns))
         has_rubric, has_answer = pl.col("number").is_not_null(), pl.col("response").is_not_null()
         self._refuse(name, rows.filter(~has_rubric), CRITERION, "not a rubric of the release")
         self._refuse(name, rows.filter(has_rubric & ~has_answer), CRITERION, "no such response")
         rows = rows.filter(has_rubric & has_answer)
         is_first = pl.struct(CRITERION).is_first_distinct()
         self._refuse(name, rows.filter(~is_first), CRITERION, "twice")
-        return rows.filter(is_first).with_columns(pl.col("void").fill_null(""))
+        return rows.filter(is_first)
 
     def _voids(self) -> pl.DataFrame:
-        of_answers = self.responses.select("response", pl.lit(None, dtype=pl.Int64).alias("rubric"), "void")
-        of_criteria = self.judgments.select("response", pl.col("number").alias("rubric"), "void")
-        return pl.concat([of_answers, of_criteria]).filter(pl.col("void") != "")
+        """The marks of tools that verdicts are void; older runs have none."""
+        name, columns = "voids.jsonl", dict.fromkeys(("model", "sample", "variant", "rubric", "void"), pl.String)
+        if not (self._folder / name).exists():
+            return pl.DataFrame(schema={"response": pl.Int64, "rubric": pl.Int64, "void": pl.String})
+        rows = self._on_criteria(self._read(name, repeat=pl.Int64, **columns))
+        of_criterion = pl.col("rubric").is_not_null()
+        is_known = pl.col("response").is_not_null() & (~of_criterion | pl.col("number").is_not_null())
+        self._refuse(name, rows.filter(~is_known), CRITERION, "no such response or rubric")
+        return rows.filter(is_known).select("response", pl.col("number").alias("rubric"), "void")
 
     def _read_scores(self) -> pl.DataFrame:
         name, names = "scores.jsonl", [rule.name for rule in self.protocol.scores]
         scores = pl.Struct(dict.fromkeys(names, pl.Float64))
         columns = dict.fromkeys(("model", "sample", "variant", "rubric"), pl.String)
-        rows = self._on_criteria(name, self._read(name, repeat=pl.Int64, **columns, scores=scores))
+        rows = self._on_criteria(self._read(name, repeat=pl.Int64, **columns, scores=scores))
         judged = self.judgments.select("response", "number")
         known = rows.join(judged, on=["response", "number"], how="semi", maintain_order="left")
         others = rows.join(judged, on=["response", "number"], how="anti", maintain_order="left")
@@ -212,7 +215,7 @@ class Rows:
         columns = dict.fromkeys(
             ("model", "sample", "variant", "rubric", "judge", "status", "verdict", "error"), pl.String
         )
-        rows = self._on_criteria(name, self._read(name, repeat=pl.Int64, vote=pl.Int64, **columns))
+        rows = self._on_criteria(self._read(name, repeat=pl.Int64, vote=pl.Int64, **columns))
         rows = rows.join(
             self.judgments.select("response", "number", is_judged=True), on=["response", "number"], how="left",
             maintain_order="left",

@@ -1,15 +1,11 @@
-"""Check a run: python verify_run.py [FOLDER]
-
-FOLDER is an unpacked bundle of a run of MHB; default: the folder of this file. Needs Python 3.11,
-numpy and scipy (requirements.txt), and no network. Prints each fault on a line. Exits with 1 if
-there are faults, and with 2 if there is nothing to check.
+"""Counts every number of a bundle again from its rows: `mhb-check`, and the command `verify_run`.
 
 It verifies the checksum of every file and looks for files without one. It decides every judgment of
 a panel again from its votes. It counts every number of numbers.json and report.json again from the
-rows, with the arithmetic of MHB that is in this folder: rates, intervals, bounds, comparisons,
-changes, ranks, the agreement of judges, the judge against physicians, corrected rates, variances,
-self-preference and cost. A number that does not follow from the rows is a fault. It lists what it
-did not count again. The rules are those of MHB's docs/statistics.md.
+rows, with the arithmetic of MHB: rates, intervals, bounds, comparisons, changes, ranks, coverage,
+the agreement of judges, the judge against physicians, corrected rates, variances, self-preference
+and cost. A number that does not follow from the rows is a fault. It lists what it did not count
+again. The rules are those of MHB's docs/statistics.md.
 """
 
 import json
@@ -19,14 +15,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-if not __package__:  # in a bundle
-    sys.dont_write_bytecode = True  # add no files to it
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
 from evaluation.claims.claims import UNREAD, BenchmarkClaim, claims_of
-from evaluation.interchange.programs import files, report
+from evaluation.interchange.programs import files, modules, report
 from evaluation.interchange.programs.bundle_rows import Rows
 from evaluation.interchange.programs.differences import Differences
 from evaluation.numbers import values
+from evaluation.numbers.late import pl
 from evaluation.numbers.report_numbers import count
 
 FORMAT = 4  # of the bundles that this program counts again
@@ -36,7 +30,10 @@ READ_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexEr
 
 def recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
     """The rows of a bundle, and what its files of numbers should state, by name."""
-    rows = Rows(folder)
+    try:
+        rows = Rows(folder)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error)) from error
     labels = {value: label for view in rows.protocol.facets for value, label in view.values}
     numbers = count(rows.frame, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
     stated = {"numbers.json": values.by_model(numbers), "report.json": report.report_of(rows, numbers, folder)}
@@ -52,12 +49,19 @@ def _stated_probe(folder: Path) -> BenchmarkClaim:
     return next(BenchmarkClaim(**claim) for claim in stated if claim["name"] == UNREAD)
 
 
-def _import_scores(folder: Path) -> None:
-    """Import the benchmark's own rules of scoring, of the modules that are beside this program."""
-    for rate in files.document(folder / "run.json")["protocol"]["rates"]:
-        module = rate["score"]["class"].partition(":")[0] if rate.get("score") else ""
-        if module and Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").is_file():
-            import_module(module)
+def _import_scores(root: Path) -> None:
+    """Import the benchmarks' own rules of scoring, of those that came with this program."""
+    for path in sorted(root.glob("mhb_site/benchmarks/*/score.py")):
+        import_module(".".join(path.relative_to(root).with_suffix("").parts))
+
+
+def other_program(folder: Path, root: Path) -> str:
+    """Which program the numbers of a bundle belong to, if it is not this one; '' if it is."""
+    path = folder / "run.json"
+    named = (files.document(path).get("check") if path.is_file() else None) or {}
+    if named.get("sha256") in (None, modules.digest(root)):
+        return ""
+    return f"These numbers belong to {named.get('name')} {named.get('version')}; this is {modules.VERSION}."
 
 
 def title(run: Mapping[str, Any]) -> str:
@@ -89,22 +93,18 @@ def check(folder: Path) -> dict[str, Any]:
     }
 
 
-def main(arguments: list[str]) -> int:
-    """Check the folder named in `arguments`, and return the exit code."""
-    folder = Path(arguments[0] if arguments else Path(__file__).parent)
+def main(arguments: list[str], root: Path = Path(__file__).parents[3]) -> int:
+    """Check the folder named in `arguments`, and return the exit code. `root`: of the modules."""
+    [folder] = map(Path, arguments)
     try:
-        if not __package__:
-            _import_scores(folder)
-        result = check(folder)
+        _import_scores(root)
+        result, other = check(folder), other_program(folder, root)
     except READ_ERRORS as error:
         sys.stderr.write(f"There is no run to check in {folder}: {type(error).__name__} {error}\n")
         return 2
     faults, skipped = result["faults"], result["not_recomputed"]
     output = [*faults[:MAX_FAULTS_PRINTED], *(f"not computed again: {n} {name}" for name, n in skipped.items())]
+    output += [other] if other else []
     output.append(f"{len(faults)} faults" if faults else f"Nothing is altered; {result['checked']} numbers agree.")
     sys.stdout.write("\n".join(output) + "\n")
     return 1 if faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache as once
 from hashlib import sha256
@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.cache import cache
+from django.db.models import Count
 from django.utils.translation import get_language
 
-from evaluation.models import Run
+from evaluation.models import Run, VoidVerdict
 from generation.samples import errata
 
 # Raise it when the same verdicts give other numbers, or when classes of cached values change.
@@ -34,9 +35,23 @@ def key_of(run: Run, name: str, *basis: Any) -> str:
     """
     if not is_over(run):
         return ""
-    withdrawn = errata.withdrawn(run.release).count()
-    parts = [VERSION, run.pk, run.finished_at, run.rubrics_total, withdrawn, *basis]
+    parts = [VERSION, run.pk, run.finished_at, run.rubrics_total, _known_marks(run), *basis]
     return f"{name}:" + sha256(json.dumps(parts, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def read_marks(runs: Sequence[Run]) -> None:
+    """Read for all of these runs, in two queries, what became known after they finished."""
+    withdrawn = errata.withdrawn_by_release({run.release_id for run in runs})
+    voids = dict(VoidVerdict.objects.filter(run__in=runs).order_by().values_list("run").annotate(n=Count("pk")))
+    for run in runs:
+        run.marks = withdrawn.get(run.release_id, 0), voids.get(run.pk, 0)
+
+
+def _known_marks(run: Run) -> tuple[int, int]:
+    """How many samples are withdrawn and verdicts void: read once, unless `read_marks` has."""
+    if run.marks is None:
+        read_marks([run])
+    return run.marks or (0, 0)
 
 
 def is_cached(key: str) -> bool:

@@ -75,6 +75,9 @@ class Row:
             ('symptoms/time', '2 days'), so that another record's value can be drawn instead.
         images: the images that the record is about, in order. Once they are stored, their digests
             are put into `content` as `images`.
+        shares: (kind, text) of what records of this source may have in common, which makes their
+            samples dependent: ('document', its text), ('patient', its number). A record with images
+            shares its first one unless it says otherwise.
         size: characters of `content` and `private` as JSON.
     """
 
@@ -90,6 +93,7 @@ class Row:
     facets: Mapping[str, str] = field(default_factory=dict)
     images: "tuple[RecordImage, ...]" = field(default=(), compare=False)
     values: Sequence[Sequence[str]] = ()
+    shares: Sequence[str] = ()
     size: int = field(default=0, compare=False)
 
 

@@ -71,7 +71,8 @@ def _row(record: _Patient, _file: File) -> Row:
     """
     text = record.patient
     content = {"kind": "report", "text": text, **record.model_dump(exclude={"patient", "uid"})}
-    return Row(record.uid, record.title or text, **language_fields(text), content=content)
+    shares = ("document", record.pmid) if record.pmid else ()
+    return Row(record.uid, record.title or text, **language_fields(text), content=content, shares=shares)
 
 
 FORMAT = RecordFormat(label, _Patient, _row, {"json-v2": ARRAY, "csv-v1": CSV})

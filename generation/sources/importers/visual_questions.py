@@ -80,6 +80,7 @@ def row(
     question_type: str = "",
     private: Mapping[str, Any] = MappingProxyType({}),
     source: str = "",
+    shares: Sequence[str] = (),
     **more: Any,
 ) -> Row:
     """Build a row whose content is a question about images. Raises Malformed.
@@ -123,6 +124,7 @@ def row(
         # So that a recipe finds the other questions about the same image.
         match=same_image,
         references={source or dataset: (same_image,)} if same_image else {},
+        shares=shares,
     )
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from evaluation import errors
 from evaluation.interchange import bundle, importing, rerunning, rows
-from evaluation.interchange.programs import files, verify_run
+from evaluation.interchange.programs import files, modules, verify_run
 from evaluation.models import Judgment, Response, Run
 from evaluation.runs import adding, queries, services, work
 from evaluation.runs.settings import RunSettings
@@ -41,6 +42,9 @@ def exported(folder: Path, models: str) -> tuple[Run, Path]:
     run = evaluate_release(release, models, "sim-careful", "sim-reckless")
     bundle.export_run(run, folder / "out")
     return run, folder / "out"
+
+
+CHECK = Path(verify_run.__file__).parents[3] / "check"
 
 
 @pytest.fixture
@@ -103,14 +107,24 @@ def test_every_number_agrees_when_checked_without_the_site(folder: Path, manage:
     assert result["checked"] > 50
     without_the_site = (
         "import runpy, sys; sys.modules |= dict.fromkeys(['django', 'pydantic', 'rest_framework', 'openai']);"
-        f"sys.argv = ['verify_run.py']; runpy.run_path({str(folder / 'verify_run.py')!r}, run_name='__main__')"
+        f"sys.path.insert(0, {str(CHECK)!r}); sys.argv = ['mhb-check', {str(folder)!r}];"
+        "runpy.run_module('mhb_check', run_name='__main__')"
     )
     process = subprocess.run(
         [sys.executable, "-I", "-c", without_the_site], capture_output=True, text=True, check=False, cwd="/"
     )
     assert (process.returncode, process.stderr) == (0, "")
     assert f"Nothing is altered; {result['checked']} numbers agree." in process.stdout
-    assert not list(folder.rglob("__pycache__"))
+    assert "These numbers belong to" not in process.stdout
+
+
+def test_the_distribution_has_every_module_that_counts() -> None:
+    project = tomllib.loads((CHECK / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["version"] == modules.VERSION
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    sources = [(CHECK / source).resolve() for source in included]
+    for path in modules.paths(CHECK.parent):
+        assert any(path == source or source in path.parents for source in sources), path
 
 
 @pytest.mark.both
@@ -181,7 +195,7 @@ def test_this_site_knows_the_bundles_that_it_wrote(
     assert "never with these checksums" in fault
 
 
-@pytest.mark.parametrize("name", ["run.json", "judgments.jsonl", "numbers.json", "verify_run.py", "report.json"])
+@pytest.mark.parametrize("name", ["run.json", "judgments.jsonl", "numbers.json", "report.json"])
 def test_an_altered_file_is_named(folder: Path, manage: Manage, name: str) -> None:
     with (folder / name).open("a") as file:
         file.write("\n")

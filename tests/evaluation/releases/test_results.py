@@ -75,19 +75,22 @@ def test_a_model_is_listed_once_with_its_latest_complete_run(release: Release) -
             assert (entry.judge, entry.measured_at) == ("judge", second.finished_at)
 
 
-def test_incomplete_and_incomparable_runs_are_left_out(release: Release) -> None:
+def test_incomplete_runs_are_left_out_and_unlike_ones_say_what_differs(release: Release) -> None:
     running = judged_run(release, "one")
     Run.objects.filter(pk=running.pk).update(status=Run.Status.RUNNING)
     partial = judged_run(release, "two")
-    Run.objects.filter(pk=partial.pk).update(variants=["dialogue"])
+    partial.judgments.filter(rubric__sample__task="report").delete()
+    partial.responses.filter(sample__task="report").delete()
     endpoints = judged_run(release, "three")
     Run.objects.filter(pk=endpoints.pk).update(sampling=Run.Sampling.ENDPOINT)
     warm = judged_run(release, "four")
     Run.objects.filter(pk=warm.pk).update(judge_temperature=0.9)
     failed = judged_run(release, "five", "six")
-    failed.responses.filter(endpoint__name="five").update(status=Work.Status.FAILED)
-    assert ranked_models(release) == [("six", failed.pk)]
-    assert leaderboard(release).left_out == 3
+    failed.responses.filter(endpoint__name="five").update(status=Work.Status.FAILED, outcome="failed")
+    assert set(ranked_models(release)) == {("four", warm.pk), ("six", failed.pk)}
+    board = leaderboard(release)
+    assert {entry.endpoint: [each.name for each in entry.differs] for entry in board.entries}["four"] == ["temperature"]
+    assert board.left_out == 2
 
 
 def test_only_runs_judged_alike_are_ranked(large_release: Release, admin: Client) -> None:
@@ -105,7 +108,6 @@ def test_only_runs_judged_alike_are_ranked(large_release: Release, admin: Client
         "per-sample": ("judging", {"judging": Run.Judging.PER_SAMPLE}),
         "own-rules": ("rules", {}),
         "own-judge": ("judges", {"judge": model("another-judge")}),
-        "repeats": ("answers", {"answers_each": 2}),
         "panel": ("panel", {"panel": "majority"}),
     }
     for name, (part, change) in changes.items():
@@ -167,7 +169,7 @@ def verdict_row(
 
 
 def test_a_study_that_grows_is_counted_again(release: Release) -> None:
-    """New rows and new models count, although the time at which the run finished stays the same."""
+    """New rows and new models count; as long as verdicts are missing, the leaderboard has none."""
 
     def import_verdicts(*verdicts: tuple[str, str, bool]) -> tuple[int, list[int]]:
         keys = [*release.samples.order_by("position").values_list("key", flat=True)]
@@ -177,8 +179,9 @@ def test_a_study_that_grows_is_counted_again(release: Release) -> None:
         ]
         importing.import_results(entries, release=release, study="elsewhere")
         run = Run.objects.get(study="elsewhere")
-        Run.objects.filter(pk=run.pk).update(judge_temperature=0.5)
-        return run.pk, [entry.scores[-1].denominator for entry in leaderboard(release).entries]
+        assert leaderboard(release).entries == ()
+        rows = [row for row in reports_queries.report(run).overall if row.dataset == "combined"]
+        return run.pk, [row.measured.denominator for row in rows]
 
     pk, denominators = import_verdicts(("one", "0", True))
     assert denominators == [1]

@@ -1,8 +1,6 @@
 """A new rule of scoring is one object in the benchmark's folder: no engine knows of it."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,9 +105,6 @@ def test_a_new_score_reaches_report_documents_and_the_check_of_a_bundle(
     assert compared.difference == 0.0, "with a hint, both are right throughout"
     bundle.export_run(run, tmp_path / "out")
     assert verify_run.check(tmp_path / "out")["faults"] == []
-    program = [sys.executable, str(tmp_path / "out" / "verify_run.py")]
-    checked = subprocess.run(program, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
     path = tmp_path / "out" / "run.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"hard": 3.0', '"hard": 2.0'), encoding="utf-8")
     faults = verify_run.check(tmp_path / "out")["faults"]

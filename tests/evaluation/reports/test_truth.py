@@ -168,9 +168,9 @@ def test_documents_give_the_bounds_of_the_json(db: None) -> None:
     assert "| 0.250 | 0.500 |" in formats.as_markdown(report)
     latex = documents.as_latex(report)
     assert r"one & MHB-Dialogue & 5 & 25.0\% & 50.0\% \\" in latex
-    assert "with the sample as cluster" in latex
+    assert "with samples as clusters" in latex
     shared = reports_queries.report(run_with_verdicts(with_controls(12), one=lambda at, _rubric: "met"))
-    assert "with the source record as cluster" in documents.as_latex(shared)
+    assert "with source records as clusters" in documents.as_latex(shared)
 
 
 @pytest.mark.parametrize(("rule", "rate"), [("excluded", (12, 24)), ("not_met", (24, 36)), ("met", (12, 36))])

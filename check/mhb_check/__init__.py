@@ -1,0 +1,1 @@
+"""Checks bundles of runs and releases of MHB."""
