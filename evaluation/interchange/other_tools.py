@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from evaluation.interchange.tool_logs import NOT_STORABLE, Found
 from review.rules.text import is_storable
+from review.rules.text_files import bare
 
 MAX_CRITERIA = 1000  # of an answer
 Fields = Mapping[str, Any]
@@ -69,7 +70,7 @@ def _rows(where: str, answer: _Answer) -> Iterator[Found]:
             "response": answer.response,
             "rubric": criterion,
             "met": met,
-            "outcome": outcome if answer.response.strip() else "empty",
+            "outcome": outcome if bare(answer.response) else "empty",
             "explanation": explanation,
         }
         yield f"{where}, {criterion:.20}", row if is_storable(row) else NOT_STORABLE

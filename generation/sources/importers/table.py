@@ -48,7 +48,7 @@ from generation.sources.importers.table_mapping import (
 from generation.sources.importers.tables import csv_table
 from review.common.language_names import language_code
 from review.rules import json_nesting
-from review.rules.text_files import SEPARATORS, open_text
+from review.rules.text_files import SEPARATORS, bare, open_text
 
 name = "table"
 label = gettext_noop("Own file (table)")
@@ -270,7 +270,8 @@ def _text(values: Mapping[str, Any], column: str) -> str:
         value = str(value)
     if not isinstance(value, str):
         raise Malformed(f"'{column}' is not a text.")
-    return value.replace("\r\n", "\n").replace("\r", "\n").strip()
+    text = value.replace("\r\n", "\n").replace("\r", "\n").strip()
+    return text if bare(text) else ""  # marks that nobody sees are no text
 
 
 def _required(values: Mapping[str, Any], column: str, blank: Collection[str] = _BLANK) -> str:

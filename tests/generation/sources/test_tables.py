@@ -250,7 +250,7 @@ def test_a_language_is_read_by_its_code_tag_or_name(read, written: str, code: st
     assert row.language == code
 
 
-@pytest.mark.parametrize("blank", ["None", "null", "nan", "#N/A", "<NA>"])
+@pytest.mark.parametrize("blank", ["None", "null", "nan", "#N/A", "<NA>", "\u200b\ufeff \u200f"])
 def test_a_missing_text_is_none_however_a_tool_writes_it(read, blank: str) -> None:
     [row, refusal] = read(f"id,text,language\n1,A case.,eng\n2,{blank},en\n".encode())
     assert (row.language, refusal.reason) == ("en", "'text' is blank.")
