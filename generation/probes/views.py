@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from generation.jobs.live_status import live_workers
-from generation.models import Batch, SourceRecord
+from generation.models import Batch, Release, SourceRecord
 from generation.probes import queries, services
 from generation.probes.labels import LEFT_OUT
 from generation.probes.stored import as_shown
@@ -60,6 +60,7 @@ def _respond(request: HttpRequest, target: queries.Target, trail: list[tuple[str
         "failed": queries.failed(target) if work is None else None,
         "idle": work is not None and not live_workers(runs_tasks=True).exists(),
         "can_be_probed": queries.can_be_probed(target),
+        "frozen": isinstance(target, Release) and queries.frozen_report(target) is not None,
         "word": word,
         "word_cases": _linked(target, word["cases"]) if word else [],
         "samples": _linked(target, [sample["key"] for sample in found["samples"]]) if found else [],
