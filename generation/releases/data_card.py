@@ -17,17 +17,19 @@ from review.rules.questions import Question
 from review.rules.state_machine import Ground
 
 
-def data_card(release: Release, *, by_reference: bool = False) -> str:
+def data_card(release: Release, *, by_reference: bool = False, trains: bool = False) -> str:
     """The data card as Markdown: composition, sources and their terms, review, checksum.
 
     The terms are licences and restrictions. `by_reference`: for an export without the text of the
-    sources.
+    sources. `trains`: for an export that models are trained on.
     """
     with translation.override("en"):  # the same bytes for readers of every language
-        return render_to_string("generation/releases/data_card.md", _context(release, by_reference=by_reference))
+        return render_to_string(
+            "generation/releases/data_card.md", _context(release, by_reference=by_reference, trains=trains)
+        )
 
 
-def _context(release: Release, *, by_reference: bool) -> dict[str, Any]:
+def _context(release: Release, *, by_reference: bool, trains: bool) -> dict[str, Any]:
     funnel = queries.funnel_of(release)
     return {
         "release": release,
@@ -35,6 +37,8 @@ def _context(release: Release, *, by_reference: bool) -> dict[str, Any]:
         "funnel": funnel,
         "funnel_groups": [(funnel.data_sets, "data set"), (funnel.by_trap, "trap")] if funnel else [],
         "by_reference": by_reference,
+        "trains": trains,
+        "training_note": registry.training_note(release.benchmark) if trains else "",
         "withheld": queries.withheld_sources(release),
         "reviewed_how": _reviewed_how(release),
         "physicians": _physicians(release),

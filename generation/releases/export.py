@@ -141,7 +141,11 @@ class Export:
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
             return sums.add(folder / name)
 
-        card = data_card(release, by_reference=self.by_reference)
+        trains = exporter.trains or exporter.supervises
+        if trains:
+            about["description"] = about["description"].partition(" Canary: ")[0]
+            about["rai"]["dataUseCases"] = ["Training models; not for measuring models that were trained on it."]
+        card = data_card(release, by_reference=self.by_reference, trains=trains)
         yield written("DATACARD.md", card)
         if readme := exporter.readme(card, about):
             yield written("README.md", readme)

@@ -93,16 +93,17 @@ class TrainingExporter(Exporter):
                     training = sample.get("training")
                     if training is None:
                         raise WrongSample(f"Sample {sample.get('sample_id')!r} has no conversation to train on.")
-                    sample_fields = {
-                        "sample_id": sample["sample_id"],
-                        "task": sample["task"],
-                        "canary": sample.get("canary", ""),
-                    }
+                    sample_fields = {"sample_id": sample["sample_id"], "task": sample["task"]}
                     record = json.dumps([sample["source"]["dataset"], sample["source"]["id"]])
                     group = origins.add([record, *training["origins"]], training["split"])
-                    file.write(f"{group}\t{canonical({'messages': training['messages'], **sample_fields})}\n")
+                    line = {"messages": training["messages"], **sample_fields}
+                    # The canary forbids training, so only lines for testing get it.
+                    file.write(f"{group}\t{sample.get('canary', '')}\t{canonical(line)}\n")
             with ExitStack() as stack:
                 files = [stack.enter_context(open_text(path)) for path in paths]
                 for line in stack.enter_context(pending.open(encoding="utf-8", newline="\n")):
-                    number, _tab, text = line.partition("\t")
-                    files[PARTS.index(origins.part(int(number)))].write(text)
+                    number, canary, text = line.split("\t", 2)
+                    part = origins.part(int(number))
+                    if part == TEST:
+                        text = f"{canonical({**json.loads(text), 'canary': canary})}\n"
+                    files[PARTS.index(part)].write(text)

@@ -12,6 +12,8 @@ from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu import candidates, presets, votes
 from mhb_site.benchmarks.medhallu.entailment import entailment_judge, score_both_ways
 
+MAJORITY = "majority"  # of the voters
+
 
 async def run_attempt(draft: Draft, models: Models, *, number: int) -> Sequence[Draft]:
     """Make and judge the candidates of one try.
@@ -69,6 +71,7 @@ def assess_candidate(
     obtained.
     """
     fooled = sum(vote["fooled"] for vote in candidate["votes"])
+    needed = len(candidate["votes"]) // 2 + 1 if settings["fooled"] == MAJORITY else settings["fooled"]
     entailed = None if settings["entailment"] else False
     if entailment_scores:
         entailed = entailment_scores["least"] >= settings["tau"]
@@ -77,7 +80,7 @@ def assess_candidate(
         "fooled": fooled,
         "entailment": entailment_scores,
         "entailed": entailed,
-        "qualified": votes.all_readable(candidate["votes"]) and fooled >= settings["fooled"] and entailed is False,
+        "qualified": votes.all_readable(candidate["votes"]) and fooled >= needed and entailed is False,
     }
 
 

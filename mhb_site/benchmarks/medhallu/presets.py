@@ -11,7 +11,7 @@
 | reading | `strict`: a vote is exactly one choice; `contains-2`: a 2 anywhere means the second |
 | vote_justification | voters see the hallucinated answer with its justification |
 | vote_temperature, vote_max_tokens | of the voters; null: the endpoint's own |
-| fooled | how many voters a candidate has to fool |
+| fooled | how many voters a candidate has to fool, or `majority` of them |
 | entailment | a candidate that says the same as the true answer does not qualify |
 | tau | the entailment score from which one text entails another |
 | rewrites | how often a failed candidate of a try is rewritten and voted on again |

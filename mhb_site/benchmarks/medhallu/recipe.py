@@ -270,7 +270,13 @@ RECIPE = Recipe(
     labelled=labelled,
     prompt_sets=tuple(name for name in SETS if name),
     presets=PRESETS,
-    choices={"reviewers": ("one", "two"), "length": (None,), "vote_temperature": (None,), "vote_max_tokens": (None,)},
+    choices={
+        "fooled": (attempt.MAJORITY,),
+        "reviewers": ("one", "two"),
+        "length": (None,),
+        "vote_temperature": (None,),
+        "vote_max_tokens": (None,),
+    },
     lineage=lineage.lineage,
     analysis=lineage.analysis,
 )

@@ -261,9 +261,10 @@ _ANSWERS = {
     "rewrite": _rewrite,
     "entail": _entail,
 }
+_ANSWERERS = {"vote": VOTERS, "entail": (GENERATOR, CRITIC, NLI, *VOTERS)}
 SCRIPT = PromptTable(
     {
-        prompts[name].heading: (VOTERS if name == "vote" else (GENERATOR, CRITIC, NLI), answer)
+        prompts[name].heading: (_ANSWERERS.get(name, (GENERATOR, CRITIC, NLI)), answer)
         for prompts in SETS.values()
         for name, answer in _ANSWERS.items()
     }

@@ -4,12 +4,17 @@ the sample."""
 import asyncio
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from generation import errors
+from generation.batches import queries
 from generation.llm.fencing import read_data
+from generation.models import Endpoint
+from generation.recipes import registry
 from generation.recipes.recipe import Dropped
-from mhb_site.benchmarks.medhallu import clusters, presets, recipe
+from mhb_site.benchmarks.medhallu import attempt, clusters, presets, recipe
 from tests.benchmarks.medhallu.helpers import (
     CONTEXTS,
     QUESTION,
@@ -491,9 +496,25 @@ def test_roles_are_needed_for_questions_but_not_for_published_pairs():
     assert all(role.kinds == {"qa"} for role in recipe.RECIPE.roles)
     assert {role.name for role in recipe.RECIPE.roles if role.optional} == {"entailment", "embedder"}
     assert {role.name: role.default for role in recipe.RECIPE.roles if role.default} == {
-        "critic": "voter_1",  # not the generator, whose candidates it corrects
-        "entailment": "critic",
+        "entailment": "voter_1",  # no role that writes candidates
     }
+
+
+@pytest.mark.parametrize("judging", ["voter_1", "voter_2", "voter_3", "entailment"])
+@pytest.mark.parametrize("writing", ["generator", "critic"])
+def test_who_writes_candidates_does_not_judge_them(writing: str, judging: str) -> None:
+    shared = {writing: [Endpoint(model="m")], judging: [Endpoint(model="m")]}
+    assert queries.shared_models("medhallu", shared) == [(judging, writing, "m")]
+
+
+@pytest.mark.parametrize(("fooled", "least"), [(1, 1), ("majority", 2), (3, 3)])
+def test_the_launch_says_how_many_voters_have_to_be_fooled(fooled: Any, least: int) -> None:
+    settings = {**registry.resolve_settings("medhallu", "", {"fooled": fooled}), "entailment": False}
+    ballots = [[{"fooled": n < count, "broken": False} for n in range(3)] for count in range(4)]
+    qualified = [attempt.assess_candidate(settings, {"votes": votes}, None)["qualified"] for votes in ballots]
+    assert qualified == [count >= least for count in range(4)]
+    with pytest.raises(errors.WrongSetting):
+        registry.resolve_settings("medhallu", "", {"fooled": "most"})
 
 
 def test_the_estimate_assumes_two_tries():
