@@ -126,6 +126,7 @@ def render_case(
         "received_local": received_local,
         "signs_as": signatures.signing_name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
+        "guided": case.kind != Case.Kind.VALIDATION and spec.policy.guided,
         "guideline": guidelines.guideline(case.benchmark, turn.role.stage),
         "simulated": case.simulated,
         **lease_context(assignment),

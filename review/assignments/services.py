@@ -179,8 +179,8 @@ def _submit(loaded: ReviewTurn, token: uuid.UUID, answers: Answers, code: str) -
     accepted = turn.accept(answers)
     signatures.check_code(physician, case.frozen.policy, code)
     stage = turn.role.stage
-    # Guidelines are about reviewing samples, not about judging answers of models.
-    guided = case.kind != Case.Kind.VALIDATION
+    # Guidelines are about samples with a trap or mistake, not about controls or answers of models.
+    guided = case.kind != Case.Kind.VALIDATION and case.frozen.policy.guided
     review = Review.objects.create(
         case=case,
         assignment=assignment,

@@ -13,7 +13,7 @@ from review.rules.questions import Form, Level, Question, Reason
 from review.rules.state_machine import Policy
 
 # Policy fields that are not on/off settings of a form.
-_EXCLUDED_SETTINGS = ("primary", "third_decides", "objection_hours")
+_EXCLUDED_SETTINGS = ("primary", "third_decides", "guided", "objection_hours")
 # The parts that a design can leave to the folder, by None or an empty text.
 INHERITABLE_PARTS = ("reasons", "dissents", "levels", "severity_asks")
 SETTINGS = tuple(setting.name for setting in fields(Policy) if setting.name not in _EXCLUDED_SETTINGS)

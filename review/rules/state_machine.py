@@ -142,6 +142,8 @@ class Policy:
     calibrated_only: physicians must pass the calibration cases before working on real ones.
     primary: if off, nobody is asked, and the case is approved on opening, on the ground
         'unreviewed': for benchmarks of which physicians review only a sampled share.
+    guided: the benchmark's guidelines apply; off where they would mislead, as for a control, in
+        which nothing was planted.
     third_decides: reviewers' answers are compared, not their verdicts, which are not asked; if the
         first two differ, a third reviewer decides. For cases that are measured by their answers and
         that nobody approves or rejects.
@@ -164,6 +166,7 @@ class Policy:
     calibrated_only: bool = False
     primary: bool = True
     third_decides: bool = False
+    guided: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,9 @@ class TrainingExporter(Exporter):
                     sample_fields = {"sample_id": sample["sample_id"], "task": sample["task"]}
                     record = json.dumps([sample["source"]["dataset"], sample["source"]["id"]])
                     group = origins.add([record, *training["origins"]], training["split"])
-                    line = {"messages": training["messages"], **sample_fields}
+                    row = {"messages": training["messages"], **sample_fields}
                     # The canary forbids training, so only lines for testing get it.
-                    file.write(f"{group}\t{sample.get('canary', '')}\t{canonical(line)}\n")
+                    file.write(f"{group}\t{sample.get('canary', '')}\t{canonical(row)}\n")
             with ExitStack() as stack:
                 files = [stack.enter_context(open_text(path)) for path in paths]
                 for line in stack.enter_context(pending.open(encoding="utf-8", newline="\n")):

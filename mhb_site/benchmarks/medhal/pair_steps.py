@@ -213,7 +213,8 @@ def _filter_request(draft: Draft, pair: Pair, statement: str) -> Request:
         case "summarization":
             end = len(statement) - (len(pair.summary) - pair.start - len(pair.right))
             data = {"original": pair.right, "rewritten": statement[pair.start : end]}
-            return prompts["filter_summary"].request(data, temperature=0.0)
+            context = context_block(context_of(draft, pair))  # section 3.7: "given its context"
+            return prompts["filter_summary"].request(data, {"context": context}, temperature=0.0)
     data = {"text": context_of(draft, pair), "statement": statement}
     return prompts["filter_context"].request(data, temperature=0.0)
 

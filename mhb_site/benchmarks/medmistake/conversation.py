@@ -34,9 +34,10 @@ SETS = read_prompts(Path(__file__).parent / "prompts", "patient", "doctor", "com
 
 CASE, CONVERSATION = "case", "conversation"
 JUDGES = ("judge_1", "judge_2")
-# The patient's mark, at the end of any line; what follows it was not said to anybody.
+# The patient's mark, at the end or the beginning of any line ("[END] Goodbye"); what follows it was
+# not said to anybody.
 _MARK = r"[\[【［] ?END ?[\]】］]"
-END = re.compile(_MARK + r"[ \t.!*_`\"'”’。！)]{0,20}$", re.MULTILINE | re.IGNORECASE)
+END = re.compile(rf"^[ \t*_`]{{0,20}}{_MARK}|{_MARK}[ \t.!*_`\"'”’。！)]{{0,20}}$", re.MULTILINE | re.IGNORECASE)
 MARK = re.compile(_MARK, re.IGNORECASE)
 # A value that the case does not contain; the doctor sees it without the mark.
 INVENTED = re.compile(r"[\[【［] ?invented ?[:：]\s*+([^\[\]【】［］\n]{1,200})[\]】］]", re.IGNORECASE)

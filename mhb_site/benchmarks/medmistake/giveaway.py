@@ -1,7 +1,7 @@
 """The code part of the scenario check: giveaways, and numbers that the patient never said."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from generation.common.medical_text import numbers
 
@@ -12,6 +12,17 @@ _GIVEAWAY_PHRASES = re.compile(
     r"|错误|误区|陷阱|遗漏|漏诊|误诊|不要忘记|别忘了",
     re.IGNORECASE,
 )
+_ONES = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+    nineteen
+    """.split()  # noqa: SIM905 - a list of words
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905 - a list of words
+_NUMBER_WORDS = dict(zip((*_ONES, *_TENS), (*range(20), *range(20, 100, 10)), strict=True))
+_ENGLISH_NUMBER = re.compile(
+    rf"\b(?:(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_ONES[1:10])}))?|{'|'.join(_ONES)})\b", re.IGNORECASE
+)
+_HAN_DIGITS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
+_CHINESE_NUMBER = re.compile("[一二三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九]")
 _WORD = re.compile(r"[a-z][a-z'’-]{5,}", re.IGNORECASE)
 _HAN = re.compile(r"[\u3400-\u9fff]+")
 _HAN_RUN = 4  # consecutive characters: shorter runs occur in any case
@@ -45,9 +56,19 @@ def find_giveaways(scenario: str, must: str, patient: Sequence[str]) -> list[str
 
 
 def unsaid_numbers(scenario: str, patient: Sequence[str]) -> list[str]:
-    """The numbers of a scenario that the patient never said."""
-    said_numbers = {number for text in patient for number in numbers(text)}
+    """The numbers of a scenario that the patient never said, in digits or in words."""
+    said_numbers = {number for text in patient for number in (*numbers(text), *_numbers_in_words(text))}
     return list(dict.fromkeys(number for number in numbers(scenario) if number not in said_numbers))
+
+
+def _numbers_in_words(text: str) -> Iterator[str]:
+    """The numbers that a text says in English or Chinese words, in digits: "twenty-five" is 25."""
+    for match in _ENGLISH_NUMBER.finditer(text):
+        said = (part.casefold() for part in re.split(r"[ -]", match[0]))
+        yield str(sum(_NUMBER_WORDS[part] for part in said))
+    for match in _CHINESE_NUMBER.finditer(text):
+        tens, ten, ones = match[0].partition("十")
+        yield str(_HAN_DIGITS.get(tens, 1) * 10 + _HAN_DIGITS.get(ones, 0) if ten else _HAN_DIGITS[tens])
 
 
 def _stems(text: str) -> set[str]:

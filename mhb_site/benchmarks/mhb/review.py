@@ -28,7 +28,7 @@ FORM = folder_form(__package__)
 # What a rubric has to be like: the same words for physicians, generator, examiner and judge.
 (RUBRIC_FORM,) = (question.help for question in FORM.questions if question.key == "alignment")
 # A control has no trap, so there is nothing to hide, verify or disagree on: one physician is enough.
-CONTROL_FORM, CONTROL_POLICY = folder_form(__package__, "control_form"), Policy(secondary=False)
+CONTROL_FORM, CONTROL_POLICY = folder_form(__package__, "control_form"), Policy(secondary=False, guided=False)
 
 # The levels of evidence that can show a trap of each type to be false; for all other types,
 # published sources. Ours: the paper asks for evidence "against authoritative sources". A search

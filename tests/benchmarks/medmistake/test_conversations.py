@@ -101,6 +101,8 @@ def test_the_turn_limit_ends_the_visit_and_a_mark_within_a_sentence_does_not() -
         "Bye. **[END]**",
         "Bye. 【END】。",
         "Bye.\n[ END ]",
+        "Bye.\n[END] Goodbye",
+        "Bye.\n**[END]** Take care, doctor.",
     ],
 )
 def test_the_mark_ends_the_visit_at_the_end_of_any_line_and_is_never_shown(said: str) -> None:
