@@ -207,6 +207,9 @@ class Protocol:
       example, and the texts of all earlier answers, by variant. The same texts must give the same
       question. None means that it cannot be asked with those texts. Then, and if an earlier answer
       failed, the question is not asked: its outcome is 'unasked', counted as `outcomes` says.
+    - `ask_model`: the question as a model of this name is asked it, such as in the format that it
+      was trained on, from sample and question. Its `about` is stored with the response. It keeps
+      variant and `after`.
     - `datasets`: the data sets, in the order in which reports show them.
 
     Verdicts by code, where no judge is needed:
@@ -239,7 +242,7 @@ class Protocol:
       the verdict assigned to each of its rubrics. A response without any text is never judged.
     - `presets`: named ways of counting, the default first; empty: there is only one.
     - `rates`: the first is shown, and sorted by, until a reader chooses another.
-    - `pooled`: whether reports also show rates pooled over all data sets.
+    - `pooled`: whether reports also show rates pooled over all data sets; see `pools`.
     - `contrasts`: (data set, other data set, label): the rate of the first minus that of the other.
     - `rivals`: labels of contrasts with the same baseline. The one with the largest gain names the
       bottleneck of the data set.
@@ -287,6 +290,7 @@ class Protocol:
     sample_judging: SampleJudging | None = None
     by_rubric: Mapping[str, Judging] = field(default_factory=dict)
     ask_on: Callable[[Sample, Ask, Mapping[str, str]], Ask | None] | None = None
+    ask_model: Callable[[Sample, Ask, str], Ask] | None = None
     composed: Callable[[Sample, str, str, Mapping[str, str]], str] | None = None
     parts: Callable[[str], Sequence[tuple[str, str]]] | None = None
     reference: Callable[[Sample], str] | None = None
@@ -296,6 +300,15 @@ class Protocol:
     example: Callable[[Sample], Sequence[Message]] | None = None
     kept_together: Callable[[Sample], Sequence[str]] | None = None
     chosen_by: str = ""
+
+    def pools(self, names: Iterable[str]) -> bool:
+        """Whether rates are also pooled over the data sets with these names.
+
+        Never over two variants of one task: each of its samples would count twice.
+        """
+        chosen = set(names)
+        tasks = [dataset.task for dataset in self.datasets if dataset.name in chosen]
+        return self.pooled and len(tasks) > 1 and len(set(tasks)) == len(tasks)
 
     def judging(self, rubric: str, preset: str = "") -> Judging | None:
         """How a judge decides on the rubric with this key; None if only code reads answers.

@@ -101,7 +101,7 @@ def release_power(
     pairs = max(1, expected.models * (expected.models - 1) // 2)
     sizes = _sizes(release, [view.name for view in protocol.facets] if facets else [])
     groups: list[tuple[str, str, set[str]]] = [(dataset.name, dataset.label, {dataset.task}) for dataset in shown]
-    if protocol.pooled and len(shown) > 1:
+    if protocol.pools(dataset.name for dataset in shown):
         groups.append((COMBINED, gettext_noop("Combined"), {dataset.task for dataset in shown}))
 
     family = pairs if primary else pairs * len(groups)

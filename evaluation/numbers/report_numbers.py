@@ -98,7 +98,7 @@ def count(
     `labels`: of the values of breakdowns. `unranked`: models that are not ranked.
     """
     whole = frame.current
-    pooled = protocol.pooled and len(whole.datasets) > 1
+    pooled = protocol.pools(whole.datasets)
     counted = whole.only(judged_by_all(whole)) if options.common else whole
     rates = tuple(_with_weights(rate, options) for rate in protocol.rates if has_data(whole, rate))
     views = _views(protocol, whole)

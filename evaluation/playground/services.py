@@ -232,7 +232,7 @@ def _of_model(asked: PlaygroundSettings, release_name: str, dataset_name: str) -
         raise errors.NothingToTry(f"Data sets of {release}: {', '.join(datasets)}.")
     sample = _sample(asked, release, {dataset.task})
     with _prompts(release.benchmark, asked.prompts):
-        ask = queries.question(protocol, sample, 0, dataset.variant)
+        ask = queries.question(protocol, sample, 0, dataset.variant, "")
 
     def read(reply: Reply, _value: BaseModel | None) -> Parsed:
         if protocol.read is None:
@@ -259,6 +259,8 @@ def _of_judge(asked: PlaygroundSettings, release_name: str) -> Prepared:
     variant = next(iter(sorted(judging.variants)), "")
     with _prompts(release.benchmark, asked.prompts):
         request = judging.judge(queries.sample_value(sample), rubric, variant, asked.answer or "(no answer)")
+    if request.temperature is None:  # as a run that sets none
+        request = replace(request, temperature=protocol.judge_temperature)
     decide = judging.decide
 
     def read(_reply: Reply, value: BaseModel | None) -> Parsed:

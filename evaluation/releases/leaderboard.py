@@ -163,7 +163,8 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     names = {entry.endpoint for entry in ranked}
     measured = [(run, endpoint) for run, endpoint in newest.values() if endpoint.name in names]
     rank_of = _ranks(measured, ranked, rate, datasets, keys, lower=lower)
-    pooled = ((reports_queries.COMBINED, "Combined"),) if protocol.pooled and len(datasets) > 1 else ()
+    pools = protocol.pools(dataset.name for dataset in datasets)
+    pooled = ((reports_queries.COMBINED, "Combined"),) if pools else ()
     return Leaderboard(
         release=release,
         protocol=protocol,

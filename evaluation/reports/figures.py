@@ -12,7 +12,7 @@ from evaluation.models import Response
 from evaluation.numbers.averages import Contrast
 from evaluation.numbers.comparing import ModelComparison, Ranking
 from evaluation.numbers.counting import OutcomeCount, RateRow
-from evaluation.numbers.rules import POLARITY, UNJUDGED
+from evaluation.numbers.rules import COMBINED, POLARITY, UNJUDGED
 from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.comparison_lines import held_out_cells
 from evaluation.reports.queries import Report
@@ -210,7 +210,8 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
     all_rows = [row for row in lines if any(row[position].row.verdicts.values())]
     few = tuple(row for row in all_rows if row[position].measured.too_few)
     table = [row for row in all_rows if not row[position].measured.too_few]
-    heats = report.datasets[-1:] if report.protocol.pooled else report.datasets
+    pooled = [named for named in report.datasets if named[0] == COMBINED]
+    heats = pooled or report.datasets
     return Section(
         name=facet,
         label=gettext(view.label),

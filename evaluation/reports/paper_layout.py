@@ -97,6 +97,12 @@ def _distribution(report: Report, columns: Sequence[PaperColumn]) -> list[float 
     return [count / total if total else None for count in counts]
 
 
+def _whole(report: Report) -> str:
+    """All data sets pooled, else the first."""
+    names = [name for name, _label in report.datasets]
+    return COMBINED if COMBINED in names else names[0]
+
+
 def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
     """Whether a table is about samples and not about models."""
     return all(column.measure in ("samples", "count") for column in columns)
@@ -104,7 +110,7 @@ def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
 
 def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:
     """What a column shows of a model; None where the report has no such number."""
-    dataset = column.dataset or (COMBINED if len(report.datasets) > 1 else report.datasets[0][0])
+    dataset = column.dataset or _whole(report)
     match column.measure:
         case "printed":
             return None

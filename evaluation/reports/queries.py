@@ -180,7 +180,8 @@ def report(run: Run, options: Options | None = None) -> Report:
     options = options or Options()
     basis = _basis(run, options)
     protocol, plan, endpoints, datasets = basis.protocol, basis.plan, basis.endpoints, basis.datasets
-    pooled = ((COMBINED, gettext_noop("Combined")),) if protocol.pooled and len(datasets) > 1 else ()
+    pools = protocol.pools(dataset.name for dataset in datasets)
+    pooled = ((COMBINED, gettext_noop("Combined")),) if pools else ()
     return Report(
         run=run,
         protocol=protocol,

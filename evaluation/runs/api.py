@@ -137,10 +137,20 @@ class PowerSerializer(DataclassSerializer):
     mirrors = CellPower
 
 
+class JudgingCostSerializer(DataclassSerializer):
+    """What judges cost in one way of judging. `validated`: a run in which physicians checked it."""
+
+    mirrors = runs_estimate.JudgingCost
+
+
 class RunEstimateSerializer(LaunchEstimateSerializer):
-    """The estimate of a run, with the interval half-widths and detectable differences to expect (`power`)."""
+    """The estimate of a run, with the interval half-widths and detectable differences to expect (`power`).
+
+    `judging`: the ways of judging beside each other, if the benchmark allows both.
+    """
 
     power = PowerSerializer(many=True)
+    judging = JudgingCostSerializer(many=True)
 
 
 def run_with_values(run: Run) -> WithValues:
@@ -191,7 +201,8 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
     def estimate(self, request: Request, body: Body) -> Any:
         """Estimate a run before launch: calls, tokens and money, with the basis of each line."""
         settings = run_settings(body)
-        return WithValues(runs_estimate.estimate_run(settings), power=expected_power(settings))
+        judging = runs_estimate.judging_costs(settings)
+        return WithValues(runs_estimate.estimate_run(settings), power=expected_power(settings), judging=judging)
 
     @acts(WholeRunSerializer, LeaveOutSerializer, url_path="models/<slug:name>/leave-out", url_name="leave-out")
     def leave_out(self, request: Request, body: Body, pk: int, name: str) -> Any:

@@ -68,7 +68,9 @@ def make_plan(settings: RunSettings, protocol: Protocol, datasets: Sequence[Data
         rules[outcome] = rule
     if not MINIMUM <= settings.minimum <= MAX_MINIMUM:
         raise errors.InvalidPlan(f"The minimum must be a number from {MINIMUM} to {MAX_MINIMUM}.")
-    parts = [*(dataset.name for dataset in datasets), *([COMBINED] if protocol.pooled and len(datasets) > 1 else [])]
+    parts = [dataset.name for dataset in datasets]
+    if protocol.pools(parts):
+        parts.append(COMBINED)
     if settings.primary_dataset and settings.primary_dataset not in parts:
         raise errors.InvalidPlan(f"Primary data set {settings.primary_dataset!r}; known: {', '.join(parts)}.")
     unique = tuple(dict.fromkeys(pairs))

@@ -172,12 +172,20 @@ def questions(protocol: Protocol, sample: ReleasedSample, seed: int, datasets: I
     return [ask for ask in protocol.ask(sample_value(sample), seed) if ask.variant in variants]
 
 
-def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str) -> Ask:
-    """The question about a sample in a variant. Raises LookupError if it no longer exists."""
+def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str, model: str = "") -> Ask:
+    """The question about a sample in a variant, as a model of this name is asked it.
+
+    Raises LookupError if it no longer exists.
+    """
     for ask in protocol.ask(sample_value(sample), seed):
         if ask.variant == variant:
-            return ask
+            return asked_of(protocol, sample, ask, model)
     raise LookupError(f"{sample.key}: no question in variant {variant!r}")
+
+
+def asked_of(protocol: Protocol, sample: ReleasedSample, ask: Ask, model: str) -> Ask:
+    """The question as a model of this name is asked it."""
+    return ask if protocol.ask_model is None else protocol.ask_model(sample_value(sample), ask, model)
 
 
 def model_request(ask: Ask, sampling: str, repeat: int = 0) -> Request:

@@ -88,10 +88,11 @@ def _launch(settings: RunSettings, **by: Any) -> str:
 
 
 def _power(settings: RunSettings) -> dict[str, Any]:
-    """The context of the power table: the precision to expect from these settings."""
+    """The precision to expect from these settings, and the cost of each way of judging."""
     cells = [(_(cell.dataset_label), cell) for cell in power.expected_power(settings)]
     expected = {"rate": power.RATE, "correlation": power.CORRELATION}
-    return {"power": cells, "compared": len(settings.tested), "expected": expected}
+    ways = runs_estimate.judging_costs(settings)
+    return {"power": cells, "compared": len(settings.tested), "expected": expected, "ways": ways}
 
 
 _LAUNCH = Launch(

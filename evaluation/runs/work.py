@@ -185,7 +185,7 @@ class _RunWork:
     ) -> tuple[Work.Status, dict[str, Any]]:
         """The final status and fields of a response. Raises LLMError if the call fails."""
         check_tries(row)
-        ask = await self.reader.question(row, self.run.seed, earlier)
+        ask = await self.reader.question(row, self.run.seed, models.model("target"), earlier)
         if ask is None:
             return Status.FAILED, {"outcome": Outcome.UNASKED, "error": NO_ANSWER}
         reply = await models.ask("target", queries.model_request(ask, self.run.sampling, row.repeat))

@@ -192,7 +192,7 @@ def models_and_pairs(
         plan.comparisons,
         checked,
         {data.name: data.label for data in datasets} | {COMBINED: gettext_noop("Combined")},
-        pooled=judged.protocol.pooled and len(datasets) > 1,
+        pooled=judged.protocol.pools(data.name for data in datasets),
         role=plan.role,
         minimum=minimum,
     )

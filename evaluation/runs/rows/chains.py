@@ -12,7 +12,7 @@ from django.db.models import Q
 from evaluation.models import Response
 from evaluation.protocol import Ask, Protocol
 from evaluation.runs import queries
-from generation.models import ReleasedSample
+from generation.models import Endpoint
 from generation.models.work import Work
 
 Status = Work.Status
@@ -43,20 +43,21 @@ def earlier_answers(rows: Iterable[Response]) -> dict[int, EarlierAnswers]:
     return {pk: None if pk in incomplete else texts for pk, texts in texts_by_response.items()}
 
 
-def question(
-    protocol: Protocol, sample: ReleasedSample, seed: int, variant: str, earlier: EarlierAnswers
-) -> Ask | None:
-    """The question about a sample in a variant, given its earlier answers; None if not askable."""
-    ask = queries.question(protocol, sample, seed, variant)
+def question(protocol: Protocol, row: Response, seed: int, model: str, earlier: EarlierAnswers) -> Ask | None:
+    """The question of a response, given its earlier answers; None if it cannot be asked."""
+    ask = queries.question(protocol, row.sample, seed, row.variant, model)
     if not ask.after or protocol.ask_on is None:
         return ask
-    return None if earlier is None else protocol.ask_on(queries.sample_value(sample), ask, earlier)
+    return None if earlier is None else protocol.ask_on(queries.sample_value(row.sample), ask, earlier)
 
 
 def chained_questions(protocol: Protocol, rows: Sequence[Response], seed: int) -> dict[int, Ask | None]:
     """The question of each response, by its id. `rows` need their samples loaded."""
     earlier = earlier_answers(rows)
-    return {row.pk: question(protocol, row.sample, seed, row.variant, earlier[row.pk]) for row in rows}
+    models: dict[int, str] = {}
+    if protocol.ask_model is not None:
+        models = dict(Endpoint.objects.filter(pk__in={row.endpoint_id for row in rows}).values_list("pk", "model"))
+    return {row.pk: question(protocol, row, seed, models.get(row.endpoint_id, ""), earlier[row.pk]) for row in rows}
 
 
 def judged_texts(protocol: Protocol, rows: Sequence[Response]) -> dict[int, str]:

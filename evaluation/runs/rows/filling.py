@@ -82,6 +82,7 @@ def fill(run: Run) -> bool:
 
 def _create(run: Run, tested: Sequence[RunEndpoint], pending: Sequence[tuple[ReleasedSample, Ask]]) -> None:
     """Create the responses of these models to questions, each after the one that it follows."""
+    protocol = registry.protocol(run.release.benchmark)
     created: dict[tuple[int, int, str, int], Response] = {}
     while pending:
         ready = [
@@ -98,7 +99,7 @@ def _create(run: Run, tested: Sequence[RunEndpoint], pending: Sequence[tuple[Rel
                 sample=sample,
                 variant=ask.variant,
                 repeat=repeat,
-                about=dict(ask.about),
+                about=dict(queries.asked_of(protocol, sample, ask, model.endpoint.model).about),
                 after=created[_key(model, sample, ask.after, repeat)] if ask.after else None,
             )
             for sample, ask in ready

@@ -53,9 +53,9 @@ class Reader:
         composed: str = await self._apart(_compose, sample, variant, text, earlier or {})
         return composed
 
-    async def question(self, row: Response, seed: int, earlier: chains.EarlierAnswers) -> Ask | None:
+    async def question(self, row: Response, seed: int, model: str, earlier: chains.EarlierAnswers) -> Ask | None:
         """The question of a row, given its earlier answers; None if it cannot be asked."""
-        ask = queries.question(self._protocol, row.sample, seed, row.variant)
+        ask = queries.question(self._protocol, row.sample, seed, row.variant, model)
         if not ask.after or self._protocol.ask_on is None:
             return ask
         if earlier is None:

@@ -5,7 +5,8 @@ released code; the rates of the other class have names of their own.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from django.utils.translation import gettext_noop as _
@@ -19,6 +20,8 @@ from mhb_site.benchmarks.medhal.pair_steps import FACTUAL, NON_FACTUAL, context_
 
 PROMPTS = Path(__file__).parent / "prompts"
 PLAIN, PROMETHEUS, HALLOUMI = "plain", "prometheus", "halloumi"
+OWN = "own"  # each model in the format that it was trained on, as in Table 6
+FORMAT = "format"  # of a question in the variant OWN, in its `about`
 ASK, ASK_PROMETHEUS, ASK_HALLOUMI = (read_prompt(PROMPTS / f"{name}.md") for name in ("ask", PROMETHEUS, HALLOUMI))
 PARSERS = {PLAIN: parsing.read_plain, PROMETHEUS: parsing.read_prometheus, HALLOUMI: parsing.read_halloumi}
 # The released script's defaults; the paper gives none.
@@ -33,6 +36,26 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001 - nothing i
     sampling = {"temperature": TEMPERATURE, "top_p": TOP_P, "max_tokens": MAX_TOKENS}
     prompts = {PLAIN: ASK, PROMETHEUS: ASK_PROMETHEUS, HALLOUMI: ASK_HALLOUMI}
     return [Ask.of(prompt.request(data, texts, **sampling), variant) for variant, prompt in prompts.items()]
+
+
+def asks(sample: Sample, seed: int) -> Sequence[Ask]:
+    """The questions of `ask`, and that in the variant OWN: plain until it is known who is asked."""
+    plain, *others = ask(sample, seed)
+    return [plain, *others, replace(plain, variant=OWN, about={FORMAT: PLAIN})]
+
+
+def ask_model(sample: Sample, asked: Ask, model: str) -> Ask:
+    """In the variant OWN, the question in the format of the trained evaluator whose name the model bears."""
+    if asked.variant != OWN:
+        return asked
+    named = next((name for name in (PROMETHEUS, HALLOUMI) if name in model.casefold()), PLAIN)
+    (of_format,) = (each for each in ask(sample, 0) if each.variant == named)
+    return replace(of_format, variant=OWN, about={FORMAT: named})
+
+
+def parser_of(variant: str, about: Mapping[str, str]) -> Callable[[str], parsing.Reading]:
+    """What reads the replies to a question."""
+    return PARSERS[about.get(FORMAT, PLAIN) if variant == OWN else variant]
 
 
 def halloumi_blocks(context: str, statement: str) -> str:
@@ -65,7 +88,7 @@ VERDICTS = {
 
 def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], response: str) -> Decision:  # noqa: ARG001
     """The cell of the confusion matrix for a reply, with the explanation read from it."""
-    reading = PARSERS[variant](response)
+    reading = parser_of(variant, about)(response)
     return Decision(VERDICTS[label_of(sample), reading.factual], reading.explanation)
 
 
@@ -73,13 +96,13 @@ def score(
     sample: Sample,
     rubric: Rubric,  # noqa: ARG001
     variant: str,
-    about: Mapping[str, str],  # noqa: ARG001
+    about: Mapping[str, str],
     response: str,
     verdict: str,
 ) -> Mapping[str, float]:
     """BLEU and ROUGE if statement and decision are non-factual and both have an explanation."""
     reference = str(sample.content.get("explanation") or "")
-    explanation = PARSERS[variant](response).explanation if verdict == "tn" else ""
+    explanation = parser_of(variant, about)(response).explanation if verdict == "tn" else ""
     return scoring.scores(explanation, reference) if explanation and reference else {}
 
 
@@ -155,7 +178,8 @@ SCORES = (
 PROTOCOL = Protocol(
     label=_("MedHal: telling factual from non-factual statements"),
     datasets=read_declared(DataSet, __file__, "datasets.json"),
-    ask=ask,
+    ask=asks,
+    ask_model=ask_model,
     read=read,
     rates=read_declared(Rate, __file__, "rates.json"),
     facets=(

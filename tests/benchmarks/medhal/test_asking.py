@@ -165,3 +165,36 @@ def test_downstream_data_sets_are_imported_as_statements(tmp_path: Path) -> None
     assert ["neutral" in str(refusal.reason) for refusal in refusals if isinstance(refusal, Refusal)] == [True, True]
     with pytest.raises(WrongFormat, match="test split"):
         read("mednli-test", path.rename(tmp_path / "mli_train_v1.jsonl"))
+
+
+def test_two_formats_of_one_statement_are_never_pooled() -> None:
+    names = [dataset.name for dataset in protocol.PROTOCOL.datasets]
+    plain = [dataset.name for dataset in protocol.PROTOCOL.datasets if dataset.variant == protocol.PLAIN]
+    assert protocol.PROTOCOL.pools(iter(plain))
+    assert protocol.PROTOCOL.pools(["qa", "ie-prometheus"])
+    assert not protocol.PROTOCOL.pools(["qa", "ie", "qa-prometheus"])
+    assert not protocol.PROTOCOL.pools(names)
+    assert not protocol.PROTOCOL.pools(["qa"])
+
+
+@pytest.mark.parametrize(
+    ("model", "variant", "reply"),
+    [
+        ("prometheus-8x7b-v2.0", protocol.PROMETHEUS, "Feedback: wrong [RESULT] 2"),
+        (
+            "oumi-ai/HallOumi-8B",
+            protocol.HALLOUMI,
+            "<|r1|><It.><|explain|><why><end||explain><|unsupported|><end||r>",
+        ),
+        ("llama-3-8b", protocol.PLAIN, "Factual: NO\nExplanation: why"),
+    ],
+)
+def test_in_its_own_format_a_model_is_asked_and_read_as_it_was_trained(model: str, variant: str, reply: str) -> None:
+    content = {"statement": "It is fever.", "context": "A man.", "label": "non-factual", "explanation": "It is not."}
+    sample = Sample("s", "ie", content)
+    asks = {each.variant: each for each in protocol.asks(sample, 0)}
+    own = protocol.ask_model(sample, asks[protocol.OWN], model)
+    assert own.messages == asks[variant].messages
+    assert (own.variant, own.about) == (protocol.OWN, {protocol.FORMAT: variant})
+    assert protocol.read(sample, Rubric("R1", "c"), protocol.OWN, own.about, reply).verdict == "tn"
+    assert protocol.ask_model(sample, asks[protocol.PLAIN], model) == asks[protocol.PLAIN]

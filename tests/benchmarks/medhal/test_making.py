@@ -396,10 +396,13 @@ def test_the_filter_gets_the_true_answer_of_questions_and_the_original_of_summar
     models = honest_models()
     run_recipe(draft(KINDS[kind]), models)
     filter_requests = [request for role, request in models.requests if role == "filter"]
-    assert {request.prompt for request in filter_requests} == {f"medhal/{prompt}@1"}
+    assert {request.prompt for request in filter_requests} == {f"medhal/{prompt}@{2 if kind == 'article' else 1}"}
     assert len(filter_requests) == questions
     assert ("<<<ANSWER" in filter_requests[0].messages[0].text) == (kind == "mcq")
     assert ("<<<ORIGINAL" in filter_requests[0].messages[0].text) == (kind == "article")
+    if kind == "article":  # section 3.7: the statement is judged "given its context"
+        text = filter_requests[0].messages[0].text
+        assert text.index("<<<CONTEXT") < text.index("<<<ORIGINAL") < text.index("<<<REWRITTEN")
 
 
 def test_a_factual_summary_is_not_called_judged():
