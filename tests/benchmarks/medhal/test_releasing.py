@@ -132,7 +132,8 @@ def test_no_origin_is_in_two_splits(tmp_path: Path) -> None:
         # the test split.
         pair = number // 2
         content = statement(pair, factual=number % 2 == 0, context=f"Note {pair // 10}.", inner_id=str(pair), pair="")
-        samples.append(exported_sample(number, {**content, "split": "test" if number % 50 == 7 else "train"}))
+        made = exported_sample(number, {**content, "split": "test" if number % 50 == 7 else "train"})
+        samples.append({**made, "canary": "own-canary"})
     paths = training.TrainingExporter().write(samples, tmp_path)
     assert [path.name for path in paths] == ["train.jsonl", "validation.jsonl", "test.jsonl"]
     splits_of: dict[str, set[str]] = {}
@@ -145,6 +146,8 @@ def test_no_origin_is_in_two_splits(tmp_path: Path) -> None:
             for origin in by_key[line["sample_id"]]["training"]["origins"]:
                 splits_of.setdefault(origin, set()).add(split)
     assert {len(splits) for splits in splits_of.values()} == {1}
+    canaries = {split: {line.get("canary") for line in rows} for split, rows in lines.items()}
+    assert canaries == {"train": {None}, "validation": {None}, "test": {"own-canary"}}, "it forbids training"
     assigned_keys = {sample["sample_id"] for sample in samples if sample["training"]["split"] == "test"}
     assert assigned_keys <= {line["sample_id"] for line in lines["test"]}
     first = lines["train"][0]["messages"]

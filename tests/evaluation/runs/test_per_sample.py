@@ -10,9 +10,10 @@ import pytest
 
 from evaluation import errors
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import queries, work
+from evaluation.runs import estimate, queries, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import queues
+from evaluation.runs.settings import RunSettings
 from generation.engine.task_queue import requeue_expired, take
 from generation.jobs import services as jobs_services
 from generation.models import Release
@@ -97,6 +98,12 @@ def test_verdicts_are_the_same_as_with_one_call_per_rubric(tmp_path: Path, model
     assert "" not in by_run[0].values()
     judge_calls = [len([call for call in calls(run) if call.endpoint.name == "sim-judge"]) for run in runs]
     assert judge_calls == [3 * release.rubrics_count, 3 * 7]
+    tested, judge = [row.endpoint for row in runs[0].tested.order_by("pk")], runs[0].judge
+    costs = estimate.judging_costs(RunSettings(release, tested, judge, fresh=True))
+    assert [(each.way, each.chosen) for each in costs] == [(Run.Judging.PER_RUBRIC, True), (PER_SAMPLE, False)]
+    assert [each.calls for each in costs] == judge_calls, "a call a criterion, and a call a sample"
+    assert costs[0].tokens_in > costs[1].tokens_in > 0
+    assert not estimate.judging_costs(RunSettings(release, tested, None))
 
 
 @pytest.mark.parametrize(
