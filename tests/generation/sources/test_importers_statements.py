@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations import CreateModel, RunPython
 from django.utils import timezone
 
@@ -451,9 +451,9 @@ def test_a_row_has_dozens_of_values_or_fewer_long_ones(lengths: list[int]) -> No
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
 def test_the_migration_gathers_values_stored_one_per_row() -> None:
-    executor = MigrationExecutor(connection)
-    migration = executor.loader.disk_migrations["generation", "0014_named_values"]
-    state = executor.loader.project_state([("generation", "0013_near_matches")])
+    loader = MigrationLoader(connection, replace_migrations=False)
+    migration = loader.disk_migrations["generation", "0014_named_values"]
+    state = loader.project_state([("generation", "0013_near_matches")])
     migration.operations[0].state_forwards("generation", state)
     create, gather, _drop = migration.operations
     assert isinstance(create, CreateModel)
