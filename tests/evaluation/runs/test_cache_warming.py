@@ -12,6 +12,7 @@ from evaluation.models import Run
 from evaluation.reports import queries, tasks
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import cache_warming
+from evaluation.runs.verdicts import run_frame
 from generation.engine.worker_beats import record_beat
 from tests.engine import bare_release
 from tests.evaluation.test_metrics import run_with_verdicts
@@ -31,7 +32,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def verdict_reads(call: Callable[[], object]) -> int:
     """How often a call reads the verdicts of a run."""
-    with patch.object(queries, "run_frame", wraps=queries.run_frame) as reads:
+    with patch("evaluation.reports.queries.run_frame", wraps=run_frame) as reads:
         call()
     return reads.call_count
 
