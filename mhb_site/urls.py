@@ -3,7 +3,7 @@
 from allauth.account.decorators import secure_admin_login
 from allauth.mfa.recovery_codes.views import generate_recovery_codes
 from allauth.mfa.totp.views import activate_totp, deactivate_totp
-from allauth.mfa.webauthn.views import add_webauthn, remove_webauthn
+from allauth.mfa.webauthn.views import add_webauthn, edit_webauthn, remove_webauthn
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
 from django.urls import include, path
@@ -20,13 +20,20 @@ from review.people.accounts import record_factor_changes
 # The admin uses the site's own sign-in, which asks for the second factor.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
-_SECOND_FACTOR_CHANGES = [  # allauth's pages, wrapped so that changes record an event
-    path("totp/activate/", record_factor_changes(activate_totp), name="mfa_activate_totp"),
-    path("totp/deactivate/", record_factor_changes(deactivate_totp), name="mfa_deactivate_totp"),
-    path("webauthn/add/", record_factor_changes(add_webauthn), name="mfa_add_webauthn"),
-    path("webauthn/keys/<int:pk>/remove/", record_factor_changes(remove_webauthn), name="mfa_remove_webauthn"),
+_SECOND_FACTOR_CHANGES = [  # allauth's pages, wrapped so that changes record an event and visitors begin no session
+    path("totp/activate/", login_required(record_factor_changes(activate_totp)), name="mfa_activate_totp"),
+    path("totp/deactivate/", login_required(record_factor_changes(deactivate_totp)), name="mfa_deactivate_totp"),
+    path("webauthn/add/", login_required(record_factor_changes(add_webauthn)), name="mfa_add_webauthn"),
+    path("webauthn/keys/<int:pk>/edit/", login_required(edit_webauthn), name="mfa_edit_webauthn"),
     path(
-        "recovery-codes/generate/", record_factor_changes(generate_recovery_codes), name="mfa_generate_recovery_codes"
+        "webauthn/keys/<int:pk>/remove/",
+        login_required(record_factor_changes(remove_webauthn)),
+        name="mfa_remove_webauthn",
+    ),
+    path(
+        "recovery-codes/generate/",
+        login_required(record_factor_changes(generate_recovery_codes)),
+        name="mfa_generate_recovery_codes",
     ),
 ]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.sessions.models import Session
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, transaction
 from django.test import Client
@@ -552,6 +553,15 @@ class Visitor:
         self._client.cookies = SimpleCookie({name: morsel.value for name, morsel in self._session.items()})
         redirected = response.status_code == 302 and response["Location"].startswith(reverse("account_login"))
         return ("login" if redirected else response.status_code), changed
+
+
+def test_visitors_begin_no_session_on_the_pages_of_second_factors(world: World) -> None:
+    for route in routes():
+        if route.startswith("accounts/second-factor/"):
+            for method in ("GET", "POST"):
+                before = Session.objects.count()
+                send(Client(raise_request_exception=False), method, route, world)
+                assert Session.objects.count() == before, (method, route)
 
 
 def signed_in(world: World, name: str, **options: Any) -> Client:
