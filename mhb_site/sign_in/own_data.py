@@ -9,7 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import HttpRequest, JsonResponse
 from django.utils.http import content_disposition_header
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_POST
 from knox.models import AuthToken
 
 from review.access.visibility import reviews_by
@@ -36,7 +36,7 @@ ACCOUNT = (
 
 
 @login_required
-@require_GET
+@require_POST
 def own_data(request: HttpRequest) -> JsonResponse:
     """All that is stored about you and was written by you, as JSON."""
     me = signed_in_account(request)

@@ -24,7 +24,7 @@ from review.assignments.annotation_formats import (
     files,
     tasks,
 )
-from review.audit.trail import record, record_person, recording_events
+from review.audit.trail import record, record_look, recording_events
 from review.cases import queries
 from review.models import Assignment, Case, Draft, Event, PersonEvent, User
 from review.rules.case_spec import answers_to_json
@@ -60,8 +60,7 @@ def task_files(tool: str, benchmark: str, *, actor: User | Operator) -> dict[str
     waiting = queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator()
     shown = (case for case in waiting if not requires_first_look(case))
     written = dict(files(tool, (task for case in shown for task in tasks(case.pk, case.frozen))))
-    with recording_events():
-        record_person(None, PersonEvent.Kind.EXPORTED, actor, what=f"{tool}: {benchmark or 'all'}")
+    record_look(PersonEvent.Kind.EXPORTED, actor, what=f"{tool}: {benchmark or 'all'}")
     return written
 
 

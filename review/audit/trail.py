@@ -6,7 +6,7 @@ Events are written at the end of each transaction, each linked to the one before
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -18,6 +18,7 @@ from review.models import Case, Chained, ChainHead, Event, PersonEvent, Review, 
 from review.rules.permissions import Operator
 
 Actor = User | Operator | None
+LOOK = timedelta(hours=1)  # within which looking at the same again is one event
 
 _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
 
@@ -77,10 +78,18 @@ def record_person(person: User | None, kind: PersonEvent.Kind, actor: Actor, **d
     _add(PersonEvent(person=person, kind=kind, actor_id=by, at=timezone.now(), data=data))
 
 
-@recording_events()
 def record_read(reader: User, case: Case) -> None:
     """Record that a person opened a case. For its reviewers, their claims already record this."""
-    record_person(None, PersonEvent.Kind.READ, reader, case=case.pk)
+    record_look(PersonEvent.Kind.READ, reader, case=case.pk)
+
+
+def record_look(kind: PersonEvent.Kind, reader: Actor, **data: Any) -> None:
+    """Record what a person looked at; once an hour, so that reloading adds no rows without end."""
+    latest = PersonEvent.objects.filter(kind=kind, actor_id=reader.pk if reader else None, person=None, data=data)
+    if latest.filter(at__gt=timezone.now() - LOOK).exists():
+        return
+    with recording_events():
+        record_person(None, kind, reader, **data)
 
 
 def _add(event: Event | PersonEvent) -> None:

@@ -23,7 +23,7 @@ from generation.models import ReleasedRubric
 from generation.releases import services as releases_services
 from review.answers import signatures
 from review.cases.services import lease
-from review.models import Assignment
+from review.models import Assignment, Event, PersonEvent
 from tests.api.conftest import uploads
 from tests.engine import conversation
 from tests.populations import population
@@ -96,7 +96,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "accounts/password/change/":                            ("200 200 200 200", "302 302 302 302"),
     "accounts/login/code/confirm/":                         ("302 302 302 302", "302 302 302 302"),
     "kept/":                                                ("302 302 302 302", "302 302 302 302"),
-    "accounts/own-data/":                                   ("200 200 200 200", "405 405 405 405"),
+    "accounts/own-data/":                                   ("405 405 405 405", "200 200 200 200"),
     "accounts/sessions/":                                   ("200 200 200 200", "302 302 302 302"),
     "accounts/second-factor/webauthn/":                     ("200 200 200 200", "405 405 405 405"),
     "accounts/second-factor/webauthn/add/":                 ("302 302 302 302", "302 302 302 302"),
@@ -368,6 +368,7 @@ def preview_digest() -> str:
 
 # What is posted where. Posted by a user who may, each changes something, which a test checks.
 POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
+    "accounts/own-data/": lambda _: {},  # an event
     "accounts/password/change/": lambda _: {
         "oldpassword": "a-password-for-tests", "password1": PASSWORD, "password2": PASSWORD,
     },
@@ -553,6 +554,25 @@ class Visitor:
         self._client.cookies = SimpleCookie({name: morsel.value for name, morsel in self._session.items()})
         redirected = response.status_code == 302 and response["Location"].startswith(reverse("account_login"))
         return ("login" if redirected else response.status_code), changed
+
+
+@pytest.mark.parametrize("name", [*PEOPLE, AUDITOR])
+def test_looking_again_adds_no_row(world: World, name: str) -> None:
+    """Rows of the trail are for good: no page may be reloaded to make more of them."""
+    chained = (Event, PersonEvent)
+    client = signed_in(world, name)
+    client.raise_request_exception = False
+    grew = []
+    for route in routes():
+        if is_django_admin(route):
+            continue
+        send(client, "GET", route, world)
+        before = [model.objects.count() for model in chained]
+        send(client, "GET", route, world)
+        if [model.objects.count() for model in chained] != before:
+            grew.append(route)
+        client = signed_in(world, name, raise_request_exception=False)
+    assert grew == []
 
 
 def test_visitors_begin_no_session_on_the_pages_of_second_factors(world: World) -> None:

@@ -97,7 +97,7 @@ def test_people_download_what_is_stored_about_them(ana: User, bo: User, client: 
     client.post(reverse("account_login"), {"login": "ana", "password": PASSWORD})
     case_in_secondary(ana)
     claim_and_submit(bo, approval())
-    data = client.get(reverse("own-data")).json()
+    data = client.post(reverse("own-data")).json()
     assert data["account"]["username"] == "ana"
     assert [review["verdict"] for review in data["reviews"]] == ["approve"]  # and not the other physician's
     assert len(data["sign_ins"]) == len(data["sessions"]) == 1
@@ -111,7 +111,7 @@ def test_a_download_holds_unfinished_work_and_reaches_people_of_any_name(ana: Us
     save_draft(ana, held.pk, held.token, approval(), revision=0)
     User.objects.filter(pk=ana.pk).update(username="王医师")
     client.force_login(ana)
-    response = client.get(reverse("own-data"))
+    response = client.post(reverse("own-data"))
     assert response["Content-Disposition"].startswith("attachment; filename*=utf-8")
     assert [draft["phase"] for draft in response.json()["drafts"]] == ["commit"]
 
@@ -151,7 +151,6 @@ def test_opening_a_case_is_an_event(ana: User, adela: User, client: Client) -> N
     assert client.get(reverse("review:mine-detail", args=[review.pk])).status_code == 200
     read = PersonEvent.objects.filter(kind=PersonEvent.Kind.READ).order_by("sequence")
     assert [(event.actor.username, event.data) for event in read if event.actor] == [
-        ("aud", {"case": case.pk}),
-        ("aud", {"case": case.pk}),
+        ("aud", {"case": case.pk}),  # once an hour, however often and where
         ("ana", {"case": case.pk}),
     ]
