@@ -32,7 +32,8 @@ test-real: setup-dev  ## the main job with a real small model on llama.cpp's ser
 sso: setup-dev  ## install the providers of identities that tests/site/test_sso.py signs in through, into .sso (needs npm and xmlsec1)
 	@[ -x .sso/bin/python ] || .venv/bin/python -m venv .sso
 	VIRTUAL_ENV=$(abspath .sso) .venv/bin/uv pip install --quiet --require-hashes -r requirements-sso.txt
-	npm install --silent --no-save --no-package-lock --prefix .sso oidc-provider@9.13.3
+	cp tests/site/sso/package.json tests/site/sso/package-lock.json .sso
+	npm ci --silent --ignore-scripts --prefix .sso
 
 screenshots: setup-dev  ## axe and a screenshot of every page, in both themes and languages at three widths: SHOTS=<folder>
 	@mkdir -p $(SHOTS)
