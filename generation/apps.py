@@ -9,11 +9,14 @@ class GenerationConfig(AppConfig):
         from generation.jobs import kinds, overview
         from generation.outcomes import reopening
         from generation.recipes import registry
+        from generation.releases import integrity
         from generation.samples import errata
+        from review.audit import verification
         from review.common import page_slots
         from review.labels import register_labels
 
         kinds.register(BATCHES)
+        verification.register(verification.FurtherCheck(integrity.faults, integrity.not_covered))
         register_labels(benchmark=registry.label, task=registry.task_label)
         page_slots.register("attention", "generation/jobs/_failing_endpoints.html", overview.problems)
         page_slots.register(

@@ -91,6 +91,10 @@ class NothingApproved(GenerationError, status=409):
     """No samples of this benchmark have been approved yet."""
 
 
+class ReleaseAltered(GenerationError, status=409):
+    """This release is not what was frozen, says the audit trail. It is neither exported nor run: restore a backup."""
+
+
 class NothingNew(GenerationError, status=409):
     """The approved samples are the same as in the latest release with this name. There is nothing new to freeze."""
 

@@ -13,6 +13,7 @@ from generation.errors import NotCallable
 from generation.jobs import life_cycle, services
 from generation.jobs.settings import stored_values
 from generation.models import Endpoint
+from generation.releases import integrity
 
 
 def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
@@ -25,6 +26,7 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
         raise errors.ModelAlreadyTested(endpoint.name)
     if run.status != Run.Status.FINISHED:
         raise errors.RunNotFinished
+    integrity.check_release(run.release)
     judges = queries.judges_of(run)
     for judge in judges:
         queries.endpoint_as_launched(run, judge)
@@ -50,7 +52,7 @@ def add_model(
     """Reopen a finished run and queue the responses of this model to all its questions.
 
     The budget is for this model, beyond what the run has spent; None: no limit. The endpoint's
-    current settings are stored with the run. Raises ImportedRun, NotCallable,
+    current settings are stored with the run. Raises ImportedRun, NotCallable, ReleaseAltered,
     ModelAlreadyTested, RunNotFinished.
     """
     life_cycle.lock_job(pk)

@@ -22,6 +22,7 @@ from generation.jobs import life_cycle
 from generation.jobs.settings import columns, stored_values
 from generation.models import Release
 from generation.models.work import Work
+from generation.releases import integrity
 from review.models import User
 
 Status = Work.Status
@@ -37,8 +38,9 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     Raises NoEndpoints; JudgeNeeded, NoJudgeNeeded; NotPerSample if the benchmark has no such
     judging; UnknownDataSet; NoBatches if no endpoint offers batches; TooManyRepeats;
     EscalationNeedsThree, NoPanelInBatches for several judges; InvalidPlan;
-    UnknownPrompts; KeyReused if other settings were launched under `key`.
+    UnknownPrompts; ReleaseAltered; KeyReused if other settings were launched under `key`.
     """
+    integrity.check_release(settings.release)
     protocol, datasets = queries.protocol_and_data_sets(settings)
     judge = settings.judge
     planned, prompt_set = make_plan(settings, protocol, datasets), settings.prompt_set

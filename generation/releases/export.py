@@ -15,31 +15,19 @@ from generation.common.temporary import temporary_folder
 from generation.images.files import open_image
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
 from generation.recipes import registry
-from generation.releases import audit_bundle, exporters, queries, ratings
+from generation.releases import audit_bundle, exporters, integrity, queries, ratings
 from generation.releases.data_card import data_card, responsible_use, shown_frozen_probes
 from generation.releases.exporters import jsonl, references, supervision
 from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import MANIFEST, Checksums, sha256_of
 from generation.releases.exporters.programs import restore_release, verify_release
 from generation.releases.exporters.programs.verify_release import COLUMNS
+from generation.releases.queries import exported_samples
 from generation.sources import queries as sources_queries
 from review.audit import exports
 from review.quality import agreement
 
 MAX_NAMED = 10  # samples that an error message names
-
-
-def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
-    """The export objects of one split of a release, in order, streamed."""
-    for chunk in queries.in_order(release, split, "pk", "exported"):
-        rubrics = queries.rubrics_of([pk for pk, _exported in chunk])
-        for pk, exported in chunk:
-            for rubric in rubrics[pk]:
-                if not rubric["polarity"]:
-                    del rubric["polarity"]  # absent if frozen without one
-            # Samples frozen before citations or canaries were introduced have none.
-            split_field = {"split": split} if "canary" in exported else {}
-            yield {"citations": [], **exported, **split_field, "rubrics": rubrics[pk]}
 
 
 def stages_of(release: Release, format_name: str) -> tuple[str, ...]:
@@ -105,8 +93,9 @@ class Export:
     def check_samples(self) -> None:
         """Check the format against all samples of the release.
 
-        Raises what `check_fit` raises, and NoPositivePoints, which names samples.
+        Raises what `check_fit` raises, ReleaseAltered, and NoPositivePoints, which names samples.
         """
+        integrity.check_release(self.release)
         if not self.check_fit().earns:
             return
         earning: QuerySet[Any] = ReleasedRubric.objects.filter(sample=OuterRef("pk"))
@@ -290,7 +279,11 @@ def metadata(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> dict
 
 
 def open_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> IO[bytes]:
-    """Open the JSON Lines of a release for reading; the file disappears when it is closed."""
+    """Open the JSON Lines of a release for reading; the file disappears when it is closed.
+
+    Raises ReleaseAltered.
+    """
+    integrity.check_release(release)
     with temporary_folder() as folder:
         [path] = jsonl.JsonLinesExporter().write(exported_samples(release, split), folder)
         return path.open("rb")

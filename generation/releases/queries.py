@@ -183,6 +183,19 @@ def rubrics_of(samples: Collection[int]) -> Mapping[int, list[dict[str, Any]]]:
     return rubrics
 
 
+def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
+    """The export objects of one split of a release, in order, streamed."""
+    for chunk in in_order(release, split, "pk", "exported"):
+        rubrics = rubrics_of([pk for pk, _exported in chunk])
+        for pk, exported in chunk:
+            for rubric in rubrics[pk]:
+                if not rubric["polarity"]:
+                    del rubric["polarity"]  # absent if frozen without one
+            # Samples frozen before citations or canaries were introduced have none.
+            split_field = {"split": split} if "canary" in exported else {}
+            yield {"citations": [], **exported, **split_field, "rubrics": rubrics[pk]}
+
+
 def release(name: str, version: int | None = None) -> Release:
     """A release by name, in the given version (also as ``name@3``), or the latest.
 

@@ -26,7 +26,7 @@ from generation.probes.reading import has_labelled_answers
 from generation.probes.services import ProbingLost
 from generation.probes.stored import to_json
 from generation.recipes import registry
-from generation.releases import queries, ratings
+from generation.releases import integrity, queries, ratings
 from generation.releases.freezing import content
 from generation.releases.freezing.card_facts import card_facts, funnel_of
 from generation.releases.freezing.card_fields import merge_card
@@ -303,7 +303,7 @@ def _card_of(release: Release | None) -> dict[str, str]:
     return dict(release.about.get("card", {})) if release is not None else {}
 
 
-@transaction.atomic
+@recording_events()
 def _store(row: Freeze, latest: Release | None, chosen: content.Chosen, spool: Spool, fields: dict[str, Any]) -> None:
     owned = Freeze.objects.select_for_update().filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
     if not owned.exists():
@@ -325,6 +325,7 @@ def _store(row: Freeze, latest: Release | None, chosen: content.Chosen, spool: S
         **fields,
     )
     spool.store(release)
+    integrity.record_digests(release)
     analyze_tables(ReleasedSample, ReleasedRubric, Facet)
     finish(row, Work.Status.DONE, release=release, finished_at=timezone.now())
     path = reverse("generation:release", args=[release.name, release.version])

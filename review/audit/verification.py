@@ -41,6 +41,7 @@ class FaultCode(TextChoices):
         _("review %(detail)s is missing, or its case, role or physician differs from the event"),
     )
     REVIEW_UNRECORDED = "review-unrecorded", _("review %(detail)s has no submission event")
+    RELEASE = "release", _("this release is gone, or differs from the event of its freeze")
     FORM = "form", _("version %(detail)s of this benchmark's review form differs from the event of its publication")
     CASE_UNRECORDED = "case-unrecorded", _("this case has no event of its opening: it was not opened by this site")
     CASE_STATE = "case-state", _("the state of this case, or its ground, differs from its events")
@@ -69,7 +70,8 @@ class AuditFault:
         sequence, until: first and last position in the chain that it concerns.
         detail: by kind of fault, a position in the chain (where a MOVED row belongs) or a primary
             key (which review, which account).
-        name: username, if it concerns an account; benchmark, if it concerns a review form.
+        name: username, if it concerns an account; benchmark, if it concerns a review form;
+            name and version of a release.
     """
 
     what: FaultCode
@@ -84,6 +86,8 @@ class AuditFault:
     def __str__(self) -> str:
         if self.what is FaultCode.FORM:
             return f"{self.name}: {self.what.label % {'detail': self.detail}}"
+        if self.what is FaultCode.RELEASE:
+            return f"{self.name}: {self.what.label}"
         if self.name:
             return f"{self.name} (id {self.detail}): {self.what.label}"
         where = f"{self.chain} {self.sequence}" + (f"–{self.until}" if self.until != self.sequence else "")
@@ -92,6 +96,28 @@ class AuditFault:
             return f"{_('case %(id)s') % {'id': self.case}}: {self.what.label}"
         case = " · " + _("case %(id)s") % {"id": self.case} if self.case else ""
         return f"{where}{row}{case}: {self.what.label % {'detail': self.detail}}"
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherCheck:
+    """What an app of a higher layer compares with the trail, and what of it no event covers."""
+
+    faults: Callable[[Callable[[], None]], Iterator[AuditFault]]  # of a heartbeat
+    not_covered: Callable[[], list[str]]
+
+
+_further: list[FurtherCheck] = []
+
+
+def register(further: FurtherCheck) -> None:
+    """Add to every check; to be called in `AppConfig.ready`. Registering twice has no effect."""
+    if further not in _further:
+        _further.append(further)
+
+
+def not_covered() -> list[str]:
+    """What is older than the events that further checks compare with."""
+    return [name for further in _further for name in further.not_covered()]
 
 
 Anchors = Mapping[str, Mapping[int, str]]  # name of a chain -> sequence -> hash
@@ -127,6 +153,8 @@ def check(
     for pk, mismatch in _confirmed(User, accounts.mismatches):
         username = User.objects.values_list("username", flat=True).get(pk=pk)
         yield AuditFault(FaultCode(f"account-{mismatch}"), PERSON_EVENTS, 0, 0, detail=pk, name=username)
+    for further in _further:
+        yield from further.faults(heartbeat)
     audit.reviews, audit.unsealed = reviews.checked, reviews.unsealed
 
 

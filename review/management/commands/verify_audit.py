@@ -47,18 +47,20 @@ class Command(BaseCommand):
             anchors[chain][sequence] = hash_
         accounts_end = verification.end_of(PERSON_EVENTS)  # what is added meanwhile is left to the next check
         audit = verification.run(verification.create_check(None).pk, anchors=anchors, on_fault=report)
+        not_covered = verification.not_covered()
         if options["json"]:
             names = ("checked", "reviews", "unsealed", "sequence", "hash")
             counts = {name: getattr(audit, name) for name in names}
-            self.stdout.write(
-                json.dumps({"intact": not audit.faults_count, **counts, "accounts": accounts_end, "faults": faults})
-            )
+            ends = {"accounts": accounts_end, "not_covered": not_covered}
+            self.stdout.write(json.dumps({"intact": not audit.faults_count, **counts, **ends, "faults": faults}))
         else:
             self.stdout.write(
                 f"{audit.checked} events and {audit.reviews} reviews checked: {audit.faults_count} faults."
             )
             if audit.unsealed:
                 self.stdout.write(f"{audit.unsealed} reviews are older than the chain and cannot be checked.")
+            if not_covered:
+                self.stdout.write(f"Not covered, frozen before freezes recorded checksums: {', '.join(not_covered)}")
             self.stdout.write(f"The audit trail ends at {audit.sequence}:{audit.hash}")
             self.stdout.write(f"The chain of accounts ends at accounts:{accounts_end}")
         if audit.faults_count:

@@ -235,11 +235,13 @@ def test_an_estimate_makes_assumptions_about_prompts_without_calls(tmp_path: Pat
         ("checker", "mhb/answerable_report", 3, 0),
         ("examiner", "mhb/examine_blind", 3, 0),
         ("examiner", "mhb/examine", 3, 0),
+        ("examiner", "mhb/answer_plainly", 3, 0),
+        ("examiner", "mhb/judge_all", 3, 0),
     ]
-    assert (estimate.calls, estimate.tokens_in, estimate.tokens_out) == (12, 12 * TOKENS_IN, 12 * TOKENS_OUT)
+    assert (estimate.calls, estimate.tokens_in, estimate.tokens_out) == (18, 18 * TOKENS_IN, 18 * TOKENS_OUT)
     assert estimate.cost == (estimate.tokens_in + 10 * estimate.tokens_out) / Decimal(10**6)
-    assert estimate.budget_calls == 15, "a quarter more, rounded up"
-    assert estimate.budget_money == Decimal("0.20"), "0.195, rounded up to whole cents"
+    assert estimate.budget_calls == 23, "a quarter more, rounded up"
+    assert estimate.budget_money == Decimal("0.30"), "0.2925, rounded up to whole cents"
     unchecked = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=("leak",), limit=2, **choices))
     assert [(line.role, line.calls) for line in unchecked.lines] == [("generator", 2)]
     pair = batches_estimate.estimate_batch(
@@ -324,7 +326,7 @@ def test_the_page_asks_before_it_launches(admin: Client, source: Source, models:
     assert not Batch.objects.exists()
     page = text_of(confirmation)
     assert "assumed: 3,000 input and 1,000 output tokens" in page
-    assert confirmation.context["form"].initial == {"budget_money": Decimal("0.08"), "budget_calls": 15}
+    assert confirmation.context["form"].initial == {"budget_money": Decimal("0.13"), "budget_calls": 25}
     sent = {**dict(confirmation.context["carried"]), "budget_money": "0.03", "budget_calls": "", "confirmed": "1"}
     wrong: Page = admin.post(url, {**sent, "budget_money": "-1"})
     assert (wrong.status_code, list(wrong.context["form"].errors)) == (422, ["budget_money"])
@@ -388,7 +390,7 @@ def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, model
     code, out, err = manage(*launch, "--json")
     assert code == 1
     assert "--budget" in err
-    assert '"budget_calls": 8' in out
+    assert '"budget_calls": 13' in out
     assert not Batch.objects.exists()
     printed = manage.json(*launch, "--budget-calls", 1, "--fresh")
     batch = Batch.objects.get(pk=printed["batch"])
@@ -411,7 +413,7 @@ def test_the_api_asks_before_it_launches(api: Api, adela: User, source: Source, 
     client = api(adela)
     for kind, more in (("batch", {}), ("comparison", {"compare": "v1"})):
         estimate = client.post(reverse(f"api:{kind}-estimate"), {**body, **more})
-        assert (estimate.status_code, estimate.json()["calls"]) == (200, 36 if more else 18)
+        assert (estimate.status_code, estimate.json()["calls"]) == (200, 60 if more else 30)
         launch = reverse("api:batches" if kind == "batch" else "api:comparisons")
         refused = client.post(launch, {**body, **more})
         assert refused.status_code == 400

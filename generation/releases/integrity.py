@@ -1,0 +1,87 @@
+"""Whether releases still are what was frozen: their rows against the event of the freeze.
+
+Triggers forbid changes of a release; who may drop them can change its rows and the checksums beside
+them. The event of the freeze holds the checksums too, and is part of the chain of the audit trail.
+"""
+
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+
+from django.db.models import QuerySet
+
+from generation import errors
+from generation.models import Release, ReleasedSample
+from generation.releases import queries
+from generation.releases.exporters.jsonl import JsonLinesExporter
+from review.audit import acts
+from review.audit.trail import PERSON_EVENTS
+from review.audit.verification import AuditFault, FaultCode
+from review.models import PersonEvent
+
+FROZEN = "frozen"
+NO_LINES = sha256().hexdigest()
+COLUMNS = {ReleasedSample.Split.PUBLIC: "sha256", ReleasedSample.Split.HELD_OUT: "held_out_sha256"}
+
+
+def record_digests(release: Release) -> None:
+    """Record the checksums of a new release, within `trail.recording_events`."""
+    digests = {column: getattr(release, column) for column in COLUMNS.values()}
+    acts.record_act(
+        acts.Kind.FREEZE,
+        FROZEN,
+        release.reference,
+        release.created_by,
+        benchmark=release.benchmark,
+        samples=release.samples_count,
+        **digests,
+    )
+
+
+def check_release(release: Release) -> None:
+    """Check the rows of a release against the event of its freeze, in one streamed pass.
+
+    Releases that were frozen before the event held checksums are not covered, and pass.
+
+    Raises ReleaseAltered.
+    """
+    event = _events().filter(data__name=release.reference).first()
+    if event is not None and not _is_intact(release, event):
+        raise errors.ReleaseAltered(release.reference)
+
+
+def faults(heartbeat: Callable[[], None]) -> Iterator[AuditFault]:
+    """A fault for each release that differs from the event of its freeze, or is gone."""
+    for event in _events():
+        name, _, version = event.data["name"].rpartition("@")
+        release = Release.objects.filter(name=name, version=int(version)).first()
+        if release is None or not _is_intact(release, event):
+            place = event.sequence
+            yield AuditFault(FaultCode.RELEASE, PERSON_EVENTS, place, place, id=event.pk, name=event.data["name"])
+        heartbeat()
+
+
+def not_covered() -> list[str]:
+    """The releases that were frozen before the event of a freeze held checksums."""
+    recorded = set(_events().values_list("data__name", flat=True))
+    return [release.reference for release in Release.objects.order_by("pk") if release.reference not in recorded]
+
+
+def _events() -> QuerySet[PersonEvent]:
+    """The events of finished freezes. Of a release, the oldest counts."""
+    return PersonEvent.objects.filter(kind=acts.Kind.FREEZE, data__what=FROZEN).order_by("sequence")
+
+
+def _is_intact(release: Release, event: PersonEvent) -> bool:
+    for split, column in COLUMNS.items():
+        recorded = event.data[column]
+        if getattr(release, column) != recorded or _digest(release, split) != (recorded or NO_LINES):
+            return False
+    return True
+
+
+def _digest(release: Release, split: str) -> str:
+    """The SHA-256 of one split's JSON Lines, of the rows as they are now."""
+    lines, digest = JsonLinesExporter(), sha256()
+    for sample in queries.exported_samples(release, split):
+        digest.update(f"{lines.line(sample)}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,94 @@
+"""Releases are compared with the event of their freeze: by checks, before exports and runs."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from evaluation.models import Run
+from evaluation.runs import adding
+from generation import errors
+from generation.models import Release, ReleasedRubric
+from generation.releases import export, integrity, services
+from generation.releases.freezing.composition import Composition
+from review.audit import verification
+from review.models import PersonEvent
+from tests.conftest import PHYSICIANS, accounts_of
+from tests.engine import Manage, endpoint, evaluate_release, launch_run, make_release
+from tests.populations import population
+from tests.review.audit.tampering import sql, unprotected
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+
+@population
+def release(folder: Path, models: str) -> Release:
+    """A release of two conversations, one of them held out."""
+    make_release(folder, models, accounts_of(*PHYSICIANS), conversations=2)
+    return services.freeze_release("halves", benchmark="mhb", composition=Composition(held_out=0.5))
+
+
+def faults() -> list[tuple[str, str]]:
+    check = verification.run(verification.create_check(None).pk)
+    return [(fault.what.value, fault.name) for fault in verification.faults(check)]
+
+
+def alter(table: str, column: str, value: str, pk: int) -> None:
+    """Change a row of a release, as somebody could who may drop the triggers."""
+    with unprotected(table):
+        sql(f"UPDATE {table} SET {column} = %s WHERE id = %s", value, pk)
+
+
+def reword(release: Release, split: str) -> None:
+    rubric = ReleasedRubric.objects.filter(sample__release=release, sample__split=split).earliest("pk")
+    alter("generation_releasedrubric", "criterion", "Another criterion.", rubric.pk)
+
+
+def test_a_release_as_frozen_is_found_intact(release: Release) -> None:
+    frozen = PersonEvent.objects.filter(kind="freeze", data__name=release.reference).get()
+    assert (release.samples_count, release.held_out_count) == (2, 1)
+    assert (frozen.data["sha256"], frozen.data["held_out_sha256"]) == (release.sha256, release.held_out_sha256)
+    assert faults() == []
+    assert verification.not_covered() == []
+
+
+@pytest.mark.parametrize("split", ["public", "held-out"])
+def test_an_altered_sample_is_named_and_neither_exported_nor_run(
+    release: Release, split: str, tmp_path: Path, models: str, admin: Client, manage: Manage
+) -> None:
+    run = evaluate_release(release, models, "sim-careful")
+    reword(release, split)
+    assert faults() == [("release", "halves@1")]
+    code, out, _err = manage("verify_audit")
+    assert (code, "halves@1: this release is gone, or differs from the event of its freeze" in out) == (1, True)
+    with pytest.raises(errors.ReleaseAltered, match="halves@1"):
+        export.Export(release, "csv").write(tmp_path / "csv")
+    assert not (tmp_path / "csv").exists()
+    with pytest.raises(errors.ReleaseAltered, match="halves@1"):
+        launch_run(release, models, "sim-generator")
+    with pytest.raises(errors.ReleaseAltered, match="halves@1"):
+        adding.check_model(run, endpoint(models, "sim-generator"))
+    assert Run.objects.count() == 1
+    for format_name in ("jsonl", "csv"):
+        address = reverse("api:release-export", args=["halves", 1])
+        refused = admin.get(address, {"format": format_name})
+        assert (refused.status_code, "halves@1" in refused.content.decode()) == (409, True)
+
+
+def test_a_checksum_changed_with_its_samples_is_named(release: Release) -> None:
+    reword(release, "public")
+    alter("generation_release", "sha256", integrity._digest(release, "public"), release.pk)
+    assert faults() == [("release", "halves@1")]
+
+
+def test_a_release_from_before_the_record_is_not_covered(
+    release: Release, tmp_path: Path, manage: Manage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(integrity, "record_digests", lambda _release: None)
+    older = services.freeze_release("older", benchmark="mhb")
+    reword(older, "public")
+    assert verification.not_covered() == ["older@1"]
+    assert manage.json("verify_audit")["not_covered"] == ["older@1"]
+    assert "Not covered, frozen before freezes recorded checksums: older@1" in manage("verify_audit")[1]
+    export.Export(older, "csv").write(tmp_path / "csv")
