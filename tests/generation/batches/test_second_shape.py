@@ -48,6 +48,7 @@ from generation.releases import data_card, export
 from generation.releases import queries as releases_queries
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
+from generation.releases.queries import exported_samples
 from generation.samples import queries as samples_queries
 from review.assignments import claims
 from review.cases.queries import cases, funnel
@@ -551,7 +552,7 @@ def test_a_release_says_which_samples_were_not_reviewed_and_how_they_were_made(
     assert release.grounds == {"consensus": 1, "unreviewed": 2}
     assert (release.reviewed, release.unreviewed) == (1, 2)
     assert release.provenance == {"similarity": {"embeddings": 3}, "review": {"not sampled": 2, "sampled": 1}}
-    rows = {row["content"]["text"]: row for row in export.exported_samples(release)}
+    rows = {row["content"]["text"]: row for row in exported_samples(release)}
     assert rows["tea."]["review"] == {"status": "not-sampled", "ground": "unreviewed", "physicians": 0}
     assert rows["milk"]["review"] == {"ground": "consensus", "physicians": 2}
     assert rows["tea."]["made"] == {"similarity": "embeddings", "review": "not sampled"}

@@ -23,8 +23,8 @@ from generation.models.work import Work
 from generation.outcomes import regeneration
 from generation.outcomes import services as outcomes_services
 from generation.recipes.recipe import Dropped, per_draft
-from generation.releases import export
 from generation.releases import services as releases_services
+from generation.releases.queries import exported_samples
 from generation.samples import queries as samples_queries
 from mhb_site.benchmarks.mhb import recipe
 from review.cases import services as cases_services
@@ -109,7 +109,7 @@ def test_an_approved_version_takes_over_the_settled_wording(sample: Sample, ana:
     assert first.criterion != first.approved, "the generated wording is kept, too"
     assert others
     assert all(rubric.approved == rubric.criterion for rubric in others)
-    [exported] = export.exported_samples(releases_services.freeze_release("own", benchmark="mhb"))
+    [exported] = exported_samples(releases_services.freeze_release("own", benchmark="mhb"))
     assert exported["rubrics"][0]["criterion"] == "Says that it is unknown."
 
 
@@ -131,7 +131,7 @@ def test_an_approved_version_can_lose_a_rubric_and_gain_one(sample: Sample, ana:
     assert added.approved == added.criterion == new_rubric.criterion
     assert version.citations == [asdict(each) for each in evidence_of(version.case.frozen.form)]
     release = releases_services.freeze_release("own", benchmark="mhb")
-    [exported] = export.exported_samples(release)
+    [exported] = exported_samples(release)
     remaining = [key for key in rubrics if key != "R1"]
     assert [rubric["key"] for rubric in exported["rubrics"]] == remaining
     assert [(rubric["key"], rubric["severity"]) for rubric in exported["rubrics"]][-1] == ("P1", "mild")

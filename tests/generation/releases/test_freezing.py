@@ -22,6 +22,7 @@ from generation.outcomes import reopening
 from generation.releases import export, queries, services
 from generation.releases.freezing.composition import Composition, Tally
 from generation.releases.freezing.spool import Spool
+from generation.releases.queries import exported_samples
 from review.audit import verification
 from review.models import User
 from tests.conftest import PHYSICIANS, Beside, RunConcurrently, accounts_of
@@ -264,7 +265,7 @@ def test_the_held_out_split_is_exported_separately(
     monkeypatch.setattr(queries, "READ", 1)  # so that some chunks have no sample of a split
     for split in ReleasedSample.Split:
         keys = release.samples.filter(split=split).order_by("position").values_list("key", flat=True)
-        assert [row["sample_id"] for row in export.exported_samples(release, split)] == list(keys)
+        assert [row["sample_id"] for row in exported_samples(release, split)] == list(keys)
         export.Export(release, "jsonl", split=split).write(tmp_path / split)
         rows = [json.loads(line) for line in (tmp_path / split / "samples.jsonl").read_text().splitlines()]
         assert [row["sample_id"] for row in rows] == list(keys)

@@ -22,6 +22,7 @@ from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Release
 from generation.releases import export, exporters
+from generation.releases.queries import exported_samples
 from generation.sources import importers
 from generation.sources.importers.base import Row
 from review.models import User
@@ -62,7 +63,7 @@ def test_healthbench_has_conversations_and_rubrics(release: Release, tmp_path: P
     out = tmp_path / "out"
     export.Export(release, "healthbench").write(out)
     rows = [json.loads(line) for line in (out / "healthbench.jsonl").read_text().splitlines()]
-    expected = list(export.exported_samples(release))
+    expected = list(exported_samples(release))
     assert [row["prompt_id"] for row in rows] == [sample["sample_id"] for sample in expected]
     assert rows[0]["prompt"] == expected[0]["content"]["turns"]
     assert expected[2]["content"]["question"] in rows[2]["prompt"][-1]["content"]
@@ -101,7 +102,7 @@ def test_published_rows_of_healthbench_pass_the_same_checks() -> None:
 def test_hf_has_one_table_and_the_hubs_metadata(release: Release, tmp_path: Path) -> None:
     export.Export(release, "hf").write(tmp_path / "out")
     rows = pq.read_table(tmp_path / "out" / "test.parquet").to_pylist()
-    assert [row["sample_id"] for row in rows] == [sample["sample_id"] for sample in export.exported_samples(release)]
+    assert [row["sample_id"] for row in rows] == [sample["sample_id"] for sample in exported_samples(release)]
     assert rows[0]["messages"][-1]["role"] == "user"
     assert {row["canary"] for row in rows} == {release.canary}
     readme = (tmp_path / "out" / "README.md").read_text()
@@ -128,7 +129,7 @@ def test_hf_loads_with_datasets(release: Release, tmp_path: Path) -> None:
         "assert not heard, heard\n"
         "print(json.dumps([len(found), found[0]['messages'][-1]['role'], len(found[0]['rubrics'])]))\n"
     )
-    [first, *_others] = export.exported_samples(release)
+    [first, *_others] = exported_samples(release)
     assert json.loads(run_tool(code, tmp_path)) == [3, "user", len(first["rubrics"])]
 
 
@@ -153,7 +154,7 @@ def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, form
         "print(json.dumps(rows, default=plain))\n"
     )
     rows = json.loads(run_tool(code, tmp_path))
-    samples = list(export.exported_samples(release))
+    samples = list(exported_samples(release))
     assert rows.keys() - {"samples", "rubrics"} == {"ratings", "highlights"}
     with (tmp_path / "out" / "ratings.csv").open(encoding="utf-8-sig", newline="") as file:
         assert [row["ratings/value"] for row in rows["ratings"]] == [row["value"] for row in csv.DictReader(file)]

@@ -37,6 +37,7 @@ from generation.releases import data_card, export, exporters
 from generation.releases import queries as releases_queries
 from generation.releases import services as releases_services
 from generation.releases.exporters.base import canonical
+from generation.releases.queries import exported_samples
 from mhb_site.benchmarks.mhb import taxonomy
 from review.models import Case, User
 from review.rules.questions import Form, RubricAnswer
@@ -165,7 +166,7 @@ def test_the_corrected_wording_is_released(tmp_path: Path, models: str, ana: Use
     claim_and_submit(bo, answers, answers)
     release = freeze()  # which applies what has just been decided
     assert release.samples.get().rubrics.get(key="R1").criterion == "Corrected by two."
-    [exported] = export.exported_samples(release)
+    [exported] = exported_samples(release)
     assert exported["rubrics"][0]["criterion"] == "Corrected by two."
     assert [rubric["severity"] for rubric in exported["rubrics"][:2]] == ["severe", "moderate"]
     assert exported["citations"] == [asdict(each) for each in evidence_of(form)]
@@ -187,8 +188,8 @@ def test_freezing_again_needs_new_samples_and_makes_the_next_version(
     second = freeze()
     assert (first.version, second.version) == (1, 2)
     assert (first.samples.count(), second.samples.count()) == (2, 4)
-    assert [row["sample_id"] for row in export.exported_samples(second)][:2] == [
-        row["sample_id"] for row in export.exported_samples(first)
+    assert [row["sample_id"] for row in exported_samples(second)][:2] == [
+        row["sample_id"] for row in exported_samples(first)
     ]
     assert (
         releases_queries.release("own")
@@ -286,7 +287,7 @@ def test_order_and_keys_do_not_depend_on_the_database(release: Release, tmp_path
 
 
 def test_an_export_describes_each_sample(release: Release) -> None:
-    rows = list(export.exported_samples(release))
+    rows = list(exported_samples(release))
     assert len(rows) == release.samples_count == 5
     assert sum(len(row["rubrics"]) for row in rows) == release.rubrics_count
     for row in rows:
@@ -302,7 +303,7 @@ def test_an_export_describes_each_sample(release: Release) -> None:
 
 def test_the_counts_match_the_exported_rows(release: Release) -> None:
     expected: dict[str, dict[str, dict[str, int]]] = {}
-    for row in export.exported_samples(release):
+    for row in exported_samples(release):
         counts: dict[str, dict[str, int]] = {"task": {row["task"]: len(row["rubrics"])}}
         for entry in row["rubrics"]:
             facets = taxonomy.facets(row["task"], entry["traps"], taxonomy.TERMS, row["content"])
@@ -374,7 +375,7 @@ def test_a_release_names_its_simulated_reviewers(
     assert "**Simulated reviewers: not evidence.** 2 of 2 reviewed samples" in card
     assert "(1 of 2 reviewers)" in card
     assert "each approved by physicians, some of them simulated." in card
-    assert {sample["review"]["simulated_physicians"] for sample in export.exported_samples(release)} == {1}
+    assert {sample["review"]["simulated_physicians"] for sample in exported_samples(release)} == {1}
     export.Export(release, "jsonl").write(tmp_path / "out")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["reviewers"] == release.reviewers

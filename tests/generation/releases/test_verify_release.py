@@ -21,6 +21,7 @@ from generation.releases import export, services
 from generation.releases.data_card import data_card, intended_use
 from generation.releases.exporters.programs import verify_release
 from generation.releases.freezing.composition import Composition
+from generation.releases.queries import exported_samples
 from review.models import Case, Review, User
 from review.quality.agreement import agreement
 from review.quality.reliability import agreement_table
@@ -66,7 +67,7 @@ def test_ratings_have_one_row_per_review_and_question(release: Release, tmp_path
         ("secondary", "blind"): 4,
         ("secondary", "confirmed"): 4,
     }
-    assert {row["sample_id"] for row in rows} == {sample["sample_id"] for sample in export.exported_samples(release)}
+    assert {row["sample_id"] for row in rows} == {sample["sample_id"] for sample in exported_samples(release)}
     assert len({row["rater"] for row in rows}) == release.reviewers["physicians"]
     text = (tmp_path / "out" / "ratings.csv").read_text()
     for person in User.objects.all():
@@ -288,7 +289,7 @@ def test_highlights_and_polarity_are_exported_under_pseudonyms(
     ratings = read_ratings(tmp_path / "out")
     polarities = {row["rubric"]: row["polarity"] for row in ratings if row["question"] != "factual"}  # of a trap
     assert polarities.pop("") == ""
-    [sample] = export.exported_samples(release)
+    [sample] = exported_samples(release)
     assert polarities == {rubric["key"]: rubric["polarity"] for rubric in sample["rubrics"]}
     assert set(polarities.values()) <= {"must", "must not"}
     export.Export(release, "jsonl", by_reference=True).write(tmp_path / "referring")
