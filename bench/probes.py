@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench import probe_worlds as worlds
 from generation.probes.measuring import ProbeCase, measure
 from generation.recipes.labelled import LabelledAnswers
-from tests.generation.probes import worlds
 
 
 def share_told(name: str, world: Callable[[int], list[ProbeCase]], seeds: int) -> None:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from bench import probe_worlds as worlds
 from generation.probes.folds import clusters, folds
 from generation.probes.labels import sentence
 from generation.probes.measuring import ProbeCase, ProbeReport, ProbeResult, measure
 from generation.probes.stored import as_shown, from_json, to_json
 from generation.recipes.labelled import LabelledAnswers
-from tests.generation.probes import worlds
 
 pytestmark = pytest.mark.plain
 SEEDS = 1  # bench/probes.py tries 200

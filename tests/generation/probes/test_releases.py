@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from bench import probe_worlds as worlds
 from generation import errors
 from generation.batches import launch, watching
 from generation.batches import services as batches_services
@@ -19,7 +20,6 @@ from generation.probes import queries, services
 from generation.releases import services as releases_services
 from generation.releases.export import Export
 from generation.releases.freezing.composition import Composition
-from tests.generation.probes import worlds
 
 pytestmark = pytest.mark.django_db
 PAIRS = 60
