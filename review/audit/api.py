@@ -48,10 +48,22 @@ class CheckSerializer(ModelRowSerializer):
 
 
 class AuditSerializer(serializers.Serializer[Any]):
-    """The latest check (null if there is none), and whether a worker is running it."""
+    """The latest check (null if there is none), and whether a worker is running it.
+
+    `ends`: where both chains end now, as `cases:SEQUENCE:HASH` and `accounts:SEQUENCE:HASH`.
+    `contains`: whether the chain still has the event of the anchor; null without one.
+    """
 
     running = serializers.BooleanField()
     check = CheckSerializer(allow_null=True, source="last")
+    ends = serializers.ListField(child=serializers.CharField())
+    contains = serializers.BooleanField(allow_null=True)
+
+
+class AnchorQuery(serializers.Serializer[Any]):
+    """The end of a chain, noted earlier: `[cases:|accounts:]SEQUENCE:HASH`."""
+
+    anchor = serializers.RegexField(verification.ANCHOR_FORMAT, required=False)
 
 
 class AuditEventSerializer(EventSerializer):
@@ -104,8 +116,13 @@ class ChecksumSerializer(serializers.Serializer[Any]):
     exported = ExportedSerializer(allow_null=True)
 
 
-def _report() -> dict[str, Any]:
-    return {"running": verification.check_in_progress() is not None, "last": verification.latest()}
+def _report(anchor: str | None = None) -> dict[str, Any]:
+    return {
+        "running": verification.check_in_progress() is not None,
+        "last": verification.latest(),
+        "ends": verification.ends(),
+        "contains": verification.contains(anchor) if anchor else None,
+    }
 
 
 class AuditViewSet(GenericViewSet[Event]):
@@ -113,10 +130,10 @@ class AuditViewSet(GenericViewSet[Event]):
 
     can = Can.OVERSEE
 
-    @answers(AuditSerializer)
-    def show(self, request: Request) -> Any:
-        """The result of the latest integrity check."""
-        return _report()
+    @answers(AuditSerializer, query=AnchorQuery)
+    def show(self, request: Request, query: Body) -> Any:
+        """The result of the latest integrity check, the ends of both chains, and an anchor's."""
+        return _report(query.get("anchor"))
 
     @answers(AuditSerializer, status=202)
     @action(detail=False, methods=["post"])

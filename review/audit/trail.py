@@ -85,7 +85,9 @@ def record_read(reader: User, case: Case) -> None:
 
 def record_look(kind: PersonEvent.Kind, reader: Actor, **data: Any) -> None:
     """Record what a person looked at; once an hour, so that reloading adds no rows without end."""
-    latest = PersonEvent.objects.filter(kind=kind, actor_id=reader.pk if reader else None, person=None, data=data)
+    latest = PersonEvent.objects.filter(kind=kind, actor_id=reader.pk if reader else None, person=None)
+    for name, value in data.items():  # not all data at once: a checkpoint also holds an anchor
+        latest = latest.filter(**{f"data__{name}": value})
     if latest.filter(at__gt=timezone.now() - LOOK).exists():
         return
     with recording_events():
@@ -117,6 +119,34 @@ def record_submitted(review: Review) -> None:
 
 
 EVENTS, PERSON_EVENTS = "event", "personevent"
+CHAIN_NAMES = {EVENTS: "cases", PERSON_EVENTS: "accounts"}
+OTHER_CHAIN = {EVENTS: PERSON_EVENTS, PERSON_EVENTS: EVENTS}
+# Events that record where the other chain ended: if one chain is cut, the other shows it.
+CHECKPOINTS = {
+    EVENTS: (Event.Kind.OPENED, Event.Kind.SUBMITTED),
+    PERSON_EVENTS: (PersonEvent.Kind.SIGNED_IN, PersonEvent.Kind.FREEZE, PersonEvent.Kind.EXPORTED),
+}
+ANCHOR = "anchor"  # its key in the event's data
+
+
+def anchor_of(chain: str) -> str:
+    """Where a chain ends now, as ``cases:SEQUENCE:HASH``; empty if it has no events or no head."""
+    head = ChainHead.objects.filter(pk=chain).first()
+    if head is None or not head.sequence:
+        return ""
+    return f"{CHAIN_NAMES[chain]}:{head.sequence}:{head.hash}"
+
+
+def _record_other_end(name: str, events: Sequence[Event | PersonEvent]) -> None:
+    """Add the end of the other chain to the first checkpoint of the transaction, if there is one.
+
+    Without a lock: a committed end stays in its chain, and two locks could deadlock.
+    """
+    for event in events:
+        if event.kind in CHECKPOINTS[name]:
+            if anchor := anchor_of(OTHER_CHAIN[name]):
+                event.data[ANCHOR] = anchor
+            return
 
 
 def _write(name: str, model: type[Chained], events: Sequence[Event | PersonEvent]) -> None:
@@ -124,6 +154,7 @@ def _write(name: str, model: type[Chained], events: Sequence[Event | PersonEvent
     if not events:
         return
     head = ChainHead.objects.select_for_update().get(pk=name)
+    _record_other_end(name, events)
     cases = {event.case_id for event in events if isinstance(event, Event)}
     last = Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number"))
     numbers: dict[int, int] = dict(last) if cases else {}

@@ -1,8 +1,10 @@
 """Verify the audit trail. `review.audit.trail` writes it; docs/audit.md describes it."""
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from django.db import transaction
@@ -11,7 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from review.audit import accounts, acts, cases, chain_entries
-from review.audit.trail import EVENTS, PERSON_EVENTS
+from review.audit.trail import ANCHOR, CHAIN_NAMES, CHECKPOINTS, EVENTS, OTHER_CHAIN, PERSON_EVENTS, anchor_of
 from review.common.waking import wake_after_commit
 from review.models import Audit, Case, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Can, require
@@ -20,6 +22,8 @@ CHUNK = 1000  # rows in memory at a time
 HEARTBEAT_ROWS = 10_000  # rows between two heartbeats
 MAX_STORED_FAULTS = 200  # faults stored in full; `faults_count` counts all
 SUBMITTED = Event.Kind.SUBMITTED
+MODELS: dict[str, type[Chained]] = {EVENTS: Event, PERSON_EVENTS: PersonEvent}
+ANCHOR_FORMAT = r"^(?:(cases|accounts):)?([1-9][0-9]{0,17}):([0-9a-f]{64})\Z"  # without a name: of cases
 WORKER_TIMEOUT = timedelta(minutes=2)  # a check without a heartbeat for so long has died with its worker
 
 
@@ -35,6 +39,10 @@ class FaultCode(TextChoices):
     CUT_OFF = "cut-off", _("cut off: the chain originally continued to here")
     NO_END = "no-end", _("the record of the end of the chain is missing or does not match its last row")
     OTHER_ANCHOR = "other-anchor", _("the hash differs from the one stored elsewhere: the chain was rewritten")
+    OTHER_CHAIN = (
+        "other-chain",
+        _("cut off or rewritten: event %(detail)s of the other chain recorded a different event here"),
+    )
     REVIEW_ALTERED = "review-altered", _("review %(detail)s was altered after it was submitted")
     REVIEW_MISSING = (
         "review-missing",
@@ -142,9 +150,12 @@ def check(
     reviews = _Reviews(heads[EVENTS].key if EVENTS in heads else "")
     if EVENTS in heads:
         audit.sequence, audit.hash = heads[EVENTS].sequence, heads[EVENTS].hash
-    for name, model in ((EVENTS, Event), (PERSON_EVENTS, PersonEvent)):
+    for name, model in MODELS.items():
         noted = (anchors or {}).get(name, {})
         yield from _check_chain(name, model, heads.get(name), audit, reviews, noted, heartbeat)
+    if heads.keys() >= MODELS.keys():
+        for name in MODELS:
+            yield from _check_recorded_ends(name, heads[OTHER_CHAIN[name]].sequence)
     yield from reviews.unrecorded()
     for case, mismatch in _confirmed(Case, cases.mismatches):
         yield AuditFault(FaultCode(f"case-{mismatch}"), EVENTS, 0, 0, case=case)
@@ -231,6 +242,32 @@ def _check_chain(
     beyond = model._default_manager.filter(sequence__gt=Subquery(end)).values_list("pk", "sequence")
     for pk, place in beyond[:MAX_STORED_FAULTS]:
         yield AuditFault(FaultCode.INSERTED, name, place, place, id=pk)
+
+
+def _check_recorded_ends(chain: str, upto: int) -> Iterator[AuditFault]:
+    """Yield a fault for every end of `chain` that the other chain recorded and that is not in it.
+
+    Args:
+        upto: last position in the other chain that is read.
+    """
+    other = OTHER_CHAIN[chain]
+    events: QuerySet[Any] = MODELS[other]._default_manager.filter(sequence__lte=upto)
+    checkpoints = events.filter(kind__in=CHECKPOINTS[other], data__has_key=ANCHOR)
+    rows = checkpoints.order_by("sequence").values_list("sequence", "data").iterator(chunk_size=CHUNK)
+    while chunk := list(islice(rows, CHUNK)):
+        recorded: dict[int, tuple[str, int]] = {}  # position in `chain` -> its hash, and who recorded it
+        for place, data in chunk:
+            try:
+                name, sequence, hash_ = parse_anchor(str(data[ANCHOR]))
+            except ValueError:  # not written by this site: its own chain has a fault there
+                continue
+            if name == chain:
+                recorded.setdefault(sequence, (hash_, place))
+        rows_there = MODELS[chain]._default_manager.filter(sequence__in=recorded)
+        hashes = dict(rows_there.values_list("sequence", "hash"))
+        for sequence, (hash_, place) in recorded.items():
+            if hashes.get(sequence) != hash_:
+                yield AuditFault(FaultCode.OTHER_CHAIN, chain, sequence, sequence, detail=place)
 
 
 def _original_sequence(model: type[Chained], row: Any, key: str) -> int | None:
@@ -382,6 +419,30 @@ def events(*, case: int | None = None, **filters: Any) -> QuerySet[Event]:
 def end_of(chain: str) -> str:
     """Where a chain ends now, as SEQUENCE:HASH."""
     return ":".join(map(str, ChainHead.objects.values_list("sequence", "hash").get(pk=chain)))
+
+
+def ends() -> list[str]:
+    """Where both chains end now, as ``cases:SEQUENCE:HASH`` and ``accounts:SEQUENCE:HASH``."""
+    anchors = [anchor_of(chain) for chain in MODELS]
+    return [anchor for anchor in anchors if anchor]
+
+
+def parse_anchor(text: str) -> tuple[str, int, str]:
+    """The chain, position and hash in ``[cases:|accounts:]SEQUENCE:HASH``. Raises ValueError."""
+    match = re.match(ANCHOR_FORMAT, text)
+    if match is None:
+        raise ValueError(text)
+    chain = PERSON_EVENTS if match[1] == CHAIN_NAMES[PERSON_EVENTS] else EVENTS
+    return chain, int(match[2]), match[3]
+
+
+def contains(anchor: str) -> bool:
+    """Whether the chain still has the event of an anchor. Raises ValueError for anything else.
+
+    A look-up. Whether that row still matches its hash, only a check says.
+    """
+    chain, sequence, hash_ = parse_anchor(anchor)
+    return MODELS[chain]._default_manager.filter(sequence=sequence, hash=hash_).exists()
 
 
 def last_sequence() -> int:

@@ -36,8 +36,11 @@ def trail(request: HttpRequest) -> HttpResponseBase:
         place = ("case_id", "case__lineage", "case__version", "number")
         return _as_csv(rows, "audit-cases.csv", *place)
     sha256 = request.GET.get("sha256", "").replace("\0", "").strip().lower()
+    anchor = request.GET.get("anchor", "").strip()
     context = {
         "page": keyset_page(rows, request, newest_first=True),
+        "anchor": anchor,
+        "anchor_result": _anchor_result(anchor),
         "filters": filters,
         "kinds": Event.Kind,
         "sha256": sha256,
@@ -94,6 +97,18 @@ def _date(text: str) -> date | None:
     return day if day is not None and acts.FIRST_DAY <= day <= acts.LAST_DAY else None
 
 
+def _anchor_result(anchor: str) -> str:
+    if not anchor:
+        return ""
+    try:
+        contained = verification.contains(anchor)
+    except ValueError:
+        return _("Not a valid anchor: use cases:SEQUENCE:HASH or accounts:SEQUENCE:HASH.")
+    if contained:
+        return _("The chain still contains this event.")
+    return _("The chain no longer contains this event: it was cut off or rewritten.")
+
+
 def _check() -> dict[str, object]:
     """The last check, whether a worker is running it, and the faults it found."""
     last = verification.latest()
@@ -101,6 +116,7 @@ def _check() -> dict[str, object]:
         "check": last,
         "running": verification.check_in_progress() is not None,
         "faults": verification.faults(last) if last else [],
+        "ends": verification.ends(),
     }
 
 

@@ -32,7 +32,7 @@ VERBS = {
     "created": gettext_lazy("created"),
     "revoked": gettext_lazy("revoked"),
 }
-NAMING = ("what", "name", "changes", "before", "after", "digest")
+NAMING = ("what", "name", "changes", "before", "after", "digest", "anchor")
 
 
 @register.filter

@@ -73,7 +73,13 @@ def test_the_trail_can_be_checked_and_read(
     case = open_case()
     claim(ana)
     client, address = api(adela), reverse("api:audit")
-    assert client.get(address).json() == {"running": False, "check": None}
+    assert client.get(address).json() == {
+        "running": False, "check": None, "ends": verification.ends(), "contains": None,
+    }  # fmt: skip
+    for end in verification.ends():
+        assert client.get(address, {"anchor": end}).json()["contains"] is True
+        assert client.get(address, {"anchor": f"{end[:-64]}{'0' * 64}"}).json()["contains"] is False
+    assert client.get(address, {"anchor": "accounts:1"}).status_code == 400
     with django_capture_on_commit_callbacks(execute=True):
         queued = client.post(reverse("api:audit-check"))
         client.post(reverse("api:audit-check"))

@@ -1,7 +1,6 @@
-"""verify_audit [--anchor [accounts:]SEQUENCE:HASH]..."""
+"""verify_audit [--anchor [cases:|accounts:]SEQUENCE:HASH]..."""
 
 import json
-import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import asdict
@@ -14,9 +13,11 @@ from review.audit.trail import EVENTS, PERSON_EVENTS
 
 
 def _anchor(text: str) -> tuple[str, int, str]:
-    if not (match := re.fullmatch(r"(accounts:)?([1-9]\d{0,17}):([0-9a-f]{64})", text)):
-        raise ArgumentTypeError("must be [accounts:]SEQUENCE:HASH, as shown by an earlier check or an export")
-    return PERSON_EVENTS if match[1] else EVENTS, int(match[2]), match[3]
+    try:
+        return verification.parse_anchor(text)
+    except ValueError:
+        message = "must be [cases:|accounts:]SEQUENCE:HASH, as shown by an earlier check or an export"
+        raise ArgumentTypeError(message) from None
 
 
 class Command(BaseCommand):
@@ -29,7 +30,7 @@ class Command(BaseCommand):
             type=_anchor,
             action="append",
             default=[],
-            metavar="[accounts:]SEQUENCE:HASH",
+            metavar="[cases:|accounts:]SEQUENCE:HASH",
             help="a hash noted earlier outside the database, of either chain; repeat for several",
         )
 

@@ -110,7 +110,7 @@ def test_the_trail_names_nobody(exported: Path, release: Release, physicians: li
     for event in read_trail(exported)[1:]:
         if event.get("kind") == "submitted":
             actors_by_sample.setdefault(event["sample"], set()).add(event["actor"])
-            assert set(event["data"]) == {"role", "phase", "review", "meaning", "guideline", "digest"}
+            assert set(event["data"]) == {"role", "phase", "review", "meaning", "guideline", "digest", "anchor"}
     assert all(len(actors) == 2 for actors in actors_by_sample.values()), "the two reviewers have different pseudonyms"
     assert len(set.union(*actors_by_sample.values())) == 2 * len(actors_by_sample), (
         "nobody has the same pseudonym in two samples"

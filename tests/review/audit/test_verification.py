@@ -310,6 +310,77 @@ def test_an_anchor_reveals_the_cut_end_of_the_chain_of_accounts(
     assert f"personevent {last.sequence}: cut off" in capsys.readouterr().out
 
 
+def cut_end(table: str, sequence: int) -> None:
+    """Delete the events of a chain from `sequence` on, and set its head back."""
+    [(previous,)] = sql(f"SELECT previous FROM review_{table} WHERE sequence = %s", sequence)
+    sql(f"DELETE FROM review_{table} WHERE sequence >= %s", sequence)
+    head = "UPDATE review_chainhead SET sequence = %s, hash = %s WHERE name = %s"
+    sql(head, sequence - 1, previous, table)
+
+
+def recorded_end(event: Event | PersonEvent, chain: str) -> int:
+    """The position of the end of the other chain that an event recorded."""
+    name, sequence, hash_ = event.data["anchor"].split(":")
+    model = Event if chain == "cases" else PersonEvent
+    assert (name, hash_) == (chain, model.objects.get(sequence=sequence).hash)
+    return int(sequence)
+
+
+def test_the_cut_end_of_the_chain_of_accounts_is_seen_from_the_cases(
+    events: list[Event], adela: User, ana: User, tmp_path: Path
+) -> None:
+    (tmp_path / "SHA256SUMS").write_text("0" * 64 + "  data.csv\n")
+    exports.anchor(tmp_path, "release own 1.0.0")
+    place = PersonEvent.objects.latest("sequence").sequence
+    opening = Event.objects.get(case=open_case(4), kind=Event.Kind.OPENED)
+    assert recorded_end(opening, "accounts") == place
+    assert faults() == []
+    with unprotected("review_personevent", "review_chainhead"):
+        cut_end("personevent", place)
+    assert faults() == [(FaultCode.OTHER_CHAIN, place, place)]
+    with trail.recording_events():  # another event in the place of the export hides nothing
+        trail.record_person(ana, PersonEvent.Kind.EDITED, adela)
+    [fault] = verification.check(Audit())
+    assert (fault.what, fault.chain, fault.detail) == (FaultCode.OTHER_CHAIN, "personevent", opening.sequence)
+    assert str(fault).startswith(f"personevent {place}: cut off or rewritten: event {opening.sequence} of the other")
+
+
+@pytest.mark.parametrize("kind", trail.CHECKPOINTS[trail.PERSON_EVENTS])
+def test_the_cut_end_of_the_chain_of_cases_is_seen_from_the_accounts(
+    events: list[Event], adela: User, kind: PersonEvent.Kind
+) -> None:
+    with trail.recording_events():
+        trail.record_person(None, kind, adela, what="own")
+    checkpoint = PersonEvent.objects.latest("sequence")
+    place = recorded_end(checkpoint, "cases")
+    assert place == len(events)
+    assert faults() == []
+    with unprotected("review_event", "review_chainhead"):
+        cut_end("event", place)
+    chain_faults = [fault for fault in faults() if not fault[0].startswith(("review-", "case-"))]
+    assert chain_faults == [(FaultCode.OTHER_CHAIN, place, place)]
+
+
+def test_a_look_that_records_the_other_end_is_still_one_event_an_hour(events: list[Event], adela: User) -> None:
+    for _ in range(2):
+        trail.record_look(PersonEvent.Kind.EXPORTED, adela, what="tool: all")
+    [look] = PersonEvent.objects.filter(kind=PersonEvent.Kind.EXPORTED)
+    assert recorded_end(look, "cases") == len(events)
+
+
+def test_the_page_shows_both_ends_and_looks_them_up(events: list[Event], adela: User, client: Any) -> None:
+    client.force_login(adela)
+    address = reverse("review:audit")
+    for end in (f"cases:{len(events)}:{events[-1].hash}", f"accounts:{verification.end_of('personevent')}"):
+        answer = client.get(address, {"anchor": end}).content.decode()
+        assert f"{end}\n" in answer
+        assert "The chain still contains this event." in answer
+        altered = client.get(address, {"anchor": f"{end[:-64]}{'0' * 64}"}).content.decode()
+        assert "no longer contains this event" in altered
+    for nonsense in ("accounts:1", "people:1:" + "0" * 64, "9" * 30 + ":" + "0" * 64):
+        assert "Not a valid anchor" in client.get(address, {"anchor": nonsense}).content.decode()
+
+
 def test_a_case_with_a_changed_lineage_is_found(events: list[Event]) -> None:
     case = events[0].case_id
     Case.objects.filter(pk=case).update(lineage="another")
