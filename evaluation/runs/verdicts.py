@@ -46,7 +46,9 @@ def read_table(rows: QuerySet[Any], columns: Mapping[str, str]) -> pl.DataFrame:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             content = BytesIO()
-            with cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT csv)", values) as blocks:
+            # Django's cursor of a site in debug mode takes a statement alone.
+            whole = connection.ops.compose_sql(f"COPY ({query}) TO STDOUT (FORMAT csv)", values)
+            with cursor.copy(whole) as blocks:
                 content.writelines(blocks)
             if not content.tell():
                 return pl.DataFrame(schema=schema)

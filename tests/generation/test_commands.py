@@ -51,7 +51,8 @@ def test_an_admin_makes_and_exports_a_release_from_the_shell(
     assert refusal["where"] == "line 5"
     assert source == {
         "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "same": 1, "differs": 0,
-        "refused": 1,        "facets": {}, "joined": {}, "failed": 0,
+        "refused": 1, "facets": {}, "joined": {}, "failed": 0,
+        "oddities": {"same-text": {"n": 1, "rows": ["line 4 = line 1"]}},
     }  # fmt: skip
     batch = manage.json(*generate("maker", "--limit", 2, "--yes", "--wait"))
     assert (batch["drafts"], batch["done"], batch["failed"], batch["open"], batch["calls"]) == (2, 2, 0, 0, 10)

@@ -205,6 +205,7 @@ def test_the_worker_knows_every_task() -> None:
         "generation.tasks.check_models",
         "generation.tasks.run_freeze",
         "generation.tasks.run_import",
+        "generation.tasks.run_probes",
         "generation.tasks.send_messages",
         "generation.tasks.try_endpoint",
         "generation.tasks.try_webhook",
