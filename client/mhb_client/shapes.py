@@ -50,6 +50,7 @@ class LaunchBatch(Launch, total=False):
     limit: int | None
     draw: str
     where: dict[str, list[str]]
+    again: bool
     plan: Any
     further_endpoints: list[str]
     settings: dict[str, Any]

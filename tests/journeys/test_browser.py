@@ -68,7 +68,7 @@ def test_the_main_workflow(site: Site, browser: Browser, tmp_path: Path) -> None
     # A batch
     page.goto("/generation/batches/new/")
     page.get_by_role("button", name="Next step").click()
-    page.get_by_label("Generator").select_option("sim-generator")
+    page.get_by_label(re.compile("^Generator")).select_option("sim-generator")
     page.locator("[name=role-examiner]").select_option("sim-examiner")
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_label("Call budget").fill("20")  # regenerations of rejected samples exceed the estimate

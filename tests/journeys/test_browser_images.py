@@ -85,7 +85,7 @@ def test_questions_about_images_from_import_to_changes(site: Site, browser: Brow
     # Reference traces, all of them for review
     page.goto("/generation/batches/new/?benchmark=clinhallu&source=rad")
     page.get_by_role("button", name="Next step").click()
-    page.get_by_label("Generator").select_option("sim-generator")
+    page.get_by_label(re.compile("^Generator")).select_option("sim-generator")
     page.get_by_label("Judge: decides").select_option("sim-judge")
     page.locator('details:has([name="changes.name"]) > summary').click()
     page.locator('[name="changes.name"]').select_option("review_share")

@@ -195,6 +195,7 @@ def test_several_cases_are_reviewed_by_keyboard_only(
     assert third not in (first, second)
     verdicts = f"SELECT verdict FROM review_review WHERE assignment_id IN ({first}, {second}) ORDER BY id"
     assert desk.sql(verdicts) == [("approve",), ("reject",)]
+    expect(primary.page.locator("form.undo")).to_be_attached()  # it comes soon after the page
     assert primary.go("z") == second
     assert primary.chosen("verdict") == "reject"
     expect(primary.page.locator('[name="reason"]')).to_have_value("诱饵太明显了，正常患者不会这样问。")

@@ -45,7 +45,7 @@ def _report(asked: Asked) -> str:
     return f"[Modality & Region] {seen}\n[Findings] {known}\n[Interpretation] As the answers say."
 
 
-_LETTER = re.compile(r"\s*\(?[A-Za-z][).:]\s*(?=\S)")
+_LETTER = re.compile(r"\A\s*+\(?[A-Za-z][).:]\s*+(?=\S)")
 
 
 def _check_trace(asked: Asked) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 MIN_ROWS = 3  # ours: fewer lines, or fewer values, are no table
 # "Day 1: 5 bowel movements", "Potassium | 2.9 | mmol/L": a name, a mark or a gap, and a number.
-_ROW = re.compile(r"^[^\n\w]*[^\W_][^\n]{0,60}?(?:[:：=|\t]| {2,})[^\n]*\d")
+_ROW = re.compile(r"^[^\n\w]*[^\W_][^\n]{0,60}?(?:[:：=|\t]|  )[^\n]*\d")
 # "CRP 45 mg/L", "白细胞 12.3×10^9/L"
 _MEASURED = re.compile(
     r"\d(?:\s?[x×*]\s?10\S{1,3})?\s?(?:%|°C|℃|mm\s?Hg|bpm|fL|pg"

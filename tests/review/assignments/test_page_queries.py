@@ -133,6 +133,9 @@ def test_lists_cost_the_same_however_long_they_are(
 
     for number in range(1, 3):
         add_listed_rows(adela, ana, bo, chen, number)
+    # The first look at a history is an event, the next one within an hour is none.
+    history, address = pages["adela history"]
+    history.get(address)
     few = costs()
     for number in range(3, 9):
         add_listed_rows(adela, ana, bo, chen, number)

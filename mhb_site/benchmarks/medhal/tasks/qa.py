@@ -59,7 +59,7 @@ _OPTION = (
 _BEFORE = r"(?:[\s.:\-–=,]|\b(?:is|was|option|choice)\b)*"
 _ANSWER = re.compile(
     rf"\A\s*\(?(?:(?:so|hence|thus)\W+)?(?:the\s+)?(?:(?:correct\s+|right\s+)?ans(?:wer)?|(?:correct|right)\s+(?:option|choice))\b{_BEFORE}{_OPTION}\s*"
-    r"|\A\s*[\"'‘“(\[]*[a-e][\"'’”)\]]*\s*[.,]?\s*i\.?\s?e\b\.?\s*[,.:]?\s*",
+    r"|\A\s*[\"'‘“(\[]*[a-e][\"'’”)\]]*\s*+[.,]?\s*+i\.?\s?e\b\.?\s*+[,.:]?\s*+",
     re.IGNORECASE,
 )
 # Further on: a sentence that says no more, and the letter in one that does. 'Answer a' may be a verb.
