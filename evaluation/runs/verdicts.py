@@ -47,7 +47,8 @@ def read_table(rows: QuerySet[Any], columns: Mapping[str, str]) -> pl.DataFrame:
         if connection.vendor == "postgresql":
             content = BytesIO()
             # Django's cursor of a site in debug mode takes a statement alone.
-            whole = connection.ops.compose_sql(f"COPY ({query}) TO STDOUT (FORMAT csv)", values)
+            operations: Any = connection.ops
+            whole = operations.compose_sql(f"COPY ({query}) TO STDOUT (FORMAT csv)", values)
             with cursor.copy(whole) as blocks:
                 content.writelines(blocks)
             if not content.tell():
