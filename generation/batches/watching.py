@@ -42,7 +42,7 @@ def is_due(batch: Batch, latest: ProbeWork | None) -> bool:
 def tells_too_much(batch: Batch, latest: ProbeWork) -> bool:
     """Whether the accuracy of a probe is surely above the batch's limit.
 
-    A result stops a batch once: whoever resumes it has seen it, and the next result is another one.
+    A result stops a batch once: the person who resumes it has seen it. The next may stop it again.
     """
     limit = batch.settings.get(STOP_SETTING)
     if limit is None or latest.result.get(STOPPED):

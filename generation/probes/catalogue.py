@@ -1,8 +1,9 @@
 """The probes: rules that do not read, each as data. None of them asks a model.
 
-A probe sees some features of an answer and nothing else. What can be told by them says nothing
-about whoever tells it: Gururangan et al. (2018), Annotation Artifacts in Natural Language Inference
-Data, NAACL; Poliak et al. (2018), Hypothesis Only Baselines in Natural Language Inference, *SEM.
+A probe sees some features of an answer and nothing else. A model that is right about what they
+tell has not shown that it reads: Gururangan et al. (2018), Annotation Artifacts in Natural Language
+Inference Data, NAACL; Poliak et al. (2018), Hypothesis Only Baselines in Natural Language
+Inference, *SEM.
 """
 
 import re

@@ -14,7 +14,7 @@ class LabelledAnswers:
     """The answers to one question (or the statements on one subject), and which of them are right.
 
     `answers`: the texts, in the order in which the benchmark shows them. `right`: for each, whether
-    it is true. `options`: exactly one answer is right, and whoever answers chooses one of them; if
+    it is true. `options`: exactly one answer is right, and a model chooses one of them; if
     false, each answer is judged by itself. `contexts`: name -> text that is given with the question
     ('source'). `facets`: name -> value by which results are shown ('category', 'difficulty').
     `origins`: names of what they were made from, besides the record: what shares one is never in

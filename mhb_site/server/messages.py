@@ -1,6 +1,6 @@
 """Messages to workers: each is signed with the site's secret, and others are dropped.
 
-So whoever can write to the broker, but does not know the secret, starts no task and ends no worker.
+Access to the broker without the secret is not enough to start a task or to end a worker.
 Messages only wake workers, and the sweeper finds the work that nobody was woken for: an unreadable
 one, as a full disk leaves behind, or one of another site or version is dropped, too.
 """
