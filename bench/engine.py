@@ -27,7 +27,7 @@ from bench import servers
 from bench.core import Result, as_json, at_least, at_most, skipped, table, without_goal
 
 ROOT = Path(__file__).resolve().parent.parent
-OTHERS = ROOT / "build" / "bench-venv"  # requirements-bench.txt, if installed
+OTHERS = ROOT / ".interchange"  # filled by `make interchange`
 MEAN, SIGMA = 0.2, 0.8  # seconds; the spread of the latency's logarithm
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -233,7 +233,7 @@ def _installed(others: Path) -> tuple[dict[str, str], list[Result]]:
         if is_installed:
             installed[module] = str(python)
         else:
-            rows.append(skipped(label, "not installed (requirements-bench.txt)"))
+            rows.append(skipped(label, "not installed (make interchange)"))
     return installed, rows
 
 
@@ -325,7 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer calls, one round: about a minute")
     parser.add_argument("--json", action="store_true", help="a list of {name, value, unit, goal, met}")
-    parser.add_argument("--others", type=Path, default=OTHERS, help="a virtual environment with requirements-bench.txt")
+    parser.add_argument("--others", type=Path, default=OTHERS, help="the virtual environment of `make interchange`")
     options = parser.parse_args(arguments)
     rows = []
     for row in measure(QUICK if options.quick else FULL, options.others):

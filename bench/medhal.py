@@ -319,7 +319,7 @@ def measure_rows(rows: int, database: str) -> list[Any]:
         if find_spec("datasets"):
             tell(title, run("convert", str(path)))
         else:
-            results.append(skipped(title, "not installed: requirements-interchange.txt"))
+            results.append(skipped(title, "not installed: make interchange"))
     return results
 
 
