@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from django.conf import settings
-
 from generation import errors
 from generation.recipes import registry
+from review.common.benchmarks import package
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Configuration:
 
 def configurations(benchmark: str) -> tuple[Configuration, ...]:
     """The configurations that a benchmark offers; most offer none."""
-    if benchmark not in registry.names() or not find_spec(f"{settings.MHB_BENCHMARKS}.{benchmark}.configurations"):
+    if benchmark not in registry.names() or not find_spec(f"{package(benchmark)}.configurations"):
         return ()
     offered: tuple[Configuration, ...] = registry.module(benchmark, "configurations").CONFIGURATIONS
     return offered

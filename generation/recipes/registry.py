@@ -1,10 +1,6 @@
-"""Looks up benchmarks by name: every folder of the package `settings.MHB_BENCHMARKS` is one.
-
-Nothing has to be registered.
-"""
+"""Looks up benchmarks by name. Nothing has to be registered (`review.common.benchmarks`)."""
 
 import json
-import pkgutil
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -14,7 +10,6 @@ from math import isfinite
 from types import ModuleType, SimpleNamespace
 from typing import Any, TypeVar
 
-from django.conf import settings
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
@@ -24,6 +19,7 @@ from generation.llm.types import Request
 from generation.recipes.recipe import ModelRole, NewSample, Preset, Recipe, Term, TrapPlan
 from generation.recipes.text_similarity import IDENTICAL, NEARLY_IDENTICAL
 from generation.recipes.trap_plan import read_plan
+from review.common import benchmarks
 from review.rules import json_nesting
 from review.rules.case_spec import CaseSpec
 
@@ -33,8 +29,7 @@ _LABELS = {IDENTICAL: _("Identical to another sample"), NEARLY_IDENTICAL: _("Nea
 
 def names() -> list[str]:
     """The names of all benchmarks."""
-    package = import_module(settings.MHB_BENCHMARKS)
-    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.ispkg)
+    return list(benchmarks.names())
 
 
 @cache
@@ -45,7 +40,7 @@ def module(benchmark: str, part: str) -> ModuleType:
     """
     if benchmark not in names():
         raise UnknownBenchmark(f"{benchmark!r}; known: {', '.join(names())}")
-    return import_module(f"{settings.MHB_BENCHMARKS}.{benchmark}.{part}")
+    return import_module(f"{benchmarks.package(benchmark)}.{part}")
 
 
 def recipe(benchmark: str) -> Recipe:
@@ -63,8 +58,8 @@ def label(benchmark: str) -> str:
 
 
 @cache
-def _task_labels(package: str) -> Mapping[str, str]:
-    with_terms = [benchmark for benchmark in names() if find_spec(f"{package}.{benchmark}.taxonomy")]
+def _task_labels(known: tuple[str, ...]) -> Mapping[str, str]:
+    with_terms = [benchmark for benchmark in known if find_spec(f"{benchmarks.package(benchmark)}.taxonomy")]
     return {
         name: label for benchmark in with_terms for name, label in getattr(module(benchmark, "taxonomy"), "TASKS", ())
     }
@@ -72,7 +67,7 @@ def _task_labels(package: str) -> Mapping[str, str]:
 
 def task_label(task: str) -> str:
     """The label of a task in its benchmark's `taxonomy.TASKS`; the task's name if it has none."""
-    return _task_labels(settings.MHB_BENCHMARKS).get(task, task)
+    return _task_labels(benchmarks.names()).get(task, task)
 
 
 NO_PLAN = "none"

@@ -1,26 +1,47 @@
-"""Texts and modules in the benchmarks' folders, found by name: no code here knows a benchmark."""
+"""Texts and modules in the benchmarks' folders, found by name: no code here knows a benchmark.
+
+A benchmark is a folder of the package `settings.MHB_BENCHMARKS`, or a package that an installed
+distribution names under the group `mhb.benchmarks` of its entry points.
+"""
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.resources import files
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import get_language
+
+ENTRY_POINTS = "mhb.benchmarks"
 
 
 def names() -> tuple[str, ...]:
-    """The names of the benchmarks that have a folder."""
-    return _names(settings.MHB_BENCHMARKS)
+    """The names of all benchmarks."""
+    return tuple(sorted(_packages(settings.MHB_BENCHMARKS)))
+
+
+def package(benchmark: str) -> str:
+    """The package of a benchmark, such as `mhb_site.benchmarks.mhb`. Raises KeyError."""
+    return _packages(settings.MHB_BENCHMARKS)[benchmark]
 
 
 @cache
-def _names(package: str) -> tuple[str, ...]:
-    path = import_module(package).__path__
-    return tuple(sorted(module.name for module in iter_modules(path) if module.ispkg))
+def _packages(parent: str) -> Mapping[str, str]:
+    folders = iter_modules(import_module(parent).__path__)
+    found = {folder.name: f"{parent}.{folder.name}" for folder in folders if folder.ispkg}
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.name in found:
+            raise ImproperlyConfigured(f"Two benchmarks are called {entry.name!r}: {found[entry.name]}, {entry.value}.")
+        if not entry.name.isidentifier():
+            raise ImproperlyConfigured(f"The name of a benchmark is a word of letters, digits and _: {entry.name!r}.")
+        found[entry.name] = entry.value
+    return found
 
 
 def text(benchmark: str, folder: str, name: str) -> str:
@@ -42,7 +63,7 @@ def data(benchmark: str, name: str) -> Any:
 def _text(benchmark: str, path: str, language: str, suffix: str) -> str:
     if benchmark not in names():
         return ""
-    folder = files(settings.MHB_BENCHMARKS).joinpath(benchmark)
+    folder = files(package(benchmark))
     for file in (folder.joinpath(f"{path}.{language}.{suffix}"), folder.joinpath(f"{path}.{suffix}")):
         if file.is_file():
             return file.read_text(encoding="utf-8")
@@ -53,6 +74,6 @@ def module(benchmark: str, part: str) -> ModuleType | None:
     """The module `<benchmark>.<part>`, or None if the benchmark has none."""
     if benchmark not in names():
         return None
-    package = import_module(f"{settings.MHB_BENCHMARKS}.{benchmark}")
-    exists = any(candidate.name == part for candidate in iter_modules(package.__path__))
-    return import_module(f"{package.__name__}.{part}") if exists else None
+    folder = import_module(package(benchmark))
+    exists = any(candidate.name == part for candidate in iter_modules(folder.__path__))
+    return import_module(f"{folder.__name__}.{part}") if exists else None

@@ -37,4 +37,4 @@ class Command(BaseCommand):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(template.read_text("utf-8").replace("{{ name }}", name), "utf-8")
                 self.stdout.write(str(path))
-        self.stdout.write(f"Run it: .venv/bin/python -m pytest {targets['tests']}. Then change it: CONTRIBUTING.md.")
+        self.stdout.write(f"Run it: .venv/bin/python -m pytest {targets['tests']}. Then change it: docs/benchmarks.md.")

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from generation import errors
 from generation.recipes import registry
 from generation.recipes.prompts import read_prompt, read_prompts
+from review.common import benchmarks
 
 FOLDER = {
     "__init__.py": "",
@@ -33,8 +35,10 @@ def toys(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.syspath_prepend(tmp_path)
     settings.MHB_BENCHMARKS = "toy_benchmarks"
     registry.module.cache_clear()
+    benchmarks._packages.cache_clear()
     yield
     registry.module.cache_clear()
+    benchmarks._packages.cache_clear()
     for name in [name for name in sys.modules if name.startswith("toy_benchmarks")]:
         del sys.modules[name]
 
@@ -95,6 +99,26 @@ def test_a_prompt_set_replaces_only_the_files_that_it_has(tmp_path: Path) -> Non
     assert sets["own@2"] is sets[""]
     with pytest.raises(KeyError, match="removed"):  # a draft made with other prompts would go unnoticed
         sets["removed"]
+
+
+@pytest.mark.usefixtures("toys")
+def test_an_installed_package_may_offer_a_benchmark(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "guidelines").mkdir(parents=True)
+    for name, text in FOLDER.items():
+        (tmp_path / "elsewhere" / name).write_text(text)
+    (tmp_path / "elsewhere" / "guidelines" / "primary.md").write_text("Read.")
+    installed = tmp_path / "elsewhere-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[mhb.benchmarks]\nabroad = elsewhere\n")
+    benchmarks._packages.cache_clear()
+    assert registry.names() == ["abroad", "toy"]
+    assert registry.recipe("abroad").label == "Toy"
+    assert benchmarks.text("abroad", "guidelines", "primary") == "Read."
+    (installed / "entry_points.txt").write_text("[mhb.benchmarks]\ntoy = elsewhere\n")
+    benchmarks._packages.cache_clear()
+    with pytest.raises(ImproperlyConfigured, match="Two benchmarks are called 'toy'"):
+        registry.names()
 
 
 def test_task_labels_belong_to_their_package_of_benchmarks(settings: Any) -> None:
