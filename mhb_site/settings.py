@@ -135,7 +135,8 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 # axes counts failures (mhb_site.sign_in); allauth would count them again, with its own limits.
-ACCOUNT_RATE_LIMITS = {"login_failed": None}
+# Beginning with a passkey or at a provider stores a session before anybody is known.
+ACCOUNT_RATE_LIMITS = {"login_failed": None, "sign_in_begun": "60/m/ip"}
 ACCOUNT_FORMS = {
     "login": "mhb_site.sign_in.forms.SignInForm",
     "reauthenticate": "mhb_site.sign_in.forms.ConfirmPasswordForm",
@@ -222,6 +223,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = bool(ENV.http
 SECURE_HSTS_SECONDS = 31_536_000 if ENV.https else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ENV.https else None
 SESSION_COOKIE_HTTPONLY = True
+SESSION_ENGINE = "mhb_site.sign_in.session_store"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 

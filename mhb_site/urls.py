@@ -3,7 +3,7 @@
 from allauth.account.decorators import secure_admin_login
 from allauth.mfa.recovery_codes.views import generate_recovery_codes
 from allauth.mfa.totp.views import activate_totp, deactivate_totp
-from allauth.mfa.webauthn.views import add_webauthn, edit_webauthn, remove_webauthn
+from allauth.mfa.webauthn.views import add_webauthn, edit_webauthn, login_webauthn, remove_webauthn
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
 from django.urls import include, path
@@ -14,6 +14,7 @@ from mhb_site import views
 from mhb_site.demo import views as demo_views
 from mhb_site.observability import system
 from mhb_site.sign_in import first_password, language, own_data, sessions, sso, tokens
+from mhb_site.sign_in.limits import limit_beginnings
 from mhb_site.web import kept_forms
 from review.people.accounts import record_factor_changes
 
@@ -23,6 +24,7 @@ admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-a
 _SECOND_FACTOR_CHANGES = [  # allauth's pages, wrapped so that changes record an event and visitors begin no session
     path("totp/activate/", login_required(record_factor_changes(activate_totp)), name="mfa_activate_totp"),
     path("totp/deactivate/", login_required(record_factor_changes(deactivate_totp)), name="mfa_deactivate_totp"),
+    path("webauthn/login/", limit_beginnings(login_webauthn), name="mfa_login_webauthn"),
     path("webauthn/add/", login_required(record_factor_changes(add_webauthn)), name="mfa_add_webauthn"),
     path("webauthn/keys/<int:pk>/edit/", login_required(edit_webauthn), name="mfa_edit_webauthn"),
     path(

@@ -8,6 +8,7 @@ from datetime import timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
+from allauth.decorators import rate_limit
 from axes.attempts import get_cool_off_threshold
 from axes.handlers.database import AxesDatabaseHandler
 from axes.models import AccessAttempt, AccessLog
@@ -24,6 +25,9 @@ BY_NAME = 30
 KNOWN_FOR = timedelta(days=30)  # how long an address stays known after a sign-in
 NETWORK = 64  # bits of an IPv6 address that count: its owner can choose the others
 MAX_NAME = 255  # characters of a name that axes stores
+
+# A view that stores a session before anybody is known: an address opens it so often, by any method.
+limit_beginnings = rate_limit(action="sign_in_begun", limit_get=True)
 
 
 def attempted_name(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:

@@ -19,6 +19,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
 
+from mhb_site.sign_in.limits import limit_beginnings
 from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_unverified
 from review.audit.trail import recording_events
 from review.errors import ProviderRefused
@@ -47,12 +48,12 @@ def provider_urls() -> list[URLPattern | URLResolver]:
 
 
 def _guard(patterns: Iterable[URLPattern | URLResolver]) -> None:
-    """Let every view behind these addresses refuse claims that are not of the form it reads."""
+    """Let an address open these views so often, and refuse claims that are not of their form."""
     for pattern in patterns:
         if isinstance(pattern, URLResolver):
             _guard(pattern.url_patterns)
         else:
-            pattern.callback = refusing_malformed(pattern.callback)
+            pattern.callback = limit_beginnings(refusing_malformed(pattern.callback))
 
 
 def refusing_malformed(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.contrib.sessions.models import Session
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, transaction
 from django.test import Client
@@ -24,6 +23,7 @@ from generation.releases import services as releases_services
 from review.answers import signatures
 from review.cases.services import lease
 from review.models import Assignment, Event, PersonEvent
+from tests.api import test_permissions as api
 from tests.api.conftest import uploads
 from tests.engine import conversation
 from tests.populations import population
@@ -581,13 +581,37 @@ def test_looking_again_adds_no_row(world: World, name: str) -> None:
     assert grew == []
 
 
-def test_visitors_begin_no_session_on_the_pages_of_second_factors(world: World) -> None:
-    for route in routes():
-        if route.startswith("accounts/second-factor/"):
-            for method in ("GET", "POST"):
-                before = Session.objects.count()
-                send(Client(raise_request_exception=False), method, route, world)
-                assert Session.objects.count() == before, (method, route)
+# Rows that visitors may make: limited for each address (tests/site/test_sign_in_limits.py).
+BY_VISITORS = {
+    ("accounts/second-factor/webauthn/login/", "django_session"),
+    ("accounts/login/", "axes_accessattempt"),
+    ("admin/login/", "axes_accessattempt"),
+    ("auth/token/", "axes_accessattempt"),
+}
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["page", "script"])
+def test_no_request_of_a_visitor_makes_a_row(world: World, uploads: Any, script: bool) -> None:
+    """Every method of every page and of the API, with what somebody who may would post."""
+    made: set[tuple[str, str]] = set()
+
+    def record(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        if sql.startswith(("INSERT", "UPDATE", "DELETE")):
+            made.add((route, sql.split('"')[1]))
+        return execute(sql, *rest)
+
+    headers = {"x-requested-with": "XMLHttpRequest", "hx-request": "true"} if script else {}
+    pages = {route: address(route, world) for route in routes()}
+    pages |= {str(found.pattern): api.address(name) for name, found in api.routes().items()}
+    for route, url in pages.items():
+        posted = POST_DATA[route](world) if route in POST_DATA else {}
+        with connection.execute_wrapper(record):
+            Client(raise_request_exception=False, headers=headers).post(url, posted)
+            for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"):
+                client = Client(raise_request_exception=False, headers=headers)
+                client.generic(method, url, "{}", content_type="application/json")
+    in_tables = {(route, table) for route, table in made if table != "mhb_site_cache"}  # which has a limit
+    assert in_tables <= BY_VISITORS
 
 
 def signed_in(world: World, name: str, **options: Any) -> Client:

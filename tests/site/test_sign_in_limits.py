@@ -1,17 +1,26 @@
 """Limits of failed sign-ins, counted by name, by address and by both, also behind proxies."""
 
+import time
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from allauth.core.internal import ratelimit
 from axes.models import AccessAttempt, AccessLog
 from django.contrib.auth.hashers import MD5PasswordHasher
+from django.contrib.auth.models import AnonymousUser
+from django.contrib.sessions.models import Session
+from django.core.cache import cache
+from django.http import HttpResponse
 from django.test import Client, RequestFactory
-from django.urls import reverse
+from django.urls import URLPattern, URLResolver, reverse
 from django.utils import timezone
 
 from mhb_site.env import read_proxies
-from mhb_site.sign_in import limits
+from mhb_site.sign_in import limits, sso
+from mhb_site.sign_in.providers import IdentityProvider
+from mhb_site.sign_in.session_store import SessionStore
 from review.models import User
 from tests.review.factories import PASSWORD, account
 from tests.site.test_second_factor import code, enrol
@@ -163,3 +172,70 @@ def test_every_refusal_hashes_one_password(ana: User, name: str, monkeypatch: py
     password = PASSWORD if name == "closed" else "wrong"
     assert try_sign_in(name, password) == 401
     assert hashed == [password]
+
+
+OIDC = {"protocol": "openid_connect", "id": "hospital", "name": "Hospital", "client_id": "mhb", "role": "physician"}
+SAML_SETTINGS = {"idp": {"entity_id": "https://id.example", "sso_url": "https://id.example/sso", "x509cert": "MII"}}
+
+
+def views_of(patterns: list[URLPattern | URLResolver]) -> Iterator[Any]:
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            yield from views_of(pattern.url_patterns)
+        else:
+            yield pattern.callback
+
+
+@pytest.mark.both
+@pytest.mark.django_db
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_one_address_begins_only_so_many_sign_ins_a_minute(
+    method: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ACCOUNT_RATE_LIMITS = {"sign_in_begun": "5/m/ip"}
+    settings.MHB_TRUSTED_PROXIES = 1
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+
+    def begin(address: str, **headers: str) -> HttpResponse:
+        """As the proxy passes it on, behind which all addresses are one."""
+        asked = {"x-requested-with": "XMLHttpRequest", "x-forwarded-for": f"192.0.2.1, {address}", **headers}
+        return Client().generic(method, reverse("mfa_login_webauthn"), headers=asked)  # type: ignore[return-value]
+
+    taken = [begin(HER_ADDRESS).status_code for _ in range(5)]
+    assert 429 not in taken
+    stored = Session.objects.count()
+    assert [begin(HER_ADDRESS).status_code for _ in range(3)] == [429] * 3
+    assert Session.objects.count() == stored <= 5
+    assert begin(OTHER_ADDRESS).status_code != 429, "another client behind the same proxy"
+    if method != "HEAD":
+        for language, words in (("en", "Too many attempts"), ("zh-hans", "尝试次数过多")):
+            assert words in begin(HER_ADDRESS, **{"accept-language": language}).content.decode()
+    now += 61
+    assert begin(HER_ADDRESS).status_code != 429
+
+
+@pytest.mark.django_db
+def test_every_address_of_a_provider_is_limited(settings: Any) -> None:
+    """Of both protocols: where a sign-in begins, and where an answer is stored until it is read."""
+    settings.ACCOUNT_RATE_LIMITS = {"sign_in_begun": "1/m/ip"}
+    declared = [IdentityProvider.model_validate({**OIDC, "settings": {"server_url": "https://id.example"}})]
+    saml = {**OIDC, "protocol": "saml", "id": "ward", "settings": SAML_SETTINGS}
+    settings.MHB_PROVIDERS = [*declared, IdentityProvider.model_validate(saml)]
+    views = list(views_of(sso.provider_urls()))
+    assert len(views) >= 6
+    for view in views:
+        cache.clear()
+        request = RequestFactory().get("/")
+        request.session, request.user = SessionStore(), AnonymousUser()
+        ratelimit.consume(request, app="allauth.account", action="sign_in_begun", limit_get=True)
+        assert view(request).status_code == 429
+
+
+@pytest.mark.django_db
+def test_a_session_in_which_nobody_signed_in_ends_after_an_hour(ana: User) -> None:
+    Client().get(reverse("mfa_login_webauthn"), headers={"x-requested-with": "XMLHttpRequest"})
+    soon = timezone.now() + timedelta(hours=1, minutes=1)
+    assert Session.objects.filter(expire_date__lt=soon).count() == 1
+    Client().post(reverse("account_login"), {"login": "ana", "password": PASSWORD, "remember": "on"})
+    assert Session.objects.filter(expire_date__gt=soon).count() == 1

@@ -1,0 +1,21 @@
+"""Sessions in the database; one with which nobody has signed in yet ends after an hour."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends import db
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+UNKNOWN = timedelta(hours=1)  # anybody can begin one: at a provider, with a passkey
+
+
+class SessionStore(db.SessionStore):
+    """Django's store (SESSION_ENGINE)."""
+
+    def create_model_instance(self, data: dict[str, Any]) -> Session:
+        row = super().create_model_instance(data)
+        if SESSION_KEY not in data:
+            row.expire_date = min(row.expire_date, timezone.now() + UNKNOWN)
+        return row
