@@ -59,7 +59,7 @@ class Browser:
 
     host: str
     port: int
-    session: str
+    cookies: str  # the header
     answers: Mapping[str, str]
     pause: float = 0.0  # longest wait before a step, in seconds
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -74,7 +74,7 @@ class Browser:
 
         Reopens a connection that the server closed.
         """
-        headers = {"Cookie": f"sessionid={self.session}; csrftoken={CSRF}", "X-CSRFToken": CSRF}
+        headers = {"Cookie": self.cookies, "X-CSRFToken": CSRF}
         if htmx:
             headers["HX-Request"] = "true"
         body = None
@@ -328,7 +328,7 @@ def one_too_many(browsers: Sequence[Browser], rounds: int, admin: Browser, datab
     """
     ana, second_window, bo = browsers[:3]
     # The second window of the same person.
-    second_window = Browser(ana.host, ana.port, ana.session, ana.answers)
+    second_window = Browser(ana.host, ana.port, ana.cookies, ana.answers)
     sent = refused = 0
     for _ in range(rounds):
         page = ana.reveal(ana.next())
@@ -380,7 +380,7 @@ def _run_in_threads(functions: Sequence[Callable[[], None]]) -> None:
 
 def main() -> None:
     plan = json.load(sys.stdin)
-    browsers = [Browser(plan["host"], plan["port"], session, plan["answers"]) for session in plan["sessions"]]
+    browsers = [Browser(plan["host"], plan["port"], cookies, plan["answers"]) for cookies in plan["sessions"]]
     match plan["what"]:
         case "day":
             result = day(browsers, plan["cycles"])

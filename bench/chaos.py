@@ -161,7 +161,9 @@ def measure(minutes: float, seed: int) -> Iterator[Result]:
         site.start()
         run = lanes.call("launch", to.url, samples, IN_FLIGHT)
         stopped = threading.Event()
-        browsers = [Browser(servers.HOST, site.port, key, seeded["answers"], PAUSE) for key in seeded["sessions"]]
+        browsers = [
+            Browser(servers.HOST, site.port, cookies, seeded["answers"], PAUSE) for cookies in seeded["sessions"]
+        ]
         people = [Physician(browser, stopped) for browser in browsers]
         for person in people:
             person.start()

@@ -40,6 +40,8 @@ def prepare() -> dict[str, Any]:
 
     The database is migrated and empty.
     """
+    from django.conf import settings
+
     from bench.cases import medhallu_spec, spec_with_rubrics
     from review.calibration import practice
     from review.cases import services as cases_services
@@ -50,7 +52,8 @@ def prepare() -> dict[str, Any]:
         for step in before:
             step(case)
         physician, session = _account(name)
-        return {"session": session, "assignment": _claim(physician).public_id, "digits": _digits(spec)}
+        cookie = {"name": settings.SESSION_COOKIE_NAME, "value": session}
+        return {"cookie": cookie, "assignment": _claim(physician).public_id, "digits": _digits(spec)}
 
     cases = {"MHB primary": hold_case("primary", spec_with_rubrics(1, RUBRICS))}
     cases["newcomer"] = hold_case("newcomer", spec_with_rubrics(5, RUBRICS))
@@ -357,7 +360,7 @@ def walk(page: "Page", url: str, name: str, held: dict[str, Any]) -> Keyboard:
     """Work on one case with its script; raises RuntimeError if the script gets stuck."""
     page.context.clear_cookies()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.context.add_cookies([{"name": "sessionid", "value": held["session"], "url": url}])
+    page.context.add_cookies([{"name": held["cookie"]["name"], "value": held["cookie"]["value"], "url": url}])
     page.goto(f"{url}/review/assignments/{held['assignment']}/")
     keyboard = Keyboard(page, held["digits"])
     SCRIPTS[name](keyboard)

@@ -110,7 +110,7 @@ def measure(judgments: int) -> Iterator[Result]:
                 yield row(f"{action}, p95 of {users} at once", percentile(times[action], 0.95), "ms")
         done = site.load("shift", sites.PEOPLE, seconds=SECONDS, pause=0)["times"]["submit"]
         yield row(f"cases of {sites.PEOPLE} without pauses", len(done) / SECONDS * 60, "a minute")
-        run, session = str(seeded["run"]), site.seeded["admin"]
+        run, session = str(seeded["run"]), site.seeded["session"]
         for module in ("bench.report", "bench.scale"):
             name = "ask" if module == "bench.report" else "pages"
             for what, seconds in sites.run_module(["-m", module, "part", name, run, session], site.environment).items():

@@ -12,6 +12,8 @@ import sys
 
 import django
 
+from bench.browsers import CSRF
+
 SHAPES = 200  # different cases; more would only take longer
 BATCH = 1_000  # events per transaction
 
@@ -111,6 +113,14 @@ def review_first(username: str, count: int) -> None:
         services.submit(physician, held.pk, held.token, given)
 
 
+def cookies(username: str, role: str) -> str:
+    """The header of an account's browser, signed in."""
+    from django.conf import settings
+
+    session = sign_in(username, role)
+    return f"{settings.SESSION_COOKIE_NAME}={session}; {settings.CSRF_COOKIE_NAME}={CSRF}"
+
+
 def main() -> None:
     django.setup()
     from django.db import connection
@@ -122,9 +132,18 @@ def main() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE")  # what autovacuum does within a minute
-    sessions = [sign_in(f"physician-{number}", "physician") for number in range(people)]
+    sessions = [cookies(f"physician-{number}", "physician") for number in range(people)]
     review_first(f"physician-{people - 1}", min(reviewed, cases // 2))
-    print(json.dumps({"sessions": sessions, "admin": sign_in("admin", "admin"), "answers": answers()}))
+    print(
+        json.dumps(
+            {
+                "sessions": sessions,
+                "admin": cookies("admin", "admin"),
+                "session": sign_in("admin", "admin"),
+                "answers": answers(),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

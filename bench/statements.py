@@ -24,7 +24,7 @@ class CountingBrowser(Browser):
         from django.test import Client
 
         client = Client(SERVER_NAME="localhost", headers={"HX-Request": "true"} if htmx else {})
-        client.cookies["sessionid"] = self.session
+        client.cookies.load(self.cookies)
         response = client.generic(
             method, path, urlencode(fields or {}), content_type="application/x-www-form-urlencoded"
         )

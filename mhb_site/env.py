@@ -1,5 +1,6 @@
 """The environment, read once and checked. A wrong value stops the start, with one sentence each."""
 
+import hashlib
 import os
 import re
 import secrets
@@ -366,6 +367,14 @@ class Env(BaseSettings):
             unfinished.write_text(secrets.token_urlsafe(48))
             unfinished.rename(file)
         return file.read_text().strip()
+
+    def cookies(self) -> tuple[str, str]:
+        """The names of the cookies of the session and against CSRF.
+
+        Cookies know no ports: a training and a real site on one host would sign each other out.
+        """
+        site = hashlib.sha256(f"{self.secret()} {self.site_url}".encode()).hexdigest()[:8]
+        return f"mhb_session_{site}", f"mhb_csrf_{site}"
 
     def database(self) -> dict[str, object]:
         """Django's DATABASES["default"]."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
-from django.contrib.sessions.models import Session
+from django.contrib.sessions.base_session import AbstractBaseSession
 from django.utils import timezone
 
 UNKNOWN = timedelta(hours=1)  # anybody can begin one: at a provider, with a passkey
@@ -14,7 +14,7 @@ UNKNOWN = timedelta(hours=1)  # anybody can begin one: at a provider, with a pas
 class SessionStore(db.SessionStore):
     """Django's store (SESSION_ENGINE)."""
 
-    def create_model_instance(self, data: dict[str, Any]) -> Session:
+    def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
         row = super().create_model_instance(data)
         if SESSION_KEY not in data:
             row.expire_date = min(row.expire_date, timezone.now() + UNKNOWN)

@@ -1,5 +1,7 @@
 """Text typed after the session has ended."""
 
+import re
+
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -15,7 +17,7 @@ def test_text_typed_after_the_session_has_ended_stays_in_the_browser(desk: Site,
     typist = Typist(browser, desk, "ivo")
     typist.go("n")
     typist.answer_first_look()
-    typist.page.context.clear_cookies(name="sessionid")
+    typist.page.context.clear_cookies(name=re.compile("^mhb_session"))
     typist.press("p", "2", "1")
     typist.type("typed too late")
     expect(typist.page.locator("[data-ended-note]")).to_contain_text("Your session has ended")

@@ -39,6 +39,7 @@ RUNS = 7
 
 SETUP = f"""
 import json
+from django.conf import settings
 from django.test import Client
 from evaluation.runs.services import launch_run
 from evaluation.runs.settings import RunSettings
@@ -56,7 +57,8 @@ Draft.objects.update(status="dropped")  # not needed here
 runs = [pause(launch_run(RunSettings(release, [target], judge, fresh=True)).pk).pk for _ in range({RUNS})]
 client = Client()
 client.force_login(User.objects.create_user("adela", role="admin"))
-print(json.dumps({{"runs": runs, "cookie": client.cookies["sessionid"].value}}))
+name = settings.SESSION_COOKIE_NAME
+print(json.dumps({{"runs": runs, "cookie": f"{{name}}={{client.cookies[name].value}}"}}))
 """
 
 
@@ -145,7 +147,7 @@ class World:
 
     def page_status(self) -> int:
         """Return the HTTP status of a page that reads the session and rows from the database."""
-        request = urllib.request.Request(f"{self.site.url}/api/v1/runs", headers={"Cookie": f"sessionid={self.cookie}"})
+        request = urllib.request.Request(f"{self.site.url}/api/v1/runs", headers={"Cookie": self.cookie})
         try:
             with urllib.request.urlopen(request, timeout=30) as response:
                 return int(response.status)

@@ -165,6 +165,18 @@ def test_hosts_origins_and_the_sub_path_are_put_right(monkeypatch: pytest.Monkey
     assert (environment.sub_path, environment.site) == ("/mhb", "https://mhb.example")
 
 
+def test_sites_on_one_host_have_cookies_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = env.read_environment().cookies()
+    assert real == env.read_environment().cookies()
+    monkeypatch.setenv("MHB_SITE_URL", "http://localhost:8001")  # a copy, with the same secret
+    copy = env.read_environment().cookies()
+    monkeypatch.setenv("MHB_DATA_DIR", str(tmp_path / "training"))
+    monkeypatch.delenv("MHB_SITE_URL")
+    training = env.read_environment().cookies()
+    assert len({*real, *copy, *training}) == 6
+    assert all(name.isascii() and name.replace("_", "").isalnum() for name in (*real, *copy, *training))
+
+
 def test_production_must_declare_whether_it_uses_https(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that nobody sends passwords unencrypted by mistake."""
     assert "MHB_HTTPS must be set" in refusal(monkeypatch, MHB_DATABASE_URL=POSTGRES, MHB_SECRET_KEY=KEY)

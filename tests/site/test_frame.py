@@ -231,9 +231,8 @@ def style_guide(transactional_db, live_server, page):
     page.on("console", lambda m: violations.append(m.text) if "Content Security Policy" in m.text else None)
     page.on("pageerror", lambda error: violations.append(str(error)))
     client = signed_in("admin")
-    page.context.add_cookies(
-        [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
-    )
+    name = settings.SESSION_COOKIE_NAME
+    page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": live_server.url}])
     page.goto(live_server.url + reverse("styleguide"))
     yield page
     assert violations == []

@@ -4,6 +4,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from django.conf import settings as site_settings
 from django.core.signals import got_request_exception, request_finished, request_started
 from django.db import close_old_connections, transaction
 from django.test import RequestFactory
@@ -52,13 +53,14 @@ NAMES = (
     "page", "cursor", "page_size", "format", "sort", "rate", "weights", "selected", "version", "status", "text", "endpoint",
     "next", "show", "size", "beside", "since", "benchmark", "split", "table",
 )  # fmt: skip
+SESSION, CSRF = site_settings.SESSION_COOKIE_NAME, site_settings.CSRF_COOKIE_NAME
 HEADERS = {
     "HTTP_ACCEPT": ("text/html; q*=bad''x", "*/*; a*0=x; a*=y", ";;", "text/html;q=nan", "\xff"),
     "HTTP_ACCEPT_LANGUAGE": ("zh;q=nan", "a" * 600, "x," * 2000, "\xff", "en\0", "zh_Hans;q=9"),
     "HTTP_RANGE": ("bytes=-", "bytes=5-1", f"bytes={'9' * 5000}-", "bytes=\u00b2-"),
     "HTTP_IF_NONE_MATCH": ("*", '"', 'W/"x', "\xff"),
     "HTTP_IF_MODIFIED_SINCE": ("x", "Thu, 31 Feb 2020 00:00:00 GMT", "Thu, 99 Foo 99999 99:99:99 GMT", "9" * 5000),
-    "HTTP_COOKIE": ("sessionid=\0", "sessionid=\xff", "django_language=\0", "messages=x", ";=;", 'csrftoken="\\377'),
+    "HTTP_COOKIE": (f"{SESSION}=\0", f"{SESSION}=\xff", "django_language=\0", "messages=x", ";=;", f'{CSRF}="\\377'),
     "HTTP_HOST": ("", "a b", "localhost:99999999", "[::1", "\xff", "a" * 5000),
     "HTTP_X_FORWARDED_FOR": (",", "::ffff:1.2.3.4%x", "[::1", "\xff", "1.2.3.4:99999999"),
     "HTTP_X_FORWARDED_PROTO": ("\xff",),
@@ -134,7 +136,7 @@ def test_no_request_of_anybody_ends_in_a_500(world: World, faults: list[str], na
             "HTTP_X_CSRFTOKEN": "x" * 32,
             "wsgi.input": BytesIO(body),
             **odd,
-            "HTTP_COOKIE": "; ".join(filter(None, [cookies, "csrftoken=" + "x" * 32, odd.get("HTTP_COOKIE")])),
+            "HTTP_COOKIE": "; ".join(filter(None, [cookies, f"{CSRF}=" + "x" * 32, odd.get("HTTP_COOKIE")])),
         }
         with transaction.atomic():
             response = application(environ, lambda _status, _headers: None)  # type: ignore[arg-type]

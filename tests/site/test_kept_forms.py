@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import resolve, reverse
 from django.urls.converters import get_converters
@@ -36,7 +37,7 @@ def sign_in(client: Client, user: User) -> None:
 
 def end_session(client: Client) -> None:
     client.session.flush()
-    client.cookies.pop("sessionid", None)
+    client.cookies.pop(settings.SESSION_COOKIE_NAME, None)
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_form_that_was_typed_before_somebody_else_signed_in_is_not_theirs(
     """At a shared computer, in a tab that Ana left open; whether Bo is signed in or out again."""
     fields = {"text": TEXT, "csrfmiddlewaretoken": token_of(browser_of_ana)}
     end_session(browser_of_ana)
-    browser_of_ana.cookies["csrftoken"] = "b" * 32  # signing in changes the secret
+    browser_of_ana.cookies[settings.CSRF_COOKIE_NAME] = "b" * 32  # signing in changes the secret
     browser_of_ana.force_login(bo)
     browser_of_ana.get(reverse("review:workbench"), headers=ORIGIN)
     response = browser_of_ana.post(remarks, fields, headers=ORIGIN)
@@ -113,7 +114,7 @@ def test_a_form_that_was_typed_before_somebody_else_signed_in_is_not_theirs(
 
 def test_the_page_shows_where_a_form_goes_and_each_of_its_fields(browser_of_ana: Client, remarks: str) -> None:
     fields = {"text": TEXT, "quote": "ten times", "do": "<b>", "csrfmiddlewaretoken": token_of(browser_of_ana)}
-    browser_of_ana.cookies["csrftoken"] = "b" * 32
+    browser_of_ana.cookies[settings.CSRF_COOKIE_NAME] = "b" * 32
     page = browser_of_ana.post(remarks, fields, headers=ORIGIN).content.decode()
     assert f">{remarks}</dd>" in page
     for name, value in (("quote", "ten times"), ("do", "&lt;b&gt;")):
@@ -138,7 +139,7 @@ def test_a_form_of_another_site_is_not_kept_and_told_from_an_expired_one(
     browser_of_ana: Client, remarks: str, headers: dict[str, str]
 ) -> None:
     token = token_of(browser_of_ana)
-    browser_of_ana.cookies["csrftoken"] = "b" * 32
+    browser_of_ana.cookies[settings.CSRF_COOKIE_NAME] = "b" * 32
     for fields in ({"text": TEXT}, {"text": TEXT, "csrfmiddlewaretoken": token}):
         response = browser_of_ana.post(remarks, fields, headers=headers)
         assert response.status_code == 403
