@@ -76,8 +76,9 @@ class PublishedRow:
 class PublishedTable:
     """A table or figure: where it is in the paper, its columns, and its printed rows.
 
-    `means`: whether the table has the mean of each group. `drawn`: pages draw it, as the paper
-    does; its numbers are shares then. `note`: what a reader has to know to compare; where the
+    `means`: whether the table has the mean of each group. `drawn`: how pages draw it, as the paper
+    does, if they do; its numbers are shares then. A radar has a spoke for each column of a group
+    and a shape for each model. `note`: what a reader has to know to compare; where the
     numbers are not the table's own, where they are from.
     """
 
@@ -88,7 +89,7 @@ class PublishedTable:
     rows: tuple[PublishedRow, ...] = ()
     groups: tuple[PublishedGroup, ...] = ()
     means: bool = False
-    drawn: bool = False
+    drawn: Literal["", "bars", "radar"] = ""
     note: str = ""
 
     def group_of(self, model: str) -> str:

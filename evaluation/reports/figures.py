@@ -19,11 +19,10 @@ from evaluation.reports.queries import Report
 from evaluation.reports.score_lines import ScoreFigures, score_figures
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.heat_map import HeatMap, heat
-from review.charts.radar import RadarChart, Series, radar
+from review.charts.radar import MIN_AXES, RadarChart, Series, radar
 from review.charts.text_measure import MAX_SERIES
 
 CELLS_SHOWN = 30  # comparisons in a breakdown, smallest p first; the downloaded file has all
-MIN_AXES = 3  # a radar with fewer axes is only a line
 
 Item = TypeVar("Item", Contrast, ModelComparison, Ranking)
 

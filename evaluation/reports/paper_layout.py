@@ -1,7 +1,7 @@
 """A report in the layout of the benchmark's paper: its tables and figures, beside its numbers."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext, override
@@ -9,10 +9,12 @@ from django.utils.translation import gettext, override
 from evaluation import registry
 from evaluation.numbers.counting import RateRow
 from evaluation.numbers.rules import COMBINED
-from evaluation.published import FilledTable, PaperColumn, filled
+from evaluation.published import FilledRow, FilledTable, PaperColumn, filled
 from evaluation.reports.documents import SIMULATED, SIMULATED_REVIEWERS
 from evaluation.reports.queries import Report, shares_of_samples
 from review.charts.bars import Bar, BarChart, bars
+from review.charts.radar import MIN_AXES, RadarChart, Series, radar
+from review.charts.text_measure import MAX_SERIES
 from review.common import csv_text, text_tables
 from review.rules.shown_values import shown
 
@@ -21,10 +23,15 @@ PUBLISHED, OWN = "paper", "this run"
 
 @dataclass(frozen=True, slots=True)
 class PaperView:
-    """A table as a page shows it, with a chart for each column of a figure."""
+    """A table as a page shows it, with the charts of a figure."""
 
     filled: FilledTable
-    charts: tuple[BarChart, ...]
+    charts: tuple[BarChart | RadarChart, ...]
+
+    @property
+    def template(self) -> str:
+        """The template of each of its charts."""
+        return f"review/charts/{self.filled.table.drawn}.html"
 
 
 def views(tables: Sequence[FilledTable]) -> tuple[PaperView, ...]:
@@ -32,33 +39,50 @@ def views(tables: Sequence[FilledTable]) -> tuple[PaperView, ...]:
     return tuple(PaperView(each, _charts(each, f"paper-{place}")) for place, each in enumerate(tables))
 
 
-def _charts(each: FilledTable, name: str) -> tuple[BarChart, ...]:
-    if not each.table.drawn:
-        return ()
-    if _is_of_samples(each.table.columns):
-        columns = each.table.columns
-        return tuple(
-            bars(
-                [
-                    Bar(column.label, value)
-                    for column, value in zip(columns, row.values, strict=True)
-                    if value is not None
-                ],
-                name=f"{name}-{place}",
-                title=row.model,
-            )
-            for place, row in enumerate(each.rows)
-        )
-    charts = []
+def _charts(each: FilledTable, name: str) -> tuple[BarChart | RadarChart, ...]:
+    if each.table.drawn == "radar":
+        return tuple(_radars(each, name))
+    if each.table.drawn == "bars":
+        return tuple(_bars_of_samples(each, name) if _is_of_samples(each.table.columns) else _bars(each, name))
+    return ()
+
+
+def _bars_of_samples(each: FilledTable, name: str) -> Iterator[BarChart]:
+    """A chart for each row, with a bar for each column."""
+    for place, row in enumerate(each.rows):
+        known = [mark for mark in zip(each.table.columns, row.values, strict=True) if mark[1] is not None]
+        yield bars([Bar(column.label, value) for column, value in known], name=f"{name}-{place}", title=row.model)
+
+
+def _bars(each: FilledTable, name: str) -> Iterator[BarChart]:
+    """A chart for each column, with a bar for each row."""
     for place, column in enumerate(each.table.columns):
-        rows = [row for row in each.rows if row.values[place] is not None]
         marks = [
-            Bar(f"{row.model} ({gettext('paper')})" if row.published else row.model, row.values[place], percent=False)
-            for row in rows
+            Bar(_name(row), row.values[place], percent=False) for row in each.rows if row.values[place] is not None
         ]
         if marks:
-            charts.append(bars(marks, name=f"{name}-{place}", title=column.label))
-    return tuple(charts)
+            yield bars(marks, name=f"{name}-{place}", title=column.label)
+
+
+def _radars(each: FilledTable, name: str) -> Iterator[RadarChart]:
+    """A chart for each group of columns: shapes are rows, spokes are columns with a number."""
+    rows = [row for row in each.rows if not row.mean]
+    groups = dict.fromkeys(column.group for column in each.table.columns)
+    for place, group in enumerate(groups):
+        spokes = [
+            index
+            for index, column in enumerate(each.table.columns)
+            if column.group == group and any(row.values[index] is not None for row in rows)
+        ]
+        if len(spokes) < MIN_AXES or len(rows) > MAX_SERIES:
+            continue
+        axes = [each.table.columns[index].heading for index in spokes]
+        shapes = [Series(_name(row), [row.values[index] for index in spokes]) for row in rows]
+        yield radar(axes, shapes, name=f"{name}-{place}", title=group, percent=False)
+
+
+def _name(row: FilledRow) -> str:
+    return f"{row.model} ({gettext('paper')})" if row.published else row.model
 
 
 def paper_tables(report: Report) -> tuple[FilledTable, ...]:

@@ -14,6 +14,7 @@ from review.charts.text_measure import (
     wrap,
 )
 
+MIN_AXES = 3  # with fewer it is only a line
 SIZE = 600.0
 RADIUS = 165.0
 CX, CY = SIZE / 2, RADIUS + 52  # the centre

@@ -1,15 +1,17 @@
-"""The trap plan of MHB: the composition of the published data set (the paper's Figure 2)."""
+"""The trap plans of MHB: the composition of the published data set (the paper's Figure 2)."""
 
 from generation.recipes.recipe import TrapPlan
 
-# How many of the 4,695 samples carry a trap of each cluster. The numbers add up to 1.9 clusters a
-# sample. Types that a plan joins by chance have nothing to do with one another, and one natural
+SAMPLES = 4_695
+# How many of them carry a trap of each cluster. The numbers add up to 1.9 clusters a sample.
+CLUSTERS = {"A": 3_108, "B": 520, "C": 2_628, "D": 2_643, "E": 96}
+
+# Types that a plan joins by chance have nothing to do with one another, and one natural
 # question cannot bait for both. So each sample is asked for one type, in the paper's proportions,
 # and the generator adds those that its premise is of as well. The paper gives no numbers by subtype
 # or by data set, so subtypes share their cluster's number evenly, and conversations and reports
 # have the same targets. Where a record carries no structured data, a type of cluster B other than
 # the multimodal one takes its place.
-PAPER = TrapPlan(
-    name="paper",
-    targets={"": {"A": 3_108, "B": 520, "C": 2_628, "D": 2_643, "E": 96}},
-)
+PAPER = TrapPlan(name="paper", targets={"": CLUSTERS})
+# For whoever redoes Figure 2: the numbers as they are, several types a sample.
+FIGURE_2 = TrapPlan(name="figure-2", targets={"": CLUSTERS}, samples={"": SAMPLES})

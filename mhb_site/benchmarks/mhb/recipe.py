@@ -44,7 +44,7 @@ from mhb_site.benchmarks.mhb.generator_reply import (
     polarity_of,
     share_kept,
 )
-from mhb_site.benchmarks.mhb.plan import PAPER
+from mhb_site.benchmarks.mhb.plan import FIGURE_2, PAPER
 from mhb_site.benchmarks.mhb.review import RUBRIC_FORM
 from mhb_site.benchmarks.mhb.structured_data import has_structured_data
 from mhb_site.benchmarks.mhb.taxonomy import MULTIMODAL, subtypes
@@ -355,7 +355,7 @@ RECIPE = Recipe(
         *examiner.CHECKS,
     ),
     compared=text_to_compare,
-    plans=(PAPER,),
+    plans=(PAPER, FIGURE_2),
     prompt_sets=tuple(name for name in SETS if name),
     presets=PRESETS,
     control=control.control,

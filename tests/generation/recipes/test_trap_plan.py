@@ -24,7 +24,7 @@ from generation.recipes.trap_plan import (
     read_plan,
     targets_for,
 )
-from mhb_site.benchmarks.mhb.plan import PAPER
+from mhb_site.benchmarks.mhb.plan import FIGURE_2, PAPER
 from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.models import User
 from tests.engine import calls, conversations_file, endpoint, import_file, reports_file
@@ -66,6 +66,14 @@ def test_the_papers_plan_gives_the_papers_proportions_with_one_trap_a_sample() -
     assert sorted(targets[f"A{n}"] for n in range(1, 6)) == [621, 621, 622, 622, 622], (
         "distributed evenly within a cluster"
     )
+
+
+@pytest.mark.plain
+def test_figure_2_can_be_redone_with_its_published_counts() -> None:
+    """Of 4,695 samples 3,108 carry a trap of cluster A, and so on: several clusters a sample."""
+    hands = distribute(targets_for(FIGURE_2, "dialogue", 4_695, TERMS), 4_695, TERMS, seed="figure")
+    assert trap_plan.count_clusters(hands, TERMS) == CLUSTERS
+    assert max(len(hand) for hand in hands) == 2
 
 
 @pytest.mark.plain
