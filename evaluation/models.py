@@ -370,6 +370,7 @@ class ResultsImport(Work):
     `run`: the run with the imported results; null until the import has ended, or if nothing could
     be imported.
     `without_verdict`: rubrics of imported answers for which the file has no verdict.
+    `remarks`: what the file says about itself as a whole, and what was decided about it.
     """
 
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="+")
@@ -383,6 +384,7 @@ class ResultsImport(Work):
     known = models.PositiveIntegerField(default=0)
     refused = models.PositiveIntegerField(default=0)
     without_verdict = models.PositiveIntegerField(default=0)
+    remarks = models.JSONField(default=list)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()

@@ -52,17 +52,20 @@ class ResultsImportSerializer(ModelRowSerializer):
     """An import of results with its progress and outcome.
 
     `run` is null until it has ended, and if nothing could be imported. `without_verdict`: rubrics
-    of the imported answers for which the files have no verdict. At most 1,000 refusals are listed.
+    of the imported answers for which the files have no verdict. `remarks`: what the file says about
+    itself, such as that its run was cancelled, and what was decided about it as a whole. At most
+    1,000 refusals are listed.
     """
 
     row = ResultsImport
     shows = (
-        "id release study file_name status rows added known refused without_verdict run error reason refusals "
+        "id release study file_name status rows added known refused without_verdict remarks run error reason refusals "
         "created_at finished_at"
     )
 
     release = serializers.CharField(source="release.__str__")
     reason = serializers.CharField()
+    remarks = serializers.ListField(child=serializers.CharField())
     refusals = RefusedRowSerializer(many=True)
 
 

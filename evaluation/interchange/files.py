@@ -8,7 +8,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -30,7 +30,8 @@ MAX_NAME = 200
 REQUIRED = ("sample", "rubric")
 NAMES = (*REQUIRED, "model")
 _DOCUMENT_STARTS = (b'{"version"', b'{"evalId"', b'{"score"', b'{"object"')
-TEXTS = ("response", "explanation", "judge", "release", "void")  # may be null
+TEXTS = ("response", "explanation", "judge", "release", "void", "log")  # may be null
+SHORT = ("model", "judge", "log")
 
 
 class VerdictRow(NamedTuple):
@@ -48,6 +49,7 @@ class VerdictRow(NamedTuple):
     judge: str
     release: str  # its SHA-256; '' if the row does not state it
     void: str = ""  # one of `rules.VOIDS`: why the verdict does not count
+    log: str = ""  # the same in a log and in its retries, whose answers replace failed ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,14 @@ class RefusedRow:
     reason: str
 
 
-Entry = VerdictRow | RefusedRow
+@dataclass(frozen=True, slots=True)
+class AboutFile:
+    """What a file says about itself as a whole."""
+
+    text: str
+
+
+Entry = VerdictRow | RefusedRow | AboutFile
 
 
 class UnreadableResults(FormatError):
@@ -71,7 +80,7 @@ def parse(path: str) -> Iterator[tuple[Any, ...]]:
     Raises UnreadableResults if it is neither JSON Lines nor a log of another tool.
     """
     for entry in _entries(Path(path)):
-        yield tuple(entry) if isinstance(entry, VerdictRow) else (entry.where, entry.reason)
+        yield entry if isinstance(entry, VerdictRow) else astuple(entry)
 
 
 def _entries(path: Path) -> Iterator[Entry]:
@@ -156,8 +165,8 @@ def _validated(where: str, row: Any) -> Entry:
         required = name in REQUIRED
         if not isinstance(value, str) or (required and not value):
             return RefusedRow(where, f"{name}: {'missing or not text' if required else 'not text'}")
-    if len(texts["model"]) > MAX_NAME or len(texts["judge"]) > MAX_NAME:
-        return RefusedRow(where, f"a model's name has at most {MAX_NAME} characters")
+    if any(len(texts[name]) > MAX_NAME for name in SHORT):
+        return RefusedRow(where, f"the name of a model, judge or log has at most {MAX_NAME} characters")
     if texts["void"] and texts["void"] not in VOIDS:
         return RefusedRow(where, f"void: must be one of {', '.join(sorted(VOIDS))}")
     texts["response"] = unified_newlines(texts["response"])
@@ -188,6 +197,7 @@ def _eval_file_rows(path: Path) -> Iterator[Entry]:
             # An evaluation that was broken off has only the beginning of its journal.
             first = "header.json" if "header.json" in names else "_journal/start.json"
             header = json.loads(tool_logs.read_member(archive, first))
+            yield from map(AboutFile, tool_logs.inspect_remarks(header))
             samples = [name for name in names if name.startswith("samples/")]
             if len(samples) > MAX_SAMPLES:
                 raise UnreadableResults(f"the log has more than {MAX_SAMPLES:,} samples")
@@ -220,5 +230,6 @@ def _log_rows(log: Any) -> Iterator[Entry]:
         raise UnreadableResults("this is a summary of lm-eval; import its logged samples, samples_….jsonl")
     if not isinstance(log, dict) or not isinstance(log.get("eval"), dict) or not isinstance(log.get("samples"), list):
         raise UnreadableResults("neither JSON Lines nor a log of inspect-ai with its samples")
+    yield from map(AboutFile, tool_logs.inspect_remarks(log))
     for sample in log["samples"]:
         yield from _checked(tool_logs.inspect_rows(log, sample))

@@ -11,12 +11,12 @@ from django.utils.translation import gettext_lazy as _
 
 from evaluation import errors, registry
 from evaluation.interchange import several_judges
-from evaluation.interchange.files import Entry, RefusedRow, VerdictRow
+from evaluation.interchange.files import AboutFile, Entry, RefusedRow, VerdictRow
 from evaluation.interchange.rows import chunked
 from evaluation.models import Judgment, Response, Run, RunEndpoint, VoidVerdict
-from evaluation.numbers.rules import NO_RESPONSE, NOT_JUDGED
+from evaluation.numbers.rules import FAILED, NO_RESPONSE, NOT_JUDGED
 from evaluation.protocol import Protocol
-from evaluation.runs.queries import count_rubrics
+from evaluation.runs import queries
 from evaluation.runs.rows import tallies
 from evaluation.runs.settings import RELEASE_HELP
 from generation.endpoints import services as endpoints_services
@@ -29,6 +29,7 @@ from review.models import User
 Status = Work.Status
 CHUNK = 5000  # rows stored together
 MAX_REFUSALS = 1000  # stored; all are counted
+MAX_REMARKS = 100
 MAX_STUDY_NAME = 100  # characters
 # The errors of judgments without a verdict, by the outcome of their response.
 ERROR_BY_OUTCOME = {"unparsed": BrokenReply.__name__, "refused": NOT_JUDGED, "cut_off": NOT_JUDGED}
@@ -45,6 +46,7 @@ class ImportResult:
 
     `run`: None if nothing of a new study could be imported.
     `without_verdict`: rubrics of imported answers for which the files have no verdict.
+    `remarks`: what the file says about itself, and what was decided about it as a whole.
     """
 
     run: Run | None
@@ -54,6 +56,7 @@ class ImportResult:
     refused: int = 0
     without_verdict: int = 0
     refusals: list[RefusedRow] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     def refuse(self, where: str, reason: str) -> None:
         self.refused += 1
@@ -67,11 +70,16 @@ class _Answer:
 
     `pk`: None until it is stored. `new_verdicts`: from the current chunk, to be stored.
     `text_added`: whether a later row brought the text of a stored response.
+    `log`: of what log and its retries a failed answer is. `replaced`: whether a stored answer that
+    had failed is replaced by one of this chunk. `void`: why earlier verdicts on it do not count.
     """
 
     outcome: str
     text: str
     pk: int | None = None
+    log: str = ""
+    replaced: bool = False
+    void: str = ""
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
     # rubric, judge, verdict, explanation
     new_verdicts: list[tuple[int, int, Verdict, str]] = field(default_factory=list)
@@ -215,12 +223,14 @@ class _Importer:
         self._models: dict[str, int] = {}  # name in the file -> endpoint
         self._judges: dict[str, int | str] = {}  # the same; or why the name is refused
         self._tested = set(run.tested.values_list("endpoint", flat=True))
+        self._replaced = self._outdated = 0  # rows of answers that failed and were asked again
 
     @transaction.atomic
     def store(self, chunk: list[Entry], on_chunk: Callable[[ImportResult], object]) -> None:
         # The lock admits one import into a run at a time.
         self._run = Run.objects.select_for_update(of=("self",)).get(pk=self._run.pk)
         self.result.rows += len(chunk)
+        self.result.rows -= self._read_remarks(chunk)
         self._load_samples({entry.sample for entry in chunk if isinstance(entry, VerdictRow)})
         matched = list(self._matched(chunk))
         answers = self._load_answers({question for question, *_rest in matched})
@@ -251,10 +261,28 @@ class _Importer:
             return
         run.responses_total, run.rubrics_total = run.responses.count(), run.judgments.count()
         run.save(update_fields=["responses_total", "rubrics_total"])
-        expected = count_rubrics(run) if self.result.added else run.rubrics_total
+        expected = queries.count_rubrics(run) if self.result.added else run.rubrics_total
         tallies.tally(run.pk)
         self.result.without_verdict = max(0, expected - run.rubrics_total)
         self.result.run = run
+        for judge in queries.judges_of(run):
+            if judge.pk in self._tested:
+                self._remark(f"{judge.name} judged its own answers")
+        if self._replaced:
+            self._remark(f"failed answers replaced by a retry: {self._replaced:,}")
+        if self._outdated:
+            self._remark(f"rows on failed answers left out, which a retry has replaced: {self._outdated:,}")
+
+    def _remark(self, text: str) -> None:
+        if text not in self.result.remarks and len(self.result.remarks) < MAX_REMARKS:
+            self.result.remarks.append(text)
+
+    def _read_remarks(self, chunk: list[Entry]) -> int:
+        """Keep what the file says about itself; returns how many entries that were."""
+        remarks = [entry.text for entry in chunk if isinstance(entry, AboutFile)]
+        for text in remarks:
+            self._remark(text)
+        return len(remarks)
 
     # ------------------------------------------------------------------------------------- matching
 
@@ -275,6 +303,8 @@ class _Importer:
         for entry in chunk:
             if isinstance(entry, RefusedRow):
                 self.result.refuse(entry.where, entry.reason)
+                continue
+            if isinstance(entry, AboutFile):
                 continue
             try:
                 match = self._match(entry)
@@ -329,6 +359,8 @@ class _Importer:
             except _Refused as reason:
                 self._judges[name] = str(reason)  # so that a file full of such rows asks once
                 raise
+            if known_as not in (judge.name, judge.model):
+                self._remark(f"judge {known_as:.100} is taken for {judge.name}: only one of the names has a provider")
             if self._run.judge is None:
                 self._run.judge = judge
                 self._run.save(update_fields=["judge"])
@@ -347,10 +379,13 @@ class _Importer:
         by_pk: dict[int, _Answer] = {}
         endpoints, samples = ({question[place] for question in questions} for place in (0, 1))
         rows = Response.objects.filter(run=self._run, endpoint__in=endpoints, sample__in=samples)
-        columns = ("pk", "endpoint_id", "sample_id", "repeat", "outcome", "text")
-        for pk, endpoint, sample, repeat, outcome, text in rows.values_list(*columns):
+        columns = ("pk", "endpoint_id", "sample_id", "repeat", "outcome", "text", "about")
+        for pk, endpoint, sample, repeat, outcome, text, about in rows.values_list(*columns):
             if (endpoint, sample, repeat) in questions:
-                by_pk[pk] = answers[endpoint, sample, repeat] = _Answer(outcome, text, pk)
+                answer = _Answer(outcome, text, pk, about.get("log", ""))
+                by_pk[pk] = answers[endpoint, sample, repeat] = answer
+        for pk, reason in VoidVerdict.objects.filter(response__in=by_pk).values_list("response", "reason"):
+            by_pk[pk].void = reason
         judgments = Judgment.objects.filter(response__in=by_pk)
         sole = judgments.values_list("response_id", "rubric_id", Value(SOLE_JUDGE), "verdict", "error")
         known = several_judges.votes_on(self._run, by_pk) if self._run.panel else sole
@@ -365,7 +400,15 @@ class _Importer:
         outcome = "answered" if row.outcome in ("judged", "unparsed") else row.outcome
         answer = answers.get(question)
         if answer is None:
-            answer = answers[question] = _Answer(outcome, row.response)
+            answer = answers[question] = _Answer(outcome, row.response, log=row.log)
+        elif answer.outcome == FAILED != outcome and answer.log in ("", row.log):
+            self._replace(answer, outcome, row.response)
+        elif outcome == FAILED != answer.outcome and row.log in ("", answer.log):
+            self._outdated += 1
+            self.result.known += 1
+            return
+        elif answer.void and row.response and answer.text != row.response:
+            raise _Refused(f"response: replaces an answer that is void ({answer.void}); import it as another study")
         elif answer.outcome != outcome:
             raise _Refused(f"outcome {row.outcome}: contradicts another row on this answer ({answer.outcome})")
         elif row.response and answer.text != row.response:
@@ -384,6 +427,14 @@ class _Importer:
         else:
             raise _Refused(f"met: contradicts an earlier verdict ({known[0] or known[1]})")
 
+    def _replace(self, answer: _Answer, outcome: str, text: str) -> None:
+        """Put the answer of a retry in the place of one that failed."""
+        self.result.added -= len(answer.new_verdicts)
+        answer.outcome, answer.text, answer.replaced = outcome, text, True
+        answer.verdicts.clear()
+        answer.new_verdicts.clear()
+        self._replaced += 1
+
     def _mark_void(
         self, answers: Mapping[Question, _Answer], matched: Iterable[tuple[Question, int, int, VerdictRow]]
     ) -> None:
@@ -400,6 +451,9 @@ class _Importer:
     def _insert(self, answers: Mapping[Question, _Answer]) -> None:
         texts = [Response(pk=each.pk, text=each.text) for each in answers.values() if each.pk and each.text_added]
         Response.objects.bulk_update(texts, ["text"], batch_size=500)
+        replaced = [self._response(*question, each) for question, each in answers.items() if each.pk and each.replaced]
+        Judgment.objects.filter(response__in=replaced).delete()
+        Response.objects.bulk_update(replaced, ["outcome", "text", "status", "error", "about"], batch_size=500)
         new = [(question, answer) for question, answer in answers.items() if answer.pk is None]
         responses = Response.objects.bulk_create(self._response(*question, answer) for question, answer in new)
         for (_question, answer), response in zip(new, responses, strict=True):
@@ -422,9 +476,14 @@ class _Importer:
         )
 
     def _response(self, endpoint: int, sample: int, repeat: int, answer: _Answer) -> Response:
-        failed = answer.outcome == "failed"
+        failed = answer.outcome == FAILED
+        about = {"log": answer.log} if answer.log else {}
+        if answer.replaced:
+            about["replaced"] = FAILED
         return Response(
+            pk=answer.pk,
             run=self._run,
+            about=about,
             endpoint_id=endpoint,
             sample_id=sample,
             variant=self._variant_of[sample],

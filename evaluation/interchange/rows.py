@@ -5,9 +5,11 @@ from pathlib import Path
 
 from evaluation import errors
 from evaluation.interchange import files
-from evaluation.interchange.files import Entry, RefusedRow, VerdictRow
+from evaluation.interchange.files import AboutFile, Entry, RefusedRow, VerdictRow
 from generation.common import limited
 
+# An entry by the number of its fields, as the process that reads sends only these.
+_ENTRIES: dict[int, Callable[..., Entry]] = {1: AboutFile, 2: RefusedRow, len(VerdictRow._fields): VerdictRow}
 CHUNK_CHARACTERS = 2**24  # of answers and explanations in memory at once
 
 
@@ -35,6 +37,6 @@ def read(path: Path, *, while_silent: Callable[[], object] = lambda: None) -> It
     try:
         known = [files.UnreadableResults]
         for row in limited.stream(files.parse, str(path.resolve()), raises=known, while_silent=while_silent):
-            yield RefusedRow(*row) if len(row) == 2 else VerdictRow(*row)
+            yield _ENTRIES[len(row)](*row)
     except (files.UnreadableResults, limited.LimitsExceeded) as error:
         raise errors.WrongResults(error.detail) from error

@@ -93,7 +93,12 @@ def _read(row: ResultsImport) -> None:
         ended = _fail(row, type(error).__name__, str(error) or "The worker ran out of memory.")
     else:
         with transaction.atomic():
-            values = {"run": result.run, "without_verdict": result.without_verdict, "finished_at": timezone.now()}
+            values = {
+                "run": result.run,
+                "without_verdict": result.without_verdict,
+                "remarks": result.remarks,
+                "finished_at": timezone.now(),
+            }
             if ended := finish(row, Work.Status.DONE, **values):
                 ResultsRefusal.objects.bulk_create(
                     ResultsRefusal(of=row, where=refusal.where[:400], reason=refusal.reason)

@@ -1,5 +1,6 @@
 """Imported studies with several judges, whose verdicts become votes decided by majority."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from evaluation.models import Judgment, Run, RunJudge, Vote
@@ -15,8 +16,20 @@ VoteRow = tuple[int, int, int, Verdict, str]  # response, rubric, judge, verdict
 
 
 def judge_named(run: Run, name: str) -> Endpoint | None:
-    """The judge of the study whose endpoint or model has this name."""
-    return next((judge for judge in queries.judges_of(run) if name in (judge.name, judge.model)), None)
+    """The judge of the study whose endpoint or model has this name, with or without provider."""
+    judges = queries.judges_of(run)
+    exact = (judge for judge in judges if name in (judge.name, judge.model))
+    alike = (judge for judge in judges if is_same_model(name, judge.model))
+    return next(exact, None) or next(alike, None)
+
+
+def is_same_model(first: str, second: str) -> bool:
+    """Whether two tools name one model, of which one adds its provider ('openai/gpt-x', 'gpt-x').
+
+    Two names with different providers are not the same.
+    """
+    short, long = sorted((re.split("[/:]", name.casefold()) for name in (first, second)), key=len)
+    return long[-len(short) :] == short
 
 
 def add_judge(run: Run, judge: Endpoint) -> None:

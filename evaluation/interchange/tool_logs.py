@@ -21,6 +21,7 @@ MAX_RUBRICS = 1000  # of a sample
 ZSTD = 93  # a zip's number for this compression, which Python cannot read
 LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of a member's name and of its extra field
 SCORER = "criteria"  # the name of our task's scorer in Inspect
+IN_FLIGHT = "Cancelled"  # how the error of a sample begins that was in progress when a run ended
 STOPPED = {"content_filter": "filtered", "max_tokens": "cut_off", "model_length": "cut_off"}
 NOT_STORABLE = "contains a character that cannot be stored (NUL, or half of a surrogate pair)"
 
@@ -71,6 +72,7 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
             "repeat": epoch - 1 if type(epoch) is int else epoch,
             "judge": scored.get("judge") or _judge_of(log["eval"]),
             "release": scored.get("release") or header.get("sha256") or "",
+            "log": str(log["eval"].get("task_id") or ""),  # a retry has that of the log that it continues
         }
         if problem := _problem(fields, score, scored, header):
             yield where, problem
@@ -85,6 +87,23 @@ def inspect_rows(log: Mapping[str, Any], sample: Any) -> Iterator[Found]:
     yield from _rows(where, about, rubrics, verdicts, outcome)
 
 
+def inspect_remarks(log: Mapping[str, Any]) -> Iterator[str]:
+    """What the header of a log says about all of it: that it ended early, or asked for less."""
+    header, results = log.get("eval"), log.get("results")
+    if not isinstance(header, dict):
+        return
+    status = log.get("status") or "started"  # the journal of a log that was never closed has none
+    if status != "success":
+        completed = results.get("completed_samples") if isinstance(results, dict) else None
+        of_all = "" if completed is None else f", {completed!s:.9} of {results['total_samples']!s:.9} samples completed"
+        yield f"the run ended with the status {status!s:.20}{of_all}; what is not there counts as missing"
+    config, data = header.get("config"), header.get("dataset")
+    if isinstance(config, dict) and isinstance(data, dict) and (config.get("limit") or config.get("sample_id")):
+        asked = data.get("sample_ids")
+        if isinstance(asked, list):
+            yield f"it was limited to {len(asked)} of {data.get('samples')!s:.9} samples"
+
+
 def _judge_of(header: Mapping[str, Any]) -> str:
     """The model that judged; without a grader, Inspect asks the model under test."""
     grader = (header.get("model_roles") or {}).get("grader") or {}
@@ -94,7 +113,9 @@ def _judge_of(header: Mapping[str, Any]) -> str:
 def _problem(
     fields: Mapping[str, Any], score: Mapping[str, Any], scored: Mapping[str, Any], header: Mapping[str, Any]
 ) -> str:
-    """Why the verdicts of a sample are not those of the task's judge; '' if they are."""
+    """Why a sample has no verdicts of the task's judge; '' if it has."""
+    if str((fields.get("error") or {}).get("message") or "").startswith(IN_FLIGHT):
+        return "in progress when the run ended, so the model neither answered nor failed"
     if score.get("history"):
         editors = {str((edit.get("provenance") or {}).get("author", "?")) for edit in score["history"][1:]}
         return f"the score was edited by hand ({', '.join(sorted(editors)):.200}): it has no verdicts on criteria"
@@ -102,7 +123,7 @@ def _problem(
     if others:
         return f"several sets of scores ({SCORER}, {', '.join(others):.200}): keep one, with `inspect score --action overwrite`"
     rules = header.get("rules")
-    if rules and scored.get("rules") != rules:
+    if score and rules and scored.get("rules") != rules:
         return "scored by the rules of another export than the one that the log names"
     return ""
 

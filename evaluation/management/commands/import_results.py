@@ -42,7 +42,7 @@ class Command(StepCommand):
             "models": list(result.run.tested.order_by("pk").values_list("endpoint__name", flat=True))
             if result.run
             else [],
-            **shown(result, "rows added known refused without_verdict"),
+            **shown(result, "rows added known refused without_verdict remarks"),
             "refusals": [shown(refusal, "where reason") for refusal in result.refusals],
             "failed": int(result.run is None),
         }

@@ -16,6 +16,7 @@ import pytest
 from evaluation import errors
 from evaluation.interchange import comparing, files, importing, rows
 from evaluation.models import Judgment, Response
+from evaluation.numbers.coverage import Coverage
 from evaluation.reports import queries as reports_queries
 from generation.models import Release
 from generation.releases import export
@@ -34,18 +35,24 @@ needs_tools = pytest.mark.skipif(not TOOLS, reason="needs other tools: make test
 
 # Makes the simulated models a provider of inspect-ai that needs no extra package.
 PROVIDER = """
-import json, sys, tiktoken, urllib.request
+import asyncio, json, os, signal, sys, tiktoken, urllib.request
 class Words:
     def encode(self, text, **options): return text.split()
 tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Words()
-from inspect_ai import eval, score
-from inspect_ai.log import ProvenanceData, edit_score, write_eval_log
+from inspect_ai import eval, eval_retry, score
+from inspect_ai.log import ProvenanceData, edit_score, invalidate_samples, read_eval_log, write_eval_log
 from inspect_ai.model import ChatCompletionChoice, ModelAPI, ModelOutput, get_model, modelapi
 from inspect_ai.scorer import ScoreEdit
+
+STOP = {"at": 0, "how": None, "asked": 0}
 
 @modelapi(name="sim")
 class Simulated(ModelAPI):
     async def generate(self, input, tools, tool_choice, config):
+        if not self.model_name.endswith("judge"):
+            STOP["asked"] += 1
+            if STOP["asked"] == STOP["at"]:
+                await STOP["how"]()
         if self.model_name == "sim-judge":
             assert config.temperature == 0.5
             assert set(config.response_schema.json_schema.properties) == {"explanation", "criteria_met"}
@@ -58,12 +65,11 @@ class Simulated(ModelAPI):
             content = json.load(answer)["choices"][0]["message"]["content"]
         return ModelOutput.from_content(self.model_name, content)
 
-def ask(*files, judge="sim-judge", **options):
+def ask(*files, judge="sim-judge", log_dir="logs", **options):
     logs = eval(
         list(files), model="sim/sim-reckless", model_roles={"grader": get_model("sim/" + judge)},
-        log_dir="logs", display="none", **options,
+        log_dir=log_dir, display="none", **options,
     )
-    assert all(log.status in ("success", "cancelled") for log in logs), [log.error for log in logs]
     return logs
 
 def metrics(log):
@@ -80,6 +86,38 @@ both = ask("out/task.py", "other/task.py")
 alone = ask("out/task.py") + ask("other/task.py")
 print(json.dumps([[log.eval.task, log.eval.metadata["release"], metrics(log)] for log in both + alone]))
 print(json.dumps([log.location for log in both]))
+"""
+EPOCHS = """
+[log] = ask("out/task.py", epochs=3)
+print(json.dumps(metrics(log)))
+print(log.location)
+"""
+STOPPED = """
+async def fail(): raise RuntimeError("overloaded")
+async def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(100)
+async def wait(): await asyncio.sleep(100)
+
+STOP.update(at=3, how=fail)
+[log] = ask("out/task.py", max_samples=1)
+print(log.location)
+STOP["at"] = 0
+[retried] = eval_retry(log, log_dir="logs", display="none")
+print(retried.location)
+STOP.update(at=5, how=interrupt, asked=0)
+ask("out/task.py", max_samples=1, log_dir="interrupted")
+[name] = os.listdir("interrupted")
+print("interrupted/" + name)
+STOP["at"] = 0
+[limited] = ask("out/task.py", limit=2)
+print(limited.location)
+invalid = invalidate_samples(limited, [limited.samples[1].uuid], ProvenanceData(author="kim", reason="wrong image"))
+write_eval_log(invalid, "invalid.eval")
+print(limited.samples[1].id)
+STOP.update(at=1, how=wait, asked=0)
+[late] = ask("out/task.py", limit=2, time_limit=3, max_samples=1)
+print(late.location)
 """
 EDIT = """
 [log] = ask("out/task.py")
@@ -101,6 +139,9 @@ for action in ("overwrite", "append"):
     write_eval_log(again, action + ".eval")
 print(first.id)
 """
+
+
+NAMES = {"sim/sim-reckless": "sim-reckless", "sim/sim-judge": "sim-judge"}
 
 
 def run_inspect(folder: Path, models: str, script: str) -> list[str]:
@@ -131,8 +172,7 @@ def test_inspect_gives_exactly_our_rates(tmp_path: Path, silent_models: str, phy
     assert json.loads(metrics) == {**values, "unjudged": unjudged}
     assert unjudged > 0
     assert location.endswith(".eval")
-    names = {"sim/sim-reckless": "sim-reckless", "sim/sim-judge": "sim-judge"}
-    result = importing.import_results(rows.read(Path(location)), release=release, study="inspect", models=names)
+    result = importing.import_results(rows.read(Path(location)), release=release, study="inspect", models=NAMES)
     assert (result.added, result.refused, result.without_verdict) == (release.rubrics_count, 0, 0)
     theirs = result.run
     assert theirs is not None
@@ -171,6 +211,78 @@ def test_two_exports_in_one_process_are_told_apart(tmp_path: Path, silent_models
         )
         right = importing.import_results(rows.read(Path(location)), release=release, study="right")
         assert (right.added, right.refused) == (release.rubrics_count, 0)
+
+
+@needs_tools
+def test_metrics_of_several_epochs_are_those_of_our_report(
+    tmp_path: Path, silent_models: str, physicians: list[User]
+) -> None:
+    """Inspect would reduce the epochs of a sample to their mean before it counts."""
+    release = make_release_with_controls(tmp_path, silent_models, physicians[:3])
+    export.Export(release, "inspect").write(tmp_path / "out")
+    *_progress, metrics, location = run_inspect(tmp_path, silent_models, EPOCHS)
+    result = importing.import_results(rows.read(Path(location)), release=release, study="s", models=NAMES)
+    assert (result.added, result.refused) == (3 * release.rubrics_count, 0)
+    assert result.run is not None
+    [row] = [row for row in reports_queries.report(result.run).overall if row.dataset == "combined"]
+    ours = {name: row.rates[name].value for name in ("hallucination_rate", "samples_failed", "over_suspicion")}
+    assert json.loads(metrics) == {**ours, "unjudged": result.run.judgments.filter(verdict="").count()}
+
+
+@needs_tools
+def test_what_a_log_says_about_itself_counts(tmp_path: Path, silent_models: str, physicians: list[User]) -> None:
+    """A failure and its retry, an interrupted run, a limit of samples, an invalid one, lost time.
+
+    What must come was counted by hand: the third of ten samples fails while one more is begun; the
+    fifth is interrupted; two are asked, of which one is invalid; of two the first is too late.
+    """
+    release = make_release_with_controls(tmp_path, silent_models, physicians[:3])
+    export.Export(release, "inspect").write(tmp_path / "out")
+    *_progress, broken, retried, interrupted, limited, invalid, late = run_inspect(tmp_path, silent_models, STOPPED)
+
+    def imported(study: str, *paths: str) -> importing.ImportResult:
+        for path in paths:
+            result = importing.import_results(rows.read(tmp_path / path), release=release, study=study, models=NAMES)
+        return result
+
+    def answers(result: importing.ImportResult) -> list[str]:
+        assert result.run is not None
+        return sorted(result.run.responses.values_list("outcome", flat=True))
+
+    def covered(result: importing.ImportResult) -> Coverage:
+        assert result.run is not None
+        [of_model] = reports_queries.report(result.run).numbers.coverage
+        return of_model
+
+    first = imported("chain", broken)
+    assert (len(answers(first)), answers(first).count("failed"), first.refused) == (4 - 1, 1, 1)
+    assert "status error" in first.remarks[0]
+    assert "in progress when the run ended" in first.refusals[0].reason
+    whole, second, backwards = imported("alone", retried), imported("chain", retried), imported("back", retried, broken)
+    assert second.refused == 0
+    assert "replaced by a retry" in second.remarks[0]
+    assert "which a retry has replaced" in backwards.remarks[-1]
+    reports = [reports_queries.report(each.run).overall for each in (whole, second, backwards) if each.run]
+    assert [row.rates for row in reports[0]] == [row.rates for row in reports[1]] == [row.rates for row in reports[2]]
+    assert covered(second).complete
+
+    stopped = imported("interrupted", interrupted)
+    assert (len(answers(stopped)), answers(stopped).count("failed"), stopped.refused) == (4, 0, 1)
+    assert "status cancelled, 4 of 10 samples completed" in stopped.remarks[0]
+    assert not covered(stopped).complete
+
+    two = imported("limited", limited)
+    assert (len(answers(two)), two.remarks) == (2, ["it was limited to 2 of 10 samples"])
+    assert not covered(two).complete
+    one = imported("invalid", "invalid.eval")
+    assert one.run is not None
+    assert set(one.run.voids.values_list("response__sample__key", "reason")) == {(invalid, "invalidated")}
+    own = one.run.judgments.filter(response__sample__key=invalid).count()
+    assert covered(one).settled == covered(two).settled - own
+    timed = imported("late", late)
+    assert timed.run is not None
+    assert set(timed.run.voids.values_list("reason", flat=True)) == {"limit"}
+    assert timed.run.voids.values("response").distinct().count() == 1
 
 
 @needs_tools
@@ -263,6 +375,65 @@ def test_the_judge_is_the_one_whose_verdicts_they_are(release: Release, tmp_path
     assert result.run.judge.model == "org/second"
 
 
+def test_a_run_that_ended_early_has_no_failures_of_samples_in_progress(release: Release, tmp_path: Path) -> None:
+    in_progress = {"message": "CancelledError('Cancelled via cancel scope 7f')"}
+    path = write_log(tmp_path, sample(), sample(epoch=2, error=in_progress, scores=None, output={}))
+    log = json.loads(path.read_text())
+    log |= {"status": "cancelled", "results": {"total_samples": 4, "completed_samples": 1}}
+    log["eval"] |= {"config": {"limit": 2}, "dataset": {"samples": 4, "sample_ids": [KEY, "other"]}}
+    path.write_text(json.dumps(log, indent=1))
+    result = importing.import_results(rows.read(path), release=release, study="s")
+    assert (result.rows, result.added, result.refused) == (3, 2, 1)
+    assert "in progress when the run ended" in result.refusals[0].reason
+    assert result.remarks == [
+        "the run ended with the status cancelled, 1 of 4 samples completed; what is not there counts as missing",
+        "it was limited to 2 of 4 samples",
+    ]
+
+
+def write_chain(folder: Path, task_id: str, *samples: Any) -> Path:
+    path = write_log(folder, *samples)
+    log = json.loads(path.read_text())
+    log["eval"]["task_id"] = task_id
+    path.write_text(json.dumps(log, indent=1))
+    return path
+
+
+@pytest.mark.parametrize("retry_first", [False, True])
+def test_a_retry_replaces_what_had_failed(release: Release, tmp_path: Path, retry_first: bool) -> None:
+    failed, answered = [sample(error={"message": "timeout"}), sample(epoch=2)], [sample(), sample(epoch=2)]
+    for lines in (answered, failed) if retry_first else (failed, answered):
+        path = write_chain(tmp_path, "T", *lines)
+        result = importing.import_results(rows.read(path), release=release, study="s")
+    assert (result.added, result.known, result.refused) == ((0, 4, 0) if retry_first else (2, 2, 0))
+    assert "retry" in result.remarks[0]
+    assert result.run is not None
+    assert set(result.run.responses.values_list("outcome", "error")) == {("answered", "")}
+    assert result.run.responses.filter(about__replaced="failed").count() == (0 if retry_first else 1)
+    verdicts = result.run.judgments.order_by("response__repeat", "rubric__pk").values_list("verdict", flat=True)
+    assert list(verdicts) == ["met", ""] * 2
+    result.run.refresh_from_db()
+    assert result.run.judgments_done == 2
+
+
+def test_another_log_replaces_nothing(release: Release, tmp_path: Path) -> None:
+    importing.import_results(
+        rows.read(write_chain(tmp_path, "T", sample(error={"message": "timeout"}))), release=release, study="s"
+    )
+    result = importing.import_results(rows.read(write_chain(tmp_path, "U", sample())), release=release, study="s")
+    assert (result.added, result.refused) == (0, 2)
+    assert "contradicts another row on this answer (failed)" in result.refusals[0].reason
+
+
+def test_a_run_without_a_grader_judged_itself(release: Release, tmp_path: Path) -> None:
+    path = write_log(tmp_path, sample())
+    log = json.loads(path.read_text())
+    del log["eval"]["model_roles"]
+    path.write_text(json.dumps(log, indent=1))
+    result = importing.import_results(rows.read(path), release=release, study="s")
+    assert result.remarks == ["org-their-model judged its own answers"]
+
+
 def test_thoughts_are_no_part_of_an_imported_answer(release: Release, tmp_path: Path) -> None:
     lines = [sample(output={"completion": text}) for text in ("<think>Hm.</think>No.",)]
     result = importing.import_results(rows.read(write_log(tmp_path, *lines)), release=release, study="s")
@@ -336,7 +507,7 @@ def test_a_damaged_log_is_refused_as_a_whole(release: Release, tmp_path: Path, z
 
 def write_members(path: Path, **members: Any) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, value in {"header": {"eval": {"model": "theirs"}}, **members}.items():
+        for name, value in {"header": {"status": "success", "eval": {"model": "theirs"}}, **members}.items():
             folder = "" if name == "header" else "samples/"
             archive.writestr(f"{folder}{name}.json", value if isinstance(value, bytes) else json.dumps(value))
     return path

@@ -125,3 +125,27 @@ def test_a_judge_may_be_named_by_its_model(release: Release, tmp_path: Path) -> 
     result = importing.import_results(rows.read(path), release=release, study="s")
     assert result.run is not None
     assert (result.refused, result.run.panel, Vote.objects.count()) == (0, "", 0)
+
+
+def test_one_judge_that_two_tools_name_is_one_judge(release: Release, tmp_path: Path) -> None:
+    import_rows(release, tmp_path, *rows_of("openai/gpt-x", True, True))
+    result = import_rows(release, tmp_path, *rows_of("gpt-x", "-", "-", True, False))
+    assert result.run is not None
+    assert (result.run.panel, [judge.model for judge in queries.judges_of(result.run)]) == ("", ["openai/gpt-x"])
+    assert result.remarks == ["judge gpt-x is taken for openai-gpt-x: only one of the names has a provider"]
+    assert [verdict for verdict, _error in verdicts(result.run)] == ["met", "met", "met", "not_met"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [
+        ("openai/gpt-x", "gpt-x", True),
+        ("openai:chat:gpt-x", "GPT-X", True),
+        ("openrouter/openai/gpt-x", "openai/gpt-x", True),
+        ("azure/gpt-x", "openai/gpt-x", False),
+        ("gpt-x", "gpt-x-mini", False),
+        ("", "gpt-x", False),
+    ],
+)
+def test_names_are_of_one_model_if_one_adds_the_provider(first: str, second: str, is_same: bool) -> None:
+    assert several_judges.is_same_model(first, second) is is_same

@@ -6,9 +6,10 @@ Each criterion is put to the grader (the role `grader`; without one, the model i
 what you want) in the words of the benchmark's own judge, with its temperature (change it with
 `-T judge_temperature=...`) and, where the provider offers it, the schema of its reply. An answer
 without text, or with thoughts only, is not judged. The metrics are those of MHB's report, counted
-over all criteria: control samples count only in metrics of their own. `unjudged` counts the
-criteria without a verdict. MHB imports the log, which contains the verdicts
-(`import_results LOG.eval`).
+over all criteria and all epochs, whatever reducer is chosen: control samples count only in metrics
+of their own. `unjudged` counts the criteria without a verdict. Samples that were stopped by a limit
+count here, and not in MHB, which leaves out what is not the model's own doing. MHB imports the log,
+which contains the verdicts (`import_results LOG.eval`).
 """
 
 import importlib.util
@@ -35,18 +36,21 @@ MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser}
 def rate_metric(rate):
     """A metric of Inspect for one rate: its numerators over its denominators, over all samples."""
 
-    @metric(name=rate["name"])
+    @metric(name=rate["name"], scores="unreduced")
     def pooled():
         def compute(scores: list[SampleScore]) -> float:
-            values = [one.score.value for one in scores]
-            return mhb_judging.pooled([(value[rate["name"]], value[f"{rate['name']} of"]) for value in values])
+            by_sample = {}
+            for one in scores:
+                value = one.score.value
+                by_sample.setdefault(one.sample_id, []).append((value[rate["name"]], value[f"{rate['name']} of"]))
+            return mhb_judging.pooled([mhb_judging.of_answers(rate, answers) for answers in by_sample.values()])
 
         return compute
 
     return pooled()
 
 
-@metric
+@metric(scores="unreduced")
 def unjudged():
     def compute(scores: list[SampleScore]) -> float:
         return sum(one.score.value["unjudged"] for one in scores)

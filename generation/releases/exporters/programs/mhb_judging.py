@@ -121,6 +121,12 @@ def count(
     return (min(hits, 1), min(len(counted), 1)) if rate["unit"] == "sample" else (hits, len(counted))
 
 
+def of_answers(rate: Json, counts: list[tuple[float, int]]) -> tuple[float, int]:
+    """What a sample that was answered several times adds: it fails if any of its answers does."""
+    hits, counted = [list(values) for values in zip(*counts, strict=True)]
+    return (max(hits), max(counted)) if rate["unit"] == "sample" and not rate["points"] else (sum(hits), sum(counted))
+
+
 def pooled(counts: list[tuple[float, int]]) -> float:
     """A rate from what all samples add to it: the mean, never outside 0 to 1."""
     total = sum(denominator for _numerator, denominator in counts)
