@@ -94,8 +94,10 @@ def inspect_remarks(log: Mapping[str, Any]) -> Iterator[str]:
         return
     status = log.get("status") or "started"  # the journal of a log that was never closed has none
     if status != "success":
-        completed = results.get("completed_samples") if isinstance(results, dict) else None
-        of_all = "" if completed is None else f", {completed!s:.9} of {results['total_samples']!s:.9} samples completed"
+        of_all = ""
+        if isinstance(results, dict):
+            completed, total = results.get("completed_samples"), results.get("total_samples")
+            of_all = f", {completed!s:.9} of {total!s:.9} samples completed"
         yield f"the run ended with the status {status!s:.20}{of_all}; what is not there counts as missing"
     config, data = header.get("config"), header.get("dataset")
     if isinstance(config, dict) and isinstance(data, dict) and (config.get("limit") or config.get("sample_id")):

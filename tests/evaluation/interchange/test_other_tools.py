@@ -27,7 +27,9 @@ def read(folder: Path, data: Any, *, lines: bool = False) -> list[files.Entry]:
 def told(entries: list[files.Entry]) -> list[Any]:
     """(rubric, met, model, response) of each verdict; the reason of each refusal."""
     return [
-        entry.reason if isinstance(entry, files.RefusedRow) else (entry.rubric, entry.met, entry.model, entry.response)
+        (entry.rubric, entry.met, entry.model, entry.response)
+        if isinstance(entry, files.VerdictRow)
+        else getattr(entry, "reason", "")
         for entry in entries
     ]
 
