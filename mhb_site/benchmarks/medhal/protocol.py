@@ -21,9 +21,24 @@ from mhb_site.benchmarks.medhal.pair_steps import FACTUAL, NON_FACTUAL, context_
 PROMPTS = Path(__file__).parent / "prompts"
 PLAIN, PROMETHEUS, HALLOUMI = "plain", "prometheus", "halloumi"
 OWN = "own"  # each model in the format that it was trained on, as in Table 6
+ONE_SHOT = "one-shot"  # Section 4.4.2: without an example, models find no hallucination there
 FORMAT = "format"  # of a question in the variant OWN, in its `about`
 ASK, ASK_PROMETHEUS, ASK_HALLOUMI = (read_prompt(PROMPTS / f"{name}.md") for name in ("ask", PROMETHEUS, HALLOUMI))
-PARSERS = {PLAIN: parsing.read_plain, PROMETHEUS: parsing.read_prometheus, HALLOUMI: parsing.read_halloumi}
+PARSERS = {
+    PLAIN: parsing.read_plain,
+    ONE_SHOT: parsing.read_plain,
+    PROMETHEUS: parsing.read_prometheus,
+    HALLOUMI: parsing.read_halloumi,
+}
+# The example of the variant ONE_SHOT; the paper's is not published.
+EXAMPLE_CONTEXT = (
+    "A 64-year-old woman was admitted with pneumonia. She took amoxicillin by mouth for seven days and went home "
+    "without fever. She has no known allergies."
+)
+EXAMPLE_STATEMENT = "The patient received vancomycin into a vein and went home without fever."
+EXAMPLE_REPLY = (
+    "Factual: NO\nExplanation: She took amoxicillin by mouth for seven days; vancomycin is mentioned nowhere."
+)
 # The released script's defaults; the paper gives none.
 TEMPERATURE, TOP_P, MAX_TOKENS = 0.0, 1.0, 512
 
@@ -39,9 +54,16 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001 - nothing i
 
 
 def asks(sample: Sample, seed: int) -> Sequence[Ask]:
-    """The questions of `ask`, and that in the variant OWN: plain until it is known who is asked."""
+    """The questions of `ask`, with one example, and in the variant OWN: plain until it is known who is asked."""
     plain, *others = ask(sample, seed)
-    return [plain, *others, replace(plain, variant=OWN, about={FORMAT: PLAIN})]
+    return [plain, *others, with_example(plain), replace(plain, variant=OWN, about={FORMAT: PLAIN})]
+
+
+def with_example(plain: Ask) -> Ask:
+    """The plain question after an example of it with its reply."""
+    shown = ASK.request({"statement": EXAMPLE_STATEMENT}, {"context": context_block(EXAMPLE_CONTEXT)})
+    messages = (*shown.messages, Message("assistant", EXAMPLE_REPLY), *plain.messages)
+    return replace(plain, variant=ONE_SHOT, messages=messages)
 
 
 def ask_model(sample: Sample, asked: Ask, model: str) -> Ask:

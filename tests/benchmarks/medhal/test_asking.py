@@ -77,6 +77,17 @@ def test_each_variant_asks_about_statement_and_context() -> None:
     assert usual == ["qa", "ie", "nli", "summarization", "mednli", "mimic-di"]
 
 
+def test_one_example_stands_before_the_question_of_table_10() -> None:
+    asked = next(ask for ask in protocol.asks(sample(statement="He smokes."), 1) if ask.variant == protocol.ONE_SHOT)
+    example, reply, question = asked.messages
+    assert [message.role for message in asked.messages] == ["user", "assistant", "user"]
+    assert protocol.EXAMPLE_STATEMENT in example.text
+    assert read_plain(reply.text).factual is False
+    assert question == protocol.ask(sample(statement="He smokes."), 1)[0].messages[-1]
+    [dataset] = [each for each in protocol.PROTOCOL.datasets if each.variant == protocol.ONE_SHOT]
+    assert (dataset.task, dataset.by_default) == ("mimic-di", False)
+
+
 def test_every_cell_of_the_confusion_table_has_its_verdict() -> None:
     replies = {"YES": "Factual: YES", "NO": "Factual: NO\nExplanation: Wrong.", "?": "Perhaps."}
     verdicts = {
@@ -115,7 +126,8 @@ def test_published_figures_are_consistent() -> None:
     assert [configuration.name for configuration in CONFIGURATIONS] == ["full", "lf", "lf-bal"]
     tables = {table.name: table.rows for table in registry.published("medhal")}
     for row in (*tables["Table 6"], *tables["Table 10"]):
-        precision, recall, printed = (value or 0 for value in row.values[:3])
+        numbers = row.values[:3] if row.values[0] is not None else row.values[3:6]  # of Table 10: with one example
+        precision, recall, printed = (value or 0 for value in numbers)
         f1 = 2 * precision * recall / (precision + recall)
         assert f1 == pytest.approx(printed, abs=0.012)  # the paper's figures are rounded
 
