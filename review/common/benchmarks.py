@@ -23,17 +23,22 @@ ENTRY_POINTS = "mhb.benchmarks"
 
 def names() -> tuple[str, ...]:
     """The names of all benchmarks."""
-    return tuple(sorted(_packages(settings.MHB_BENCHMARKS)))
+    return tuple(sorted(_packages()))
 
 
 def package(benchmark: str) -> str:
     """The package of a benchmark, such as `mhb_site.benchmarks.mhb`. Raises KeyError."""
-    return _packages(settings.MHB_BENCHMARKS)[benchmark]
+    return _packages()[benchmark]
+
+
+def _packages() -> Mapping[str, str]:
+    parent = settings.MHB_BENCHMARKS
+    return _packages_in(parent, tuple(import_module(parent).__path__))
 
 
 @cache
-def _packages(parent: str) -> Mapping[str, str]:
-    folders = iter_modules(import_module(parent).__path__)
+def _packages_in(parent: str, paths: tuple[str, ...]) -> Mapping[str, str]:
+    folders = iter_modules(paths)
     found = {folder.name: f"{parent}.{folder.name}" for folder in folders if folder.ispkg}
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.name in found:

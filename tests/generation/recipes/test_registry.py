@@ -35,10 +35,10 @@ def toys(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.syspath_prepend(tmp_path)
     settings.MHB_BENCHMARKS = "toy_benchmarks"
     registry.module.cache_clear()
-    benchmarks._packages.cache_clear()
+    benchmarks._packages_in.cache_clear()
     yield
     registry.module.cache_clear()
-    benchmarks._packages.cache_clear()
+    benchmarks._packages_in.cache_clear()
     for name in [name for name in sys.modules if name.startswith("toy_benchmarks")]:
         del sys.modules[name]
 
@@ -111,12 +111,12 @@ def test_an_installed_package_may_offer_a_benchmark(tmp_path: Path) -> None:
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[mhb.benchmarks]\nabroad = elsewhere\n")
-    benchmarks._packages.cache_clear()
+    benchmarks._packages_in.cache_clear()
     assert registry.names() == ["abroad", "toy"]
     assert registry.recipe("abroad").label == "Toy"
     assert benchmarks.text("abroad", "guidelines", "primary") == "Read."
     (installed / "entry_points.txt").write_text("[mhb.benchmarks]\ntoy = elsewhere\n")
-    benchmarks._packages.cache_clear()
+    benchmarks._packages_in.cache_clear()
     with pytest.raises(ImproperlyConfigured, match="Two benchmarks are called 'toy'"):
         registry.names()
 
