@@ -130,5 +130,13 @@ class ReleaseMissing(EvaluationError, status=409):
     """This site does not have the release of this bundle."""
 
 
+class OtherCoverage(EvaluationError, status=409):
+    """Incomplete results are published with their coverage as it is now."""
+
+
+class NotIncomplete(EvaluationError, status=422):
+    """There are no incomplete results of this model in this run to publish."""
+
+
 class NotPublished(EvaluationError, status=409):
     """The results of this release are not published."""

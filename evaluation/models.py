@@ -361,6 +361,33 @@ class Publication(models.Model):
         ]
 
 
+class IncompletePublication(models.Model):
+    """Incomplete results of a model that a public page shows, while the publication lasts.
+
+    `settled`, `criteria`: the coverage that was named when they were published.
+    """
+
+    publication = models.ForeignKey(Publication, on_delete=models.PROTECT, related_name="incomplete")
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="+")
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+    settled = models.PositiveIntegerField()
+    criteria = models.PositiveIntegerField()
+    published_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    published_at = models.DateTimeField()
+    withdrawn_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["publication", "run", "endpoint"],
+                condition=Q(withdrawn_at__isnull=True),
+                name="incomplete_published_once_at_a_time",
+            ),
+            models.CheckConstraint(condition=Q(settled__lte=F("criteria")), name="incomplete_coverage"),
+        ]
+
+
 class ResultsImport(Work):
     """One import of a file of verdicts made elsewhere.
 

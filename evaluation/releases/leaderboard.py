@@ -12,11 +12,12 @@ import numpy as np
 from evaluation import registry
 from evaluation.models import Run
 from evaluation.numbers.comparing import compare_pair
-from evaluation.numbers.coverage import coverage
+from evaluation.numbers.coverage import Coverage, coverage
 from evaluation.numbers.rules import COMBINED
 from evaluation.numbers.totals import unit_totals
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.published import FilledTable, filled
+from evaluation.releases import queries as releases_queries
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.comparability import Comparability, JudgingDifference, comparability
@@ -53,6 +54,7 @@ class LeaderboardEntry:
     the ranked ones. `differs`: how its judging differs from theirs.
     `selected`: samples were chosen by what the model got wrong, so its rate is biased and it has no
     rank by default.
+    `coverage`: of incomplete results, which are published as such and have no rank; else None.
     """
 
     endpoint: str
@@ -65,13 +67,24 @@ class LeaderboardEntry:
     rank: Rank | None = None
     selected: bool = False
     differs: tuple[JudgingDifference, ...] = ()
+    coverage: Coverage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteResult:
+    """A model of a finished run that lacks verdicts on a part of the release."""
+
+    run: Run
+    endpoint: Endpoint
+    coverage: Coverage
 
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
     """The models of a release, the best first, by the first rate on the last or pooled data set.
 
-    Ranked are the models whose runs were judged in the way that most models share.
+    Incomplete results that are published as such come last. Ranked are the models whose runs were
+    judged in the way that most models share.
     `left_out`: finished runs without a model that is complete, or with other settings.
     `judges`: the judges of the runs shown.
     """
@@ -92,6 +105,11 @@ class Leaderboard:
         return any(entry.selected for entry in self.entries)
 
     @property
+    def incomplete(self) -> bool:
+        """Whether there are incomplete results."""
+        return any(entry.coverage for entry in self.entries)
+
+    @property
     def unlike(self) -> bool:
         """Whether some runs were judged in another way than the ranked ones."""
         return any(entry.differs for entry in self.entries)
@@ -109,89 +127,120 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
     """
     protocol = registry.protocol(release.benchmark)
     rate, datasets = protocol.rates[0], runs_queries.data_sets_in(release)
-    finished = list(runs_queries.runs().filter(release=release, status=Run.Status.FINISHED))
-    result_cache.read_marks(finished)
-    usable = [run for run in finished if run.sampling == Run.Sampling.PROTOCOL and run.prompt_set_id is None]
+    finished, usable = _finished_runs(release)
     candidates: dict[int, list[tuple[Run, Endpoint]]] = defaultdict(list)
-    shown_runs = set[int]()
+    incomplete: list[IncompleteResult] = []
+    published = {(row.run_id, row.endpoint_id) for row in releases_queries.incomplete_publications(release)}
     for run in usable:  # newest first
-        complete = complete_models(run, datasets)
+        coverages = {of_model.endpoint: of_model for of_model in coverage_of(run, datasets)}
         for endpoint in run.endpoints.all():
-            if endpoint.name in complete:
+            of_model = coverages[endpoint.name]
+            if of_model.complete:
                 candidates[endpoint.pk].append((run, endpoint))
-                shown_runs.add(run.pk)
+            elif (run.pk, endpoint.pk) in published:
+                incomplete.append(IncompleteResult(run, endpoint, of_model))
     withdrawn = errata.withdrawn_by_release([release.pk]).get(release.pk, 0)
-    runs = {run.pk: run for of_model in candidates.values() for run, _endpoint in of_model}
-    keys = {pk: _key(run, "leaderboard", protocol) for pk, run in runs.items()}
-    ways = {pk: _way(run, protocol, withdrawn) for pk, run in runs.items()}
+    runs = {run.pk: run for of_endpoint in candidates.values() for run, _endpoint in of_endpoint}
+    shown_runs = runs | {result.run.pk: result.run for result in incomplete}
+    keys = {pk: _key(run, "leaderboard", protocol) for pk, run in shown_runs.items()}
+    ways = {pk: _way(run, protocol, withdrawn) for pk, run in shown_runs.items()}
     # The way of judging that most models share; of several, that of the newest run, which is first.
-    latest = [ways[of_model[0][0].pk] for of_model in candidates.values()]
+    latest = [ways[of_endpoint[0][0].pk] for of_endpoint in candidates.values()]
     usual = max(latest, key=latest.count) if latest else None
     # A model's latest run of that kind, or else its latest.
     newest: dict[int, tuple[Run, Endpoint]] = {}
-    for pk, of_model in candidates.items():
-        newest[pk] = next((each for each in of_model if ways[each[0].pk] == usual), of_model[0])
-    results = {
-        run.pk: result_cache.cached(keys[run.pk], lambda run=run: _scores(run))  # type: ignore[misc]
-        for run, _endpoint in newest.values()
-    }
+    for pk, of_endpoint in candidates.items():
+        newest[pk] = next((each for each in of_endpoint if ways[each[0].pk] == usual), of_endpoint[0])
+    pools = protocol.pools(dataset.name for dataset in datasets)
+    pooled = ((COMBINED, "Combined"),) if pools else ()
+    columns = (*((dataset.name, dataset.label) for dataset in datasets), *pooled)
+    listed: list[tuple[Run, Endpoint, Coverage | None]] = []
+    listed += [(run, endpoint, None) for run, endpoint in newest.values()]
+    listed += [(result.run, result.endpoint, result.coverage) for result in incomplete]
     chosen_by = selection(release)
-    reported = reported_names(run for run, _endpoint in newest.values()) if chosen_by.names else {}
-    entries = [
-        LeaderboardEntry(
-            endpoint=endpoint.name,
-            model=endpoint.model,
-            run=run.pk,
-            judge=run.judge.name if run.judge else "",
-            measured_at=run.finished_at or run.created_at,
-            simulated=runs_queries.is_simulated(run),
-            scores=tuple(results[run.pk].get(endpoint.name, ())),
-            differs=tuple(ways[run.pk].differences(usual)) if usual else (),
-            selected=chosen_by.includes(endpoint, reported.get((run.pk, endpoint.pk), "")),
+    reported = reported_names(run for run, _endpoint, _coverage in listed) if chosen_by.names else {}
+    entries = []
+    for run, endpoint, lacking in listed:
+        by_model = result_cache.cached(keys[run.pk], lambda run=run: _scores(run))  # type: ignore[misc]
+        entries.append(
+            LeaderboardEntry(
+                endpoint=endpoint.name,
+                model=endpoint.model,
+                run=run.pk,
+                judge=run.judge.name if run.judge else "",
+                measured_at=run.finished_at or run.created_at,
+                simulated=runs_queries.is_simulated(run),
+                scores=_in_columns(by_model.get(endpoint.name, ()), columns),
+                differs=tuple(ways[run.pk].differences(usual)) if usual else (),
+                selected=chosen_by.includes(endpoint, reported.get((run.pk, endpoint.pk), "")),
+                coverage=lacking,
+            )
         )
-        for run, endpoint in newest.values()
-    ]
     lower = protocol.is_lower_better(rate)
-    ranked = [
-        entry
-        for entry in entries
-        if (all_ranked or not entry.selected)
-        and not entry.differs
-        and entry.scores
-        and entry.scores[-1].value is not None
-    ]
+    ranked = []
+    for entry in entries:
+        is_compared = entry.coverage is None and not entry.differs and (all_ranked or not entry.selected)
+        if is_compared and entry.scores[-1].value is not None:
+            ranked.append(entry)
     names = {entry.endpoint for entry in ranked}
     measured = [(run, endpoint) for run, endpoint in newest.values() if endpoint.name in names]
     rank_of = _ranks(measured, ranked, rate, datasets, keys, lower=lower)
-    pools = protocol.pools(dataset.name for dataset in datasets)
-    pooled = ((reports_queries.COMBINED, "Combined"),) if pools else ()
+    entries = [entry if entry.coverage else replace(entry, rank=rank_of.get(entry.endpoint)) for entry in entries]
+    entries.sort(
+        key=lambda entry: (entry.coverage is not None, entry.selected and not all_ranked, *_sort_key(entry, lower))
+    )
     return Leaderboard(
         release=release,
         protocol=protocol,
         rate=rate,
         lower_is_better=lower,
-        datasets=(*((dataset.name, dataset.label) for dataset in datasets), *pooled),
-        entries=tuple(
-            sorted(
-                (replace(entry, rank=rank_of.get(entry.endpoint)) for entry in entries),
-                key=lambda entry: (entry.selected and not all_ranked, *_sort_key(entry, lower)),
-            )
-        ),
+        datasets=columns,
+        entries=tuple(entries),
         left_out=len(finished) - len(shown_runs),
         judges=tuple(sorted({entry.judge for entry in entries if entry.judge})),
         simulated=release.simulated or any(entry.simulated for entry in entries),
     )
 
 
-def complete_models(run: Run, datasets: Sequence[DataSet]) -> frozenset[str]:
-    """The models of a finished run that have all of these data sets (`Coverage.complete`)."""
-    key = result_cache.key_of(run, "complete", datasets)
+def _in_columns(scores: Sequence[Standing], columns: Sequence[tuple[str, str]]) -> tuple[Standing, ...]:
+    """The scores of a run in the columns of the leaderboard, without values where it has no data.
 
-    def counted() -> frozenset[str]:
-        covered = coverage(run_frame(run, datasets))
-        return frozenset(of_model.endpoint for of_model in covered if of_model.complete)
+    A run that did not ask all data sets has no score on all of them pooled.
+    """
+    by_dataset = {score.dataset: score for score in scores}
+    if not all(name in by_dataset for name, _label in columns):
+        by_dataset.pop(COMBINED, None)
+    return tuple(by_dataset.get(name) or Standing(name, None, None, None, 0, 0, 0) for name, _label in columns)
 
-    return result_cache.cached(key, counted)
+
+def _finished_runs(release: Release) -> tuple[list[Run], list[Run]]:
+    """The finished runs of a release, and those with the benchmark's settings; newest first."""
+    finished = list(runs_queries.runs().filter(release=release, status=Run.Status.FINISHED))
+    result_cache.read_marks(finished)
+    usable = [run for run in finished if run.sampling == Run.Sampling.PROTOCOL and run.prompt_set_id is None]
+    return finished, usable
+
+
+def coverage_of(run: Run, datasets: Sequence[DataSet]) -> tuple[Coverage, ...]:
+    """The coverage of each model of a finished run on all of these data sets."""
+    key = result_cache.key_of(run, "coverage", datasets)
+    return result_cache.cached(key, lambda: coverage(run_frame(run, datasets)))
+
+
+def incomplete_results(release: Release) -> list[IncompleteResult]:
+    """The models of finished runs that lack verdicts, newest run first.
+
+    Not of runs with other settings than the benchmark's.
+    """
+    datasets = runs_queries.data_sets_in(release)
+    results = []
+    for run in _finished_runs(release)[1]:
+        by_model = {of_model.endpoint: of_model for of_model in coverage_of(run, datasets)}
+        for endpoint in run.endpoints.all():
+            of_model = by_model[endpoint.name]
+            if of_model.counted and not of_model.complete:
+                results.append(IncompleteResult(run, endpoint, of_model))
+    return results
 
 
 def _way(run: Run, protocol: Protocol, withdrawn: int) -> Comparability:
@@ -234,7 +283,7 @@ def _ranks(
     sort_values = {name: value if lower else -value for name, value in values.items() if value is not None}
     if not 2 <= len(sort_values) <= MAX_RANKED:
         return {}
-    pooled = entries[0].scores[-1].dataset == reports_queries.COMBINED
+    pooled = entries[0].scores[-1].dataset == COMBINED
     stamp = ",".join(f"{endpoint.pk}:{keys[run.pk]}" for run, endpoint in measured)
     key = f"ranks-{hashlib.sha256(stamp.encode()).hexdigest()}" if all(keys.values()) else ""
     pairs = result_cache.cached(key, lambda: _compare_pairs(measured, rate, datasets if pooled else datasets[-1:]))
@@ -273,7 +322,7 @@ def _compare_pairs(
 
 
 def _sort_key(entry: LeaderboardEntry, lower: bool) -> tuple[bool, float, str]:
-    value = entry.scores[-1].value if entry.scores else None
+    value = entry.scores[-1].value
     return value is None, (value or 0) * (1 if lower else -1), entry.endpoint
 
 
@@ -302,6 +351,7 @@ def beside_published(board: Leaderboard, benchmark: str) -> tuple[FilledTable, .
                 for column in cut.columns
             ]
             for entry in board.entries
+            if entry.coverage is None
         }
         tables.append(filled(cut, own))
     return tuple(tables)

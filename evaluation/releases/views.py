@@ -1,14 +1,17 @@
 """Pages with the results of releases, open to everybody once published."""
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from evaluation.errors import NotPublished
+from evaluation.errors import EvaluationError, NotPublished
 from evaluation.releases import queries, services
-from evaluation.releases.leaderboard import beside_published, leaderboard
+from evaluation.releases.forms import IncompleteForm, NamedResultForm
+from evaluation.releases.leaderboard import beside_published, incomplete_results, leaderboard
 from evaluation.reports import paper_layout
 from generation.models import Release
 from generation.probes import queries as probes_queries
@@ -22,11 +25,16 @@ from review.rules.permissions import Can
 def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The leaderboard of a release, and whether it is published."""
     release = releases_queries.release(name, version)
-    context = {"publication": queries.publication(release), **_board_context(release, request)}
+    context = _board_context(release, request)
+    listed = {(entry.run, entry.endpoint) for entry in context["board"].entries if entry.coverage}
+    context["publication"] = queries.publication(release)
+    context["incomplete"] = [
+        (result, (result.run.pk, result.endpoint.name) in listed) for result in incomplete_results(release)
+    ]
     return render(request, "evaluation/releases/results.html", context)
 
 
-def _board_context(release: Release, request: HttpRequest) -> dict[str, object]:
+def _board_context(release: Release, request: HttpRequest) -> dict[str, Any]:
     all_ranked = request.GET.get("all_ranked", "") in ("1", "true", "on")
     board = leaderboard(release, all_ranked=all_ranked)
     return {
@@ -42,22 +50,46 @@ def _board_context(release: Release, request: HttpRequest) -> dict[str, object]:
 
 @requires(Can.PRODUCE, acting=True)
 def publish(request: HttpRequest, name: str, version: int) -> HttpResponse:
-    """Publish the results of a release, after showing what anybody could then read."""
+    """Publish the results of a release, after showing what anybody could then read.
+
+    With `run` and `model`: publish these incomplete results, beside their coverage.
+    """
     release = releases_queries.release(name, version)
-    if request.method == "POST":
+    if request.method == "GET":
+        named = NamedResultForm(request.GET)
+        shown = named.cleaned_data if named.is_valid() else {}
+        results = [
+            row for row in incomplete_results(release) if shown == {"run": row.run.pk, "model": row.endpoint.name}
+        ]
+        context = {"release": release, "result": results[0] if results else None}
+        return render(request, "evaluation/releases/publish.html", context)
+    if "run" not in request.POST:
         services.publish(release, actor=signed_in_account(request))
         messages.success(request, _("The results are published. Anyone with the link can read them."))
         return redirect("evaluation:results", name, version)
-    return render(request, "evaluation/releases/publish.html", {"release": release})
+    form = IncompleteForm(request.POST)
+    if not form.is_valid():
+        return HttpResponse(status=422)
+    try:
+        services.publish_incomplete(release, **form.cleaned_data, actor=signed_in_account(request))
+    except EvaluationError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, _("The incomplete results are published with their coverage."))
+    return redirect("evaluation:results", name, version)
 
 
 @requires(Can.PRODUCE, acting=True)
 def withdraw(request: HttpRequest, name: str, version: int) -> HttpResponse:
-    """Withdraw the public page."""
+    """Withdraw the public page; with `run` and `model`, these incomplete results alone."""
     release = releases_queries.release(name, version)
     if request.method == "POST":
+        named, actor = NamedResultForm(request.POST), signed_in_account(request)
         try:
-            services.withdraw(release, actor=signed_in_account(request))
+            if named.is_valid():
+                services.withdraw_incomplete(release, **named.cleaned_data, actor=actor)
+            else:
+                services.withdraw(release, actor=actor)
         except NotPublished as error:
             messages.error(request, str(error))
         else:

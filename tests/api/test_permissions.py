@@ -182,6 +182,8 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("release-results", "GET"): READERS,
     ("release-publish", "POST"): ADMIN,
     ("release-withdraw", "POST"): ADMIN,
+    ("release-publish-incomplete", "POST"): ADMIN,
+    ("release-withdraw-incomplete", "POST"): ADMIN,
     ("runs", "GET"): READERS,
     ("runs", "POST"): ADMIN,
     ("run", "GET"): READERS,

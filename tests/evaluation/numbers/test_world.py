@@ -310,6 +310,16 @@ def test_every_number_is_what_the_world_says(
     releases_services.publish(run.release, actor=adela)
     public = admin.get(reverse("public-release-version", args=[run.release.name, 1])).content.decode()
     assert ">half<" not in public
+    coverage = {name: covered["half"][name] for name in ("settled", "criteria")}
+    release_api, named = f"/api/v1/releases/{run.release.name}/1", {"run": run.pk, "model": "half"}
+    published = api(adela).post(f"{release_api}/publish/incomplete/", named | coverage)
+    assert published.status_code == 200, published.content
+    [_whole, half] = api(adela).get(f"{release_api}/results/").json()["entries"]
+    assert (half["endpoint"], half["rank"], half["coverage"]["complete"]) == ("half", None, False)
+    for score in half["scores"]:
+        if score["dataset"] != "combined" and not board.rate.score:
+            truth = world.truth(board.rate, "half", score["dataset"])
+            assert (score["numerator"], score["denominator"], score["excluded"]) == truth
 
     as_launched = run_frame(run, as_of=run.created_at)
     assert as_launched.withdrawn == 0, "as of then, nothing was known"

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from evaluation import errors
 from evaluation.interchange import files, importing
-from evaluation.models import Judgment, Publication, Run
+from evaluation.models import IncompletePublication, Judgment, Publication, Run
 from evaluation.releases import queries, services
 from evaluation.releases.leaderboard import leaderboard
 from evaluation.reports import queries as reports_queries
@@ -330,6 +330,55 @@ def test_results_are_read_published_and_withdrawn_over_the_api(
     assert Client().get("/public/releases/bare/1/").status_code == 200
     assert api(adela).post(reverse("api:release-withdraw", args=["bare", 1])).status_code == 200
     assert api(adela).post(reverse("api:release-withdraw", args=["bare", 1])).status_code == 409
+
+
+def test_incomplete_results_are_published_by_naming_their_coverage(
+    large_release: Release, admin: Client, api: Api, adela: User
+) -> None:
+    """Nothing else shows them; the page says their coverage and ranks them nowhere."""
+    run = judged_run(large_release, "whole", "half", verdicts=GOOD)
+    judged_run(large_release, "other")
+    lost = run.judgments.filter(response__endpoint__name="half").order_by("pk")[:20]
+    Judgment.objects.filter(pk__in=[each.pk for each in lost]).delete()
+    named: dict[str, int | str] = {"run": run.pk, "model": "half"}
+    coverage = {"settled": 40, "criteria": 60}
+    results, publish, withdraw = (f"/api/v1/releases/bare/1/{name}/" for name in ("results", "publish", "withdraw"))
+    public = address("public-release-version", large_release)
+    post = api(adela).post
+    assert post(f"{publish}incomplete/", named | coverage).status_code == 409, "the page is not public"
+    post(publish)
+    [known] = api(adela).get(results).json()["incomplete"]
+    assert (known["run"], known["endpoint"], known["coverage"]["settled"]) == (run.pk, "half", 40)
+    assert "half" not in text_of(Client().get(public))
+    wrong = post(f"{publish}incomplete/", named | {"settled": 60, "criteria": 60})
+    assert (wrong.status_code, "40/60" in wrong.json()["detail"]) == (409, True)
+    assert post(f"{publish}incomplete/", named).status_code == 400, "without its coverage"
+    assert post(f"{publish}incomplete/", named | coverage | {"model": "whole"}).status_code == 422, "it is complete"
+    page = text_of(admin.get(address("publish-results", large_release), named))
+    assert "40 of 60 criteria" in page
+    for _twice in range(2):
+        admin.post(address("publish-results", large_release), named | coverage)
+    assert IncompletePublication.objects.get().published_by == adela
+
+    text = text_of(Client().get(public))
+    assert text.index("other") < text.index("half")
+    assert "40 of 60 criteria" in text
+    entry = leaderboard(large_release, all_ranked=True).entries[-1]
+    assert (entry.endpoint, entry.rank, entry.scores[-1].denominator) == ("half", None, 40)
+    assert len(ranked_models(large_release)) == 3
+
+    admin.post(address("withdraw-results", large_release), named)
+    assert "half" not in text_of(Client().get(public))
+    command = ["bare", "--run", str(run.pk), "--model", "half"]
+    with pytest.raises(CommandError):
+        call_command("publish_results", *command)
+    call_command("publish_results", *command, "--coverage", "40/60")
+    assert "40 of 60 criteria" in text_of(Client().get(public))
+    assert post(f"{withdraw}incomplete/", named).status_code == 200
+    post(f"{publish}incomplete/", named | coverage)
+    for act in (withdraw, publish):
+        post(act)
+    assert "half" not in text_of(Client().get(public)), "a new publication begins without them"
 
 
 def test_the_command_publishes_and_withdraws(release: Release, capsys: pytest.CaptureFixture[str]) -> None:
