@@ -5,6 +5,7 @@ class GenerationConfig(AppConfig):
     name = "generation"
 
     def ready(self) -> None:
+        from generation.batches import attention
         from generation.batches.kind import BATCHES
         from generation.jobs import kinds, overview
         from generation.outcomes import reopening
@@ -22,6 +23,8 @@ class GenerationConfig(AppConfig):
         page_slots.register(
             "attention", "generation/jobs/_jobs_needing_attention.html", overview.jobs_needing_attention
         )
+        page_slots.register("attention", "generation/batches/_fruitless.html", attention.fruitless_batches)
+        page_slots.register("first-steps", "generation/batches/_first_steps.html", attention.first_steps)
         page_slots.register("attention", "generation/samples/_undecided.html", errata.undecided_reports)
         page_slots.register("in-progress", "generation/jobs/_jobs_in_progress.html", overview.jobs_in_progress)
         page_slots.register("cost", "generation/jobs/_week.html", overview.cost)

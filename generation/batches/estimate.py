@@ -16,6 +16,7 @@ from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import Draft as DraftValue
 from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
+from review.quality import activity
 
 PromptsAndKind = tuple[str, str]  # a prompt set, and a kind of record
 
@@ -85,7 +86,8 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     drafts = sum(counts.values()) * len(prompts) * max(1, len(players))
     shared = queries.shared_models(benchmark, settings.endpoints_in(bound))
     working = paces([*bound.values(), *players])
-    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=working, one_model=shared)
+    time = activity.case_time(benchmark)
+    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=working, one_model=shared, review=time)
 
 
 MAX_BATCHES = 50  # how many of the benchmark's newest batches to look at

@@ -8,8 +8,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from generation.batches import attention, forms, launch, queries, review_results, rounds
 from generation.batches import estimate as batches_estimate
-from generation.batches import forms, launch, queries, review_results, rounds
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs import queries as jobs_queries
@@ -123,6 +123,8 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "settings": queries.setting_texts(batch),
         "has_merges": rounds.has_barrier(batch),
         "has_analysis": registry.recipe(batch.benchmark).analysis is not None,
+        "fruitless": attention.without_sample().filter(pk=pk).first(),
+        "out_of_reach": attention.cases_out_of_reach().get(pk, 0),
         "judgments": review_results.judgments(batch),
         "found": probes_queries.shown(batch, with_held_out=True),
         "can_be_probed": probes_queries.can_be_probed(batch),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from generation.llm.request_body import identity
 from generation.llm.types import Request, Usage
 from generation.models import Call, Endpoint
+from review.quality.activity import CaseTime
 
 TOKENS_IN, TOKENS_OUT = 3000, 1000  # assumed for a prompt without earlier calls
 SECONDS = 5.0  # assumed duration of a call, likewise
@@ -67,7 +68,7 @@ class Estimate:
 
     Each job gets the proposed budget. `rows`: the number of drafts or samples. `paces`: the pace of
     each endpoint. `one_model`: (role, the role that should have another model, the model that plays
-    both).
+    both). `review`: how long physicians work on a case; None if they review nothing of it.
     """
 
     lines: tuple[EstimateLine, ...]
@@ -75,6 +76,16 @@ class Estimate:
     rows: int = 1
     paces: Mapping[str, Pace] = field(default_factory=dict)
     one_model: Sequence[tuple[str, str, str]] = ()
+    review: CaseTime | None = None
+
+    @property
+    def review_hours(self) -> float | None:
+        """The hours of physicians, if each row becomes one sample and each sample is reviewed."""
+        return None if self.review is None else self.rows * self.review.minutes / 60
+
+    @property
+    def review_seconds(self) -> float | None:
+        return None if self.review_hours is None else self.review_hours * 3600
 
     @property
     def calls(self) -> int:

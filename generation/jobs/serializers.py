@@ -284,11 +284,14 @@ class LaunchEstimateSerializer(DataclassSerializer):
 
     As expected, and (`most_...`) in the worst case. Times are null where a provider's batches
     decide them. `one_model`, of a batch: a role, the role that should use a different model, and the
-    model that plays both.
+    model that plays both. `review_hours`, of a batch: the time of its physicians.
     """
 
     mirrors = Estimate
-    shows = "calls tokens_in tokens_out cost seconds most_calls most_cost most_seconds budget_calls lines one_model"
+    shows = (
+        "calls tokens_in tokens_out cost seconds most_calls most_cost most_seconds budget_calls lines one_model "
+        "review_hours"
+    )
 
     currency = serializers.SerializerMethodField()
     budget_money = serializers.DecimalField(max_digits=24, decimal_places=2, allow_null=True)

@@ -129,7 +129,7 @@ def unconfirmed_estimate(step: StepCommand, estimate: Estimate, options: dict[st
         return None
     step.stderr.write("Nothing was launched. Give --budget or --budget-calls, or --yes for no limit.")
     return {
-        **shown(estimate, "calls tokens_in tokens_out cost seconds most_calls most_cost most_seconds"),
+        **shown(estimate, "calls tokens_in tokens_out cost seconds most_calls most_cost most_seconds review_hours"),
         "currency": settings.MHB_CURRENCY,
         **shown(estimate, "budget=budget_money budget_calls"),
         "one_model": [f"{role} and {other}: {model}" for role, other, model in estimate.one_model],

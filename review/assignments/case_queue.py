@@ -29,6 +29,7 @@ from review.calibration import queries
 from review.cases.services import TURNS
 from review.models import Assignment, Case, Declined, Event, Review, User
 from review.rules.case_spec import UNDETERMINED
+from review.rules.permissions import UserRole
 from review.rules.state_machine import ADJUDICATORS, Phase, Role, State
 
 Hold = Assignment.Hold
@@ -236,6 +237,15 @@ def needs_senior(physician: User) -> bool:
     return not physician.senior and _available(physician, senior=True).filter(senior=True).exists()
 
 
+def out_of_reach() -> QuerySet[Assignment]:
+    """The open assignments that no physician could take, even after training."""
+    rows = Assignment.objects.filter(hold=Hold.OPEN, reserved_for=None, case__kind=Case.Kind.WORK)
+    reviewers = User.objects.filter(role=UserRole.PHYSICIAN, is_active=True, paused_at=None)
+    for physician in reviewers:
+        rows = rows.exclude(_suitable(physician, trained=True) & _free_for(physician))
+    return rows
+
+
 def _available(physician: User, *, senior: bool = False) -> QuerySet[Assignment]:
     mine = Q(reserved_for=None) | Q(reserved_for=physician)
     permitted = _permitted(physician, senior=senior)
@@ -308,9 +318,12 @@ def _free_for(physician: User, *, senior: bool = False) -> Q:
     return rank & ~Exists(of_case.filter(physician=physician)) & ~Exists(declined) & elsewhere
 
 
-def _suitable(physician: User) -> Q:
-    """Conditions an admin may waive by reserving the case: stage, specialty, language, training."""
-    suitable = Q(calibration__in=["", *queries.passed_benchmarks(physician)])
+def _suitable(physician: User, *, trained: bool = False) -> Q:
+    """Conditions an admin may waive by reserving the case: stage, specialty, language, training.
+
+    trained: whether to count the physician as trained in any case.
+    """
+    suitable = Q() if trained else Q(calibration__in=["", *queries.passed_benchmarks(physician)])
     if physician.stages:
         suitable &= Q(turn__in=[TURNS[State(stage)] for stage in physician.stages])
     if specialties := physician.matching_specialties:

@@ -5,18 +5,22 @@ a person never overlap, whatever is sent in whatever order, so that their sum co
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Sum
+from django.db.models import Count, DurationField, ExpressionWrapper, F, Sum
 from django.utils import timezone
 
 from review import errors
 from review.access import visibility
-from review.models import ActiveInterval, Assignment, User
+from review.models import ActiveInterval, Assignment, Case, User
 from review.rules.permissions import Can, require
+from review.rules.state_machine import State
 
 Stretch = tuple[datetime, datetime]
+ASSUMED_MINUTES = 15.0  # of a case, until MIN_MEASURED are measured: two reviews, and sometimes a third
+MIN_MEASURED = 5  # cases
 MAX_STRETCHES = 500  # stretches in one message
 
 
@@ -117,3 +121,27 @@ def minutes_by_assignment(physician: User) -> dict[int, float]:
     """A physician's active minutes by assignment, without assignments that have none measured."""
     rows = ActiveInterval.objects.filter(physician=physician).values("assignment").order_by()
     return {row["assignment"]: row["total"].total_seconds() / 60 for row in rows.annotate(total=SPENT)}
+
+
+@dataclass(frozen=True, slots=True)
+class CaseTime:
+    """The minutes that physicians spend on a case, all its reviews together: a mean.
+
+    cases: the number of decided cases that were measured; 0: the minutes are assumed.
+    """
+
+    minutes: float
+    cases: int
+
+
+def case_time(benchmark: str) -> CaseTime:
+    """How long physicians worked on a decided case of a benchmark, as their pages measured it."""
+    decided = ActiveInterval.objects.filter(
+        assignment__case__benchmark=benchmark,
+        assignment__case__kind=Case.Kind.WORK,
+        assignment__case__state__in=[State.APPROVED, State.REJECTED],
+    )
+    measured = decided.aggregate(total=SPENT, cases=Count("assignment__case", distinct=True))
+    if measured["cases"] < MIN_MEASURED:
+        return CaseTime(ASSUMED_MINUTES, 0)
+    return CaseTime(measured["total"].total_seconds() / 60 / measured["cases"], measured["cases"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from generation.batches import estimate as batches_estimate
 from generation.batches import launch
@@ -17,8 +19,10 @@ from generation.batches.launch import BatchSettings
 from generation.jobs import estimate as jobs_estimate
 from generation.jobs.estimate import Estimate, EstimateLine, Pace, UsualCalls, estimate_line
 from generation.models import Call, Endpoint
-from review.models import User
+from review.models import ActiveInterval, Case, User
+from review.quality.activity import ASSUMED_MINUTES, MIN_MEASURED
 from tests.engine import conversations_file, endpoint, import_file, launch_batch, makers, run_batch, simulator
+from tests.review.factories import account, open_case
 from tests.review.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -175,3 +179,23 @@ def test_a_prompt_without_calls_gets_assumed_numbers(models: str) -> None:
     line = estimate_line("generator", endpoint(models), "never@1", 7)
     assert (line.calls, line.most_calls, line.measured, line.latency) == (7, 7, 0, jobs_estimate.SECONDS)
     assert Endpoint.objects.count() == 1
+
+
+def test_the_hours_of_physicians_are_estimated_from_decided_cases(tmp_path: Path) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 4))
+    target = endpoint("http://localhost:9/v1")
+    settings = BatchSettings(benchmark="mhb", source=source, roles={"generator": target}, checks=())
+    assert batches_estimate.estimate_batch(settings).review_hours == 4 * ASSUMED_MINUTES / 60
+    physician = account("ana")
+    for number in range(MIN_MEASURED):
+        case = open_case(number)
+        began = timezone.now()
+        ActiveInterval.objects.create(
+            assignment=case.assignments.get(),
+            physician=physician,
+            began_at=began,
+            ended_at=began + timedelta(minutes=6),
+        )
+        assert batches_estimate.estimate_batch(settings).review_hours == 1.0, "the open cases say nothing yet"
+        Case.objects.filter(pk=case.pk).update(state="approved", ground="consensus", closed_at=began, benchmark="mhb")
+    assert batches_estimate.estimate_batch(settings).review_hours == pytest.approx(4 * 6 / 60)
