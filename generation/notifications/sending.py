@@ -100,6 +100,9 @@ def content(row: Delivery) -> dict[str, Any]:
     """A message as webhooks get it."""
     facts = dict(row.facts)
     path = str(facts.pop("path", ""))
+    case = facts.pop("case", None)  # its number may tell which are copies
+    if case is not None and row.webhook is not None:
+        path = ""  # a channel may have readers who judge this case without knowing of others
     if "job" in facts:
         job = Job.objects.get(pk=facts["job"])
         facts["job"], path = job.name, kind_of(job).address("", job.pk)
@@ -144,7 +147,7 @@ def email_of(row: Delivery) -> tuple[str, str]:
             _("Unread notifications: %(count)s") % {"count": told["unread"]},
         ]
     else:
-        about = told.get("job") or told.get("release")  # no case: a number known here may tell which are copies
+        about = told.get("job") or told.get("release")
         happened = label[:1].upper() + label[1:]
         lines = [with_label(happened, about) if about else happened]
     if row.occasion == Occasion.PAUSED:

@@ -4,14 +4,17 @@ Triggers forbid changes of a release; who may drop them can change its rows and 
 them. The event of the freeze holds the checksums too, and is part of the chain of the audit trail.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from typing import Any
 
 from django.db.models import QuerySet
 
 from generation import errors
-from generation.models import Release, ReleasedSample
+from generation.models import Facet, Release, ReleasedSample
 from generation.releases import queries
+from generation.releases.exporters.base import canonical
 from generation.releases.exporters.jsonl import JsonLinesExporter
 from review.audit import acts
 from review.audit.trail import PERSON_EVENTS
@@ -19,6 +22,12 @@ from review.audit.verification import AuditFault, FaultCode
 from review.models import PersonEvent
 
 FROZEN = "frozen"
+REST = "rest_sha256"  # its key in the event; events of older freezes do not have it
+# Named, because a column that is added later is in no digest of an earlier freeze.
+IN_REST = (
+    "name", "version", "benchmark", "samples_count", "rubrics_count", "counts", "generators", "provenance", "grounds",
+    "reviewers", "sources", "simulated", "trail_end", "composition", "excluded", "about", "canary", "held_out_count",
+)  # fmt: skip
 NO_LINES = sha256().hexdigest()
 COLUMNS = {ReleasedSample.Split.PUBLIC: "sha256", ReleasedSample.Split.HELD_OUT: "held_out_sha256"}
 
@@ -34,6 +43,7 @@ def record_digests(release: Release) -> None:
         benchmark=release.benchmark,
         samples=release.samples_count,
         **digests,
+        **{REST: _rest_digest(release)},
     )
 
 
@@ -76,7 +86,32 @@ def _is_intact(release: Release, event: PersonEvent) -> bool:
         recorded = event.data[column]
         if getattr(release, column) != recorded or _digest(release, split) != (recorded or NO_LINES):
             return False
-    return True
+    return REST not in event.data or _rest_digest(release) == event.data[REST]
+
+
+def _rest_digest(release: Release) -> str:
+    """The SHA-256 of what is not in a sample's line: data card, counts, places, facets."""
+    described = Release.objects.filter(pk=release.pk).values(*IN_REST).get()
+    digest = sha256(canonical(_plain(described)).encode())
+    for chunk in queries.in_order(release, "", "pk", "position", "key", "task", "split"):
+        facets = defaultdict(list)
+        rows = Facet.objects.filter(rubric__sample__in=[pk for pk, *_place in chunk])
+        for sample, *facet in rows.values_list("rubric__sample", "rubric__key", "name", "value"):
+            facets[sample].append(facet)
+        for pk, *place in chunk:
+            digest.update(canonical([*place, sorted(facets[pk])]).encode())
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """JSON as every database returns it: one may store 2.0 as 2, and no -0.0."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
 def _digest(release: Release, split: str) -> str:

@@ -30,6 +30,7 @@ class IdentityProvider(BaseModel):
     role: UserRole | None = None  # of new people in none of these groups; without one they are refused
     link_by_email: bool = False  # a first sign-in takes over the account with the same address
     second_factor: bool = False  # the provider asks for a second factor itself
+    verifies_emails: bool = False  # it verifies addresses, but does not say so; SAML has no word for it
 
     @model_validator(mode="after")
     def _check(self) -> "IdentityProvider":
@@ -86,15 +87,14 @@ def are_of_two_people(claims: Mapping[str, Any]) -> bool:
     return len({part["sub"] for part in parts if "sub" in part}) > 1
 
 
-def is_unverified(claims: Mapping[str, Any]) -> bool:
-    """Whether a provider of OpenID Connect does not say that it verified a person's address.
+def is_verified(claims: Mapping[str, Any], *, unless_said: bool) -> bool:
+    """Whether a provider says that it verified an address; `unless_said` if it says nothing.
 
-    One that says nothing has not. Some write "false" as a text. SAML has no such claim: what a
-    provider asserts there is its own.
+    Some write "false" as a text. SAML has no such claim.
     """
     parts = [part for name in ("userinfo", "id_token") if isinstance(part := claims.get(name), Mapping)]
-    said = [part["email_verified"] for part in parts if "email_verified" in part]
-    return bool(parts) and not (said and all(str(value).casefold() in ("true", "1") for value in said))
+    said = [str(part["email_verified"]).casefold() for part in parts if "email_verified" in part]
+    return all(value in ("true", "1") for value in said) if said else unless_said
 
 
 def read_providers(path: str) -> list[IdentityProvider]:

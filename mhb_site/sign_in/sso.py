@@ -20,7 +20,7 @@ from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
 
 from mhb_site.sign_in.limits import limit_beginnings
-from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_unverified
+from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_verified
 from review.audit.trail import recording_events
 from review.errors import ProviderRefused
 from review.models import User
@@ -133,7 +133,8 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         if not account.uid.strip() or not is_storable(list(texts)):
             raise ProviderRefused
         groups = provider.groups_in(claims)
-        email = "" if is_unverified(claims) or said is None else said.email
+        is_email_known = said is not None and is_verified(claims, unless_said=provider.verifies_emails)
+        email = said.email if is_email_known else ""
         person = Provided(
             provider=provider.id,
             username=(said.username or email or account.uid)[:150],

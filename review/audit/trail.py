@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
+from django.core.cache import cache
 from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
@@ -85,13 +87,19 @@ def record_read(reader: User, case: Case) -> None:
 
 def record_look(kind: PersonEvent.Kind, reader: Actor, **data: Any) -> None:
     """Record what a person looked at; once an hour, so that reloading adds no rows without end."""
-    latest = PersonEvent.objects.filter(kind=kind, actor_id=reader.pk if reader else None, person=None)
+    by = reader.pk if reader else None
+    latest = PersonEvent.objects.filter(kind=kind, actor_id=by, person=None)
     for name, value in data.items():  # not all data at once: a checkpoint also holds an anchor
         latest = latest.filter(**{f"data__{name}": value})
-    if latest.filter(at__gt=timezone.now() - LOOK).exists():
+    recent = latest.filter(at__gt=timezone.now() - LOOK)
+    if recent.exists():
         return
+    look = sha256(repr((kind.value, by, sorted(data.items()))).encode()).hexdigest()
     with recording_events():
-        record_person(None, kind, reader, **data)
+        # Of two at once, the key lets one in, and the other waits for its event.
+        is_first = cache.add(f"look-{look}", True, LOOK.total_seconds())
+        if is_first or not recent.exists():
+            record_person(None, kind, reader, **data)
 
 
 def _add(event: Event | PersonEvent) -> None:

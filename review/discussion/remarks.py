@@ -54,7 +54,8 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
             )
             # From whom it is still sealed learns of it on the site, once it is not.
             readers = [user for user in mentioned if remarks_shown_to(user, case).filter(pk=new.pk).exists()]
-            notifications.tell(Occasion.MENTIONED, readers, case=case.pk, path=reverse("review:notices"))
+            if readers:
+                notifications.tell(Occasion.MENTIONED, readers, case=case.pk, path=reverse("review:notices"))
         record(case, Event.Kind.REMARKED, author, remark=new.pk)
     return new
 

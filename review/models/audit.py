@@ -131,7 +131,7 @@ class PersonEvent(Chained):
         LAUNCHED = "launched", _("batch or run launched")
         JOB = "job", _("batch or run changed")
         IMPORT = "import", _("import started or cancelled")
-        FREEZE = "freeze", _("freezing of a release started")
+        FREEZE = "freeze", _("freezing of a release started or ended")
         ERRATUM = "erratum", _("sample reported, withdrawn or kept")
         SIGNED_IN = "signed-in", _("signed in")
         LINKED = "linked", _("linked to a sign-in provider")

@@ -12,10 +12,13 @@ from django.db.models import Q
 from review.audit.trail import record_person, recording_events
 from review.errors import ProviderRefused
 from review.models import PersonEvent, User
+from review.models.usernames import normalize_username
 from review.people import accounts
 from review.rules.permissions import OPERATOR, UserRole
 
 Kind = PersonEvent.Kind
+# Of ASCII letters, after the confusables of Unicode (UTS 39): what looks like what.
+ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("i", "l"), ("1", "l"), ("0", "o"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,9 @@ def _new_account(person: Provided, role: UserRole | None) -> User | None:
     username = re.sub(r"[^\w.@+-]", "", _in_plain_letters(person.username))
     if not username:  # its letters may look like those of somebody else's name
         username = f"{person.provider}-{sha256(person.username.encode()).hexdigest()[:8]}"
-    if User.objects.filter(username=username).exists():  # somebody else's
-        username = f"{username}-{person.provider}"
+    shape = _shape(username)
+    if any(_shape(taken) == shape for taken in User.objects.values_list("username", flat=True).iterator()):
+        username = f"{username}-{person.provider}"  # somebody else's, or it looks like it
     try:
         user = accounts.check_new(username=username, name=person.name or username, role=str(role), email=person.email)
     except ValidationError as error:
@@ -108,6 +112,14 @@ def _in_plain_letters(name: str) -> str:
     plain = "".join(marks)
     is_plain = all(char.isascii() or character_name(char, "").startswith("CJK UNIFIED") for char in plain)
     return plain if is_plain else ""
+
+
+def _shape(username: str) -> str:
+    """The name as the eye may read it: equal for names that look alike, also in capitals."""
+    shape = normalize_username(username)
+    for letters, look in ALIKE:
+        shape = shape.replace(letters, look)
+    return shape
 
 
 def _was_closed_by(provider: str, user: User) -> bool:

@@ -114,3 +114,37 @@ def test_a_worker_outlives_messages_that_are_none(tmp_path: Any) -> None:
             client.lpush("mhb-lanes", broken)
         site.wait_until("they are gone", lambda: client.llen("mhb") + client.llen("mhb-lanes") == 0)
         assert site.children.processes["worker"].poll() is None
+
+
+def spoil(client: Any) -> None:
+    """Store another type under each key of the transport."""
+    for key in ("mhb", "mhb-lanes", "mhb\x06\x163", "unacked", "unacked_index"):
+        client.delete(key)
+        client.set(key, "a string")
+    for key in ("_kombu.binding.mhb", "_kombu.binding.mhb-lanes", "unacked_mutex"):
+        client.delete(key)
+        client.lpush(key, "a list")
+
+
+def test_keys_of_another_type_do_not_stop_messages(server: servers.Redis) -> None:
+    client = redis.Redis.from_url(server.url)
+    client.flushall()
+    spoil(client)
+    with connected(server) as broker:
+        send(broker, "first")
+        assert received(broker) == {"first"}
+        client.hset("unacked", "tag", "no JSON")
+        client.zadd("unacked_index", {"tag": 0})
+        broker.default_channel.qos.restore_visible(interval=1)  # type: ignore[attr-defined]
+    assert (client.hlen("unacked"), client.zcard("unacked_index")) == (0, 0)
+
+
+def test_a_worker_outlives_keys_of_another_type(tmp_path: Any) -> None:
+    with installed(), running_site("production", tmp_path) as site:
+        client = redis.Redis.from_url(site.environment["MHB_REDIS_URL"])
+        site.start_worker()
+        site.wait_until("the worker beats", lambda: site.number("SELECT count(*) FROM generation_workerbeat") > 0)
+        for _ in range(2):
+            spoil(client)
+            site.wait_until("the queue is usable", lambda: client.type("mhb") != b"string")
+        assert site.children.processes["worker"].poll() is None

@@ -44,7 +44,13 @@ class Provider:
 
     def declaration(self) -> dict[str, object]:
         """The provider's entry in the file of MHB_SSO_FILE."""
-        common = {"protocol": self.protocol, "id": "hospital", "name": "Hospital", "roles": ROLES}
+        common = {
+            "protocol": self.protocol,
+            "id": "hospital",
+            "name": "Hospital",
+            "roles": ROLES,
+            "verifies_emails": True,
+        }
         if self.protocol == "openid_connect":
             settings: dict[str, object] = {"server_url": f"http://localhost:{self.port}"}
             return {**common, "client_id": "mhb", "client_secret": "$OIDC_SECRET", "settings": settings}

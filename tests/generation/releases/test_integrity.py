@@ -9,7 +9,7 @@ from django.urls import reverse
 from evaluation.models import Run
 from evaluation.runs import adding
 from generation import errors
-from generation.models import Release, ReleasedRubric
+from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.releases import export, integrity, services
 from generation.releases.freezing.composition import Composition
 from review.audit import verification
@@ -74,6 +74,47 @@ def test_an_altered_sample_is_named_and_neither_exported_nor_run(
         address = reverse("api:release-export", args=["halves", 1])
         refused = admin.get(address, {"format": format_name})
         assert (refused.status_code, "halves@1" in refused.content.decode()) == (409, True)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("generation_facet", "value", "Z9"),
+        ("generation_releasedsample", "key", "another"),
+        ("generation_releasedsample", "task", "report"),
+        ("generation_releasedsample", "position", "77"),
+        ("generation_release", "about", '{"card": {"title": "Another"}}'),
+        ("generation_release", "counts", "{}"),
+        ("generation_release", "canary", "none"),
+        ("generation_release", "simulated", "0"),
+    ],
+)
+def test_what_is_in_no_line_of_a_release_is_covered(release: Release, table: str, column: str, value: str) -> None:
+    rows = {
+        "generation_facet": Facet.objects.filter(rubric__sample__release=release),
+        "generation_releasedsample": ReleasedSample.objects.filter(release=release),
+        "generation_release": Release.objects.filter(pk=release.pk),
+    }
+    alter(table, column, value, rows[table].earliest("pk").pk)
+    assert faults() == [("release", "halves@1")]
+
+
+def test_a_facet_removed_or_added_is_named(release: Release) -> None:
+    facets = Facet.objects.filter(rubric__sample__release=release)
+    first = facets.earliest("pk")
+    with unprotected("generation_facet"):
+        sql("DELETE FROM generation_facet WHERE id = %s", first.pk)
+        assert faults() == [("release", "halves@1")]
+        Facet.objects.create(pk=first.pk, rubric_id=first.rubric_id, name=first.name, value=first.value)
+        assert faults() == []
+        Facet.objects.create(rubric_id=first.rubric_id, name=first.name, value="Z9")
+    assert faults() == [("release", "halves@1")]
+
+
+def test_numbers_are_compared_as_every_database_returns_them() -> None:
+    stored = {"a": [2.0, -0.0, 0.25, 1e16], "b": {"c": 3, "d": True}}
+    assert integrity._plain(stored) == {"a": [2, 0, 0.25, 10**16], "b": {"c": 3, "d": True}}
+    assert repr(integrity._plain([2.0, -0.0])) == "[2, 0]"
 
 
 def test_a_checksum_changed_with_its_samples_is_named(release: Release) -> None:

@@ -368,6 +368,11 @@ def test_a_look_that_records_the_other_end_is_still_one_event_an_hour(events: li
     assert recorded_end(look, "cases") == len(events)
 
 
+def test_of_two_looks_at_once_one_is_recorded(adela: User, run_concurrently: RunConcurrently) -> None:
+    run_concurrently([lambda: trail.record_look(PersonEvent.Kind.EXPORTED, adela, what="tool: all")] * 4)
+    assert PersonEvent.objects.filter(kind=PersonEvent.Kind.EXPORTED).count() == 1
+
+
 def test_the_page_shows_both_ends_and_looks_them_up(events: list[Event], adela: User, client: Any) -> None:
     client.force_login(adela)
     address = reverse("review:audit")

@@ -12,9 +12,10 @@ from django.utils.text import capfirst
 from generation.notifications import sending
 from review import errors
 from review.assignments import claims
+from review.common import notifications
 from review.discussion import guidelines, remarks
 from review.discussion import notices as discussion_notices
-from review.models import Case, Delivery, Event, Notice, User
+from review.models import Case, Delivery, Event, Notice, Occasion, User, Webhook
 from review.rules import limits
 from review.rules.blocks import Diff, Text, Turn, passages
 from review.rules.permissions import UserRole
@@ -162,19 +163,27 @@ def test_a_mention_is_shown_once_the_remark_may_be_read(adela: User, ana: User, 
         discussion_notices.mark_read(ana, notice.pk)
 
 
-def test_a_sealed_mention_is_not_e_mailed(adela: User, ana: User, bo: User, settings: Any) -> None:
+def test_a_sealed_mention_is_told_to_nobody(adela: User, ana: User, bo: User, settings: Any) -> None:
     settings.MHB_EMAILS = True
+    occasions = ["mentioned", "dissent"]
+    hook = Webhook.objects.create(name="hook", url="https://hooks.example", secret_env="X", occasions=occasions)
     User.objects.filter(pk__in=(ana.pk, bo.pk, adela.pk)).update(email="somebody@example.org")
     case = open_case()
     submit(claim(ana), approval_of(case.frozen.form))
     claim(bo)
-    post_remark(ana, case, "What do you say, @bo? And @adela?")
+    post_remark(ana, case, "What do you say, @bo?")
+    assert not hook.deliveries.exists(), "a channel may be read by the second reviewer"
+    post_remark(ana, case, "And @adela?")
     post_remark(bo, case, "I cannot tell yet, @ana.")
-    told = Delivery.objects.filter(occasion="mentioned").values_list("person__username", flat=True)
+    told = Delivery.objects.filter(occasion="mentioned", webhook=None).values_list("person__username", flat=True)
     assert list(told) == ["adela"], "the two reviewers do not know of each other yet"
     post_remark(adela, case, "Take your time, @ana.")
     message = Delivery.objects.get(occasion="mentioned", person=ana)
     assert str(case.pk) not in sending.email_of(message)[1].replace(f"/{message.key}", "")
+    path = reverse("review:history", args=[case.pk])
+    notifications.tell(Occasion.DISSENT, case=case.pk, path=path)
+    for sent in map(sending.content, hook.deliveries.all()):
+        assert (sent["url"], "case" in sent) == ("", False)
 
 
 def test_pages_publish_guidelines_and_post_remarks(client: Client, adela: User, ana: User, rui: User) -> None:

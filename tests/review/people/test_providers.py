@@ -22,7 +22,7 @@ from django.utils import timezone
 from knox.models import AuthToken
 
 from mhb_site.sign_in import sso
-from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_unverified, read_providers
+from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_verified, read_providers
 from review.audit import verification
 from review.errors import ProviderRefused
 from review.models import Audit, PersonEvent, User
@@ -186,15 +186,17 @@ def test_what_is_told_of_another_person_than_the_token_names_is_refused() -> Non
     assert not are_of_two_people({"userinfo": {"sub": "1"}})
 
 
+@pytest.mark.parametrize("unless_said", [True, False])
 @pytest.mark.parametrize(
-    ("said", "unverified"), [(False, True), ("false", True), (None, True), (True, False), ("true", False)]
+    ("said", "verified"), [(False, False), ("false", False), (None, False), (True, True), ("true", True)]
 )
 def test_an_address_is_verified_only_if_the_provider_says_so_in_whatever_spelling(
-    said: object, unverified: bool
+    said: object, verified: bool, unless_said: bool
 ) -> None:
-    assert is_unverified({"userinfo": {"email_verified": said}, "id_token": {"sub": "1"}}) is unverified
-    assert is_unverified({"userinfo": {"sub": "1"}}), "one that says nothing has verified nothing"
-    assert not is_unverified({"urn:oid:0.9.2342": ["ana@hospital.example"]}), "SAML has no such claim"
+    claims: dict[str, object] = {"userinfo": {"email_verified": said}, "id_token": {"sub": "1"}}
+    assert is_verified(claims, unless_said=unless_said) is verified
+    for silent in ({"userinfo": {"sub": "1"}}, {"urn:oid:0.9.2342": ["ana@hospital.example"]}):
+        assert is_verified(silent, unless_said=unless_said) is unless_said, "SAML has no word for it"
 
 
 @pytest.mark.django_db
@@ -204,6 +206,24 @@ def test_a_name_in_letters_that_look_like_others_is_not_taken(name: str) -> None
     assert user is not None
     assert user.username.startswith("hospital-")
     assert user.username.isascii()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["adrnin", "Adm1n", "adMln", "aclmin", "Admín", "ADMIN", "admin"])
+def test_a_name_that_looks_like_an_accounts_is_told_apart(name: str) -> None:
+    account("admin", UserRole.ADMIN)
+    user = sign_in(UserRole.PHYSICIAN, username=name)
+    assert user is not None
+    assert user.username.endswith("-hospital")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("name", "known"), [("b0bo", "bobo"), ("vvill", "will"), ("kim.li", "kim.1i")])
+def test_digits_and_pairs_of_letters_look_like_others(name: str, known: str) -> None:
+    account(known)
+    user = sign_in(UserRole.PHYSICIAN, username=name)
+    assert user is not None
+    assert user.username == f"{name}-hospital"
 
 
 @pytest.mark.django_db
