@@ -115,6 +115,15 @@ class Leaderboard:
         return any(entry.differs for entry in self.entries)
 
     @property
+    def has_intervals(self) -> bool:
+        return any(score.low is not None for entry in self.entries for score in entry.scores)
+
+    @property
+    def has_rank_ranges(self) -> bool:
+        """Whether a rank has others that the comparisons do not rule out."""
+        return any(entry.rank and entry.rank.best != entry.rank.worst for entry in self.entries)
+
+    @property
     def ranked(self) -> bool:
         return any(entry.rank for entry in self.entries)
 

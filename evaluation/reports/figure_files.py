@@ -7,6 +7,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from evaluation.reports.figures import ReportFigures, Section
+from evaluation.reports.headlines import run_dates
 from evaluation.reports.paper_layout import PaperView
 from evaluation.reports.queries import Report
 from review.charts.bars import BarChart
@@ -53,7 +54,8 @@ def as_svg(report: Report, named: NamedChart) -> str:
     run, chart = report.run, named.chart
     notes = [
         gettext("Run %(n)s on %(release)s, SHA-256 %(sha)s…")
-        % {"n": run.pk, "release": run.release, "sha": run.release.sha256[:12]}
+        % {"n": run.pk, "release": run.release, "sha": run.release.sha256[:12]},
+        run_dates(run),
     ]
     if report.simulated:
         notes.append(gettext("Simulated models: not evidence"))

@@ -53,6 +53,11 @@ class RateLine:
         return None if self.measured.too_few else self.measured.value
 
     @property
+    def href(self) -> str:
+        """The answers that make up the rate; if none do, those that it is a share of."""
+        return self.hits_href if self.measured.numerator else self.counted_href
+
+    @property
     def note(self) -> str:
         """Why a rate is not drawn."""
         return gettext("too few") if self.measured.too_few else ""
@@ -170,7 +175,7 @@ def _bars(report: Report, lines: Sequence[RateLine]) -> tuple[BarChart, ...]:
                         high=measured.high,
                         numerator=measured.numerator,
                         denominator=measured.denominator,
-                        href=line.counted_href,
+                        href=line.href,
                         percent=line.rate.percent,
                         note=gettext("too few for an interval") if measured.too_few else "",
                     )
@@ -201,7 +206,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
         series = []
         for endpoint in report.endpoints:
             spokes = [cells[endpoint, dataset, value] for value in axes]
-            hrefs, notes = [line.counted_href for line in spokes], [line.note for line in spokes]
+            hrefs, notes = [line.href for line in spokes], [line.note for line in spokes]
             series.append(Series(endpoint, [line.drawn for line in spokes], hrefs, notes))
         title = gettext(dataset_label)
         axis_names = [names[value] for value in axes]
@@ -223,7 +228,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
                 list(names.values()),
                 report.endpoints,
                 [[cells[endpoint, dataset, value].drawn for endpoint in report.endpoints] for value in names],
-                [[cells[endpoint, dataset, value].counted_href for endpoint in report.endpoints] for value in names],
+                [[cells[endpoint, dataset, value].href for endpoint in report.endpoints] for value in names],
                 [[cells[endpoint, dataset, value].note for endpoint in report.endpoints] for value in names],
                 name=f"heat-{facet}-{dataset}",
                 title=gettext(label),

@@ -177,7 +177,7 @@ def _facts(of: Report) -> list[tuple[str, str]]:
         (gettext("Models"), ", ".join(of.endpoints)),
         (gettext("Judge"), judges),
         (gettext("Data"), _data(of)),
-        (gettext("Dates"), _dates(run)),
+        (gettext("Dates"), run_dates(run)),
         (gettext("State"), state),
     ]
     facts.append((gettext("Clusters of intervals"), cluster_label(of.numbers.cluster_unit)))
@@ -219,7 +219,8 @@ def _data(of: Report) -> str:
     return f"{release} ({samples}; {names}; SHA-256 {release.sha256[:12]}…)"
 
 
-def _dates(run: Run) -> str:
+def run_dates(run: Run) -> str:
+    """The days on which a run was launched and ended."""
     moments = [run.created_at, run.finished_at]
     days = [formats.date_format(timezone.localtime(at), "DATE_FORMAT") for at in moments if at]
     return " – ".join(dict.fromkeys(days))

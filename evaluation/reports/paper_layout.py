@@ -58,7 +58,9 @@ def _bars(each: FilledTable, name: str) -> Iterator[BarChart]:
     """A chart for each column, with a bar for each row."""
     for place, column in enumerate(each.table.columns):
         marks = [
-            Bar(_name(row), row.values[place], percent=False) for row in each.rows if row.values[place] is not None
+            Bar(_name(row), row.values[place], percent=False, hollow=row.published)
+            for row in each.rows
+            if row.values[place] is not None
         ]
         if marks:
             yield bars(marks, name=f"{name}-{place}", title=column.label)

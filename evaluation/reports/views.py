@@ -2,6 +2,7 @@
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 
 from evaluation.reports import figure_files, formats, forms, paper_layout, queries, services
 from evaluation.reports.figures import figures
@@ -49,5 +50,6 @@ def figure_response(report: queries.Report, named: figure_files.NamedChart, endi
     else:
         body, content_type = csv_text.BOM + figure_files.as_csv(named.chart), "text/csv; charset=utf-8"
     run = report.run
-    file_name = f"{run.release.name}-v{run.release.version}-run-{run.pk}-{named.chart.name}.{ending}"
+    day = timezone.localdate(run.finished_at or run.created_at)
+    file_name = f"{run.release.name}-v{run.release.version}-run-{run.pk}-{day}-{named.chart.name}.{ending}"
     return download(body, file_name, content_type)

@@ -55,6 +55,18 @@ class Release(models.Model):
         return f"{self.name} v{self.version}"
 
     @property
+    def public_count(self) -> int:
+        """Of `samples_count`: those that are not held out."""
+        return self.samples_count - self.held_out_count
+
+    @property
+    def size(self) -> str:
+        """How many samples, in the English of cards and citations: "26 public of 36 samples"."""
+        if not self.held_out_count:
+            return f"{self.samples_count} samples"
+        return f"{self.public_count} public of {self.samples_count} samples"
+
+    @property
     def reference(self) -> str:
         """How commands and the API name it."""
         return f"{self.name}@{self.version}"

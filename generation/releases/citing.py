@@ -9,7 +9,7 @@ def bibtex(release: Release) -> str:
         "title": f"{{{_plain(release.name)}, version {release.version}}}",
         "year": str(release.created_at.year),
         "version": str(release.version),
-        "howpublished": f"Benchmark {_plain(release.benchmark)}, {release.samples_count} samples",
+        "howpublished": f"Benchmark {_plain(release.benchmark)}, {release.size}",
         "note": f"SHA-256 {release.sha256}",
     }
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]

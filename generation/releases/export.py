@@ -263,14 +263,13 @@ def metadata(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> dict
         "name": release.name,
         "version": f"{release.version}.0.0",
         "date": release.created_at.date().isoformat(),
-        "description": f"A release of the benchmark {release.benchmark}: {release.samples_count} samples."
+        "description": f"A release of the benchmark {release.benchmark}: {release.size}."
         + (f" Canary: {release.canary}" if release.canary else ""),
         "citation": " ".join(
             filter(None, (release.about.get("card", {}).get("citation"), *(s["citation"] for s in release.sources)))
         ),
         "languages": list(release.about.get("counts", {}).get("language", {})),
-        "samples": release.samples_count,
-        "split_samples": samples.count(),
+        "samples": samples.count(),
         "columns": list(first.exported) if first else [],
         "licences": sorted({source["licence"] for source in release.sources}),
         "judging": judging,

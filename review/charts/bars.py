@@ -17,6 +17,7 @@ class Bar:
         there is one bar per label.
     percent: format the value as a percentage, otherwise with three decimals.
     note: shown instead of a missing interval.
+    hollow: drawn as an outline, to tell it from the others of its series.
     """
 
     label: str
@@ -29,6 +30,7 @@ class Bar:
     series: str = ""
     percent: bool = True
     note: str = ""
+    hollow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
                 interval="–".join(format_share(limit, percent=row.percent) for limit in limits if limit is not None)
                 or row.note,
                 count="" if row.denominator is None else f"{row.numerator}/{row.denominator}",
-                sign=signs.get(row.series, LegendEntry("", 0)),
+                sign=signs.get(row.series, LegendEntry("", 0, hollow=row.hollow)),
                 leads=not index or rows[index - 1].label != row.label,
             )
         )

@@ -250,6 +250,7 @@ def test_every_number_leads_to_the_judgments_that_it_counts(admin: Client, relea
     for line in lines:
         assert judgment_count(run, line.counted_href) == line.measured.denominator, line
         assert judgment_count(run, line.hits_href) == line.measured.numerator, line
+        assert line.href == (line.hits_href if line.measured.numerator else line.counted_href), line
         assert judgment_count(run, line.unjudged_href) == line.measured.excluded, line
     assert any(line.measured.excluded for line in lines)
     links = Links(text_of(page))

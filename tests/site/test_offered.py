@@ -1,7 +1,8 @@
 """What pages offer: nobody is shown a link, form or button that the site refuses to their role.
 
 Each role follows every link from its start page, as far as one address per route, and posts every
-form where its buttons lead. A request may fail for any reason but the role.
+form where its buttons lead. A link must open; a form that is posted empty may be refused for any
+reason but the role.
 """
 
 from collections import defaultdict
@@ -85,7 +86,7 @@ class Walk:
             if not self._is_new("GET", address):
                 continue
             response: Any = self._client.get(address, follow=True)
-            if response.status_code in (403, 404):
+            if response.status_code >= 400:
                 self.refused.append(f"{page} links to {address} ({response.status_code})")
             if response.status_code != 200 or not response.get("Content-Type", "").startswith("text/html"):
                 continue
@@ -104,8 +105,9 @@ class Walk:
             return
         self.posted += 1
         with transaction.atomic():
-            if self._client.post(address).status_code == 403:
-                self.refused.append(f"{page} posts to {address}")
+            status = self._client.post(address).status_code
+            if status in (403, 405):
+                self.refused.append(f"{page} posts to {address} ({status})")
             transaction.set_rollback(True)
 
 

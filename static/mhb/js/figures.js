@@ -13,10 +13,16 @@ async function renderPng(address) {
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
+// The name under which the site sends the SVG file: release, run, day and chart.
+async function nameOf(address) {
+  const { headers } = await fetch(address, { method: "HEAD" });
+  return headers.get("Content-Disposition").match(/filename="(.+)\.svg"/)[1];
+}
+
 async function save(address) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await renderPng(address));
-  link.download = new URL(address, location.href).pathname.split("/").pop().replace(/\.svg$/, ".png");
+  link.download = `${await nameOf(address)}.png`;
   link.click();
   URL.revokeObjectURL(link.href);
 }

@@ -8,10 +8,12 @@ from xml.etree import ElementTree
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from evaluation.models import Run
 from evaluation.reports import figure_files, queries
 from evaluation.reports.figures import ReportFigures, figures
+from evaluation.reports.headlines import run_dates
 from evaluation.statistics.intervals import MINIMUM
 from generation.models import Endpoint
 from review.charts.standalone import palette, svg
@@ -59,7 +61,9 @@ def test_every_figure_of_the_page_can_be_downloaded(run: Run, admin: Client) -> 
             response = download(admin, run, name, extension)
             assert response.status_code == 200
             assert response["Content-Disposition"].startswith("attachment")
-            assert f"run-{run.pk}-{name}.{extension}" in response["Content-Disposition"]
+            day = timezone.localdate(run.finished_at or run.created_at).isoformat()
+            assert f'"bare-v1-run-{run.pk}-{day}-{name}.{extension}"' in response["Content-Disposition"]
+        assert run_dates(run) in download(admin, run, name, "svg").content.decode()
         picture = ElementTree.fromstring(download(admin, run, name, "svg").content)
         assert picture.tag == f"{SVG}svg"
         for element in picture.iter():

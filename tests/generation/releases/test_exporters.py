@@ -246,7 +246,7 @@ def test_licences_have_identifiers_if_all_are_known(licences, identifiers):
     ],
 )
 def test_the_hubs_card_names_the_licence_as_the_hub_does(licences, fields):
-    about = {"name": "own", "languages": [], "samples": 1, "split_samples": 1, "licences": licences}
+    about = {"name": "own", "languages": [], "samples": 1, "licences": licences}
     _start, metadata, card = exporters.load("hf").readme("# Card", about).split("---\n")
     assert {name: value for name, value in yaml.safe_load(metadata).items() if name.startswith("license")} == fields
     assert card == "\n# Card"

@@ -20,6 +20,7 @@ from generation import errors
 from generation.models import Freeze, Release, ReleasedSample, Sample, SampleVersion, Source
 from generation.outcomes import reopening
 from generation.releases import export, queries, services
+from generation.releases.citing import bibtex
 from generation.releases.freezing.composition import Composition, Tally
 from generation.releases.freezing.spool import Spool
 from generation.releases.queries import exported_samples
@@ -262,6 +263,12 @@ def test_the_held_out_split_is_exported_separately(
     rows = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").read_text().splitlines()]
     assert {row["sample_id"] for row in rows} == {sample.key for sample in approved_samples} - expected
     assert {(row["split"], row["canary"]) for row in rows} == {("public", release.canary)}
+    size = f"{len(rows)} public of {len(approved_samples)} samples"
+    card = (tmp_path / "out" / "DATACARD.md").read_text()
+    assert size in card.partition("A release of the benchmark")[2].partition("\n")[0]
+    assert size in bibtex(release)
+    assert size in json.loads((tmp_path / "out" / "croissant.json").read_text())["description"]
+    assert export.metadata(release)["samples"] == len(rows)
     monkeypatch.setattr(queries, "READ", 1)  # so that some chunks have no sample of a split
     for split in ReleasedSample.Split:
         keys = release.samples.filter(split=split).order_by("position").values_list("key", flat=True)
