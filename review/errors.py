@@ -217,5 +217,9 @@ class WrongAnnotations(ReviewError, status=422):
     """These annotations cannot be read."""
 
 
+class NoTasks(ReviewError, status=409):
+    """No case that waits for a review can be annotated in another tool."""
+
+
 class NotReserved(ReviewError, status=409):
     """This case cannot be assigned to this person."""

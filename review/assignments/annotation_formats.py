@@ -17,6 +17,7 @@ from review.rules.text import is_storable
 
 LABEL_STUDIO, ARGILLA = TOOLS = "label-studio", "argilla"
 MAX_BYTES = 2**24
+HOW_TO_EXPORT = "export records.to_list(flatten=True) as JSON"
 CONFIG = """<View>
   <Header value="$title"/>
   <Text name="text" value="$text"/>
@@ -122,34 +123,71 @@ def files(tool: str, all_tasks: Iterable[Task]) -> Iterator[tuple[str, str]]:
         yield "config.xml", CONFIG
         return
     labels = list(dict.fromkeys(value for task in listed for value, _label in task.choices))
-    settings = {
-        "fields": [{"name": name, "type": "text"} for name in ("title", "text", "question", "choices")],
-        "questions": [
-            {"name": "answer", "type": "multi_label_selection", "labels": labels, "required": False},
-            {"name": "note", "type": "text", "required": False},
+    yield "settings.json", json.dumps(_argilla_settings(labels), ensure_ascii=False, indent=1)
+
+
+def _argilla_settings(labels: Iterable[str]) -> dict[str, Any]:
+    """What `argilla.Settings.from_json` reads, of a dataset for the records."""
+    options = [{"text": label, "value": label} for label in labels]
+    choose = {"type": "multi_label_selection", "options": options, "visible_options": None, "options_order": "natural"}
+    answered = {"answer": choose, "note": {"type": "text", "use_markdown": False}}
+    kept = {"case": {"type": "integer", "min": None, "max": None}, "field": {"type": "terms", "values": None}}
+
+    def named(name: str, settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        return {"name": name, "title": name, "settings": settings, **more}
+
+    plain = {"type": "text", "use_markdown": False}
+    return {
+        "fields": [named(name, plain, required=True) for name in ("title", "text", "question", "choices")],
+        "questions": [named(name, settings, required=False) for name, settings in answered.items()],
+        "metadata": [
+            named(name, {**settings, "visible_for_annotators": True}, visible_for_annotators=True)
+            for name, settings in kept.items()
         ],
-        "metadata": [{"name": "case", "type": "integer"}, {"name": "field", "type": "terms"}],
+        "vectors": [],
+        "allow_extra_metadata": False,
+        "distribution": {"strategy": "overlap", "min_submitted": 1},
     }
-    yield "settings.json", json.dumps(settings, ensure_ascii=False, indent=1)
 
 
 def annotations(tool: str, content: bytes) -> Iterator[Annotation | RefusedAnnotation]:
     """The annotations in a tool's JSON export. Raises WrongExport."""
     if len(content) > MAX_BYTES:
         raise WrongExport(f"longer than {MAX_BYTES >> 20} MB")
-    try:
-        rows = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise WrongExport("not JSON") from error
+    rows = _entries(content)
     if not isinstance(rows, list):
         raise WrongExport("not a list of tasks or records")
+    if tool == LABEL_STUDIO:
+        rows = _whole_tasks(rows)
     read = _label_studio if tool == LABEL_STUDIO else _argilla
     for number, row in enumerate(rows, 1):
         where = f"entry {number}"
         try:
             yield from _checked(where, read(row))
+        except _NotAnswered as reason:
+            yield RefusedAnnotation(where, str(reason))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             yield RefusedAnnotation(where, "not a task of ours with its annotations")
+
+
+class _NotAnswered(Exception):
+    """Why the annotations of an entry are not anybody's answers."""
+
+
+def _entries(content: bytes) -> Any:
+    """The tasks or records: a list, lines, or columns of a data set. Raises WrongExport."""
+    try:
+        text = content.decode("utf-8-sig")
+        lines = [line for line in text.split("\n") if line.strip()]
+        if len(lines) > 1 and lines[0].startswith("{") and lines[0].rstrip().endswith("}"):
+            return [json.loads(line) for line in lines]
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WrongExport("not JSON") from error
+    columns = list(rows.values()) if isinstance(rows, dict) else []
+    if columns and all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+        return [dict(zip(rows, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    return rows
 
 
 Read = tuple[int, str, str, list[str], list[str]]  # case, field, annotator, values, notes
@@ -167,13 +205,46 @@ def _checked(where: str, found: Iterable[Read]) -> Iterator[Annotation | Refused
             yield Annotation(where, case, field, annotator, tuple(values), note)
 
 
+def _whole_tasks(rows: list[Any]) -> list[Any]:
+    """Tasks as "JSON" has them, also of "JSON-MIN", which has an entry for each annotation."""
+    tasks: list[Any] = []
+    by_number: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        if not isinstance(row, dict) or "annotation_id" not in row:
+            tasks.append(row)
+            continue
+        number = json.dumps(row.get("id"))
+        if number not in by_number:
+            by_number[number] = {"data": row, "annotations": []}
+            tasks.append(by_number[number])
+        answer, note = row.get("answer") or [], row.get("note") or []
+        chosen = answer.get("choices") if isinstance(answer, dict) else _as_list(answer)
+        results = [
+            {"type": "choices", "value": {"choices": chosen}},
+            {"type": "textarea", "value": {"text": _as_list(note)}},
+        ]
+        about = {name: row.get(name) for name in ("created_at", "updated_at")}
+        by_number[number]["annotations"].append(
+            {"id": row["annotation_id"], "completed_by": row.get("annotator"), "result": results, **about}
+        )
+    return tasks
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _label_studio(row: Mapping[str, Any]) -> Iterator[Read]:
+    """The last answer of each annotator to a task; what they cancelled is none."""
     about = row["data"]
     aliases = {choice["value"]: choice["alias"] for choice in about.get("choices", ())}
-    for annotation in row["annotations"]:
+    latest: dict[str, Mapping[str, Any]] = {}
+    for annotation in sorted(row["annotations"], key=_moment):
+        by = annotation["completed_by"]
+        latest[str(by["email"] if isinstance(by, dict) else by)] = annotation
+    for annotator, annotation in latest.items():
         if annotation.get("was_cancelled"):
             continue
-        by = annotation["completed_by"]
         values: list[str] = []
         notes: list[str] = []
         for result in annotation["result"]:
@@ -181,18 +252,53 @@ def _label_studio(row: Mapping[str, Any]) -> Iterator[Read]:
                 values += [aliases.get(choice, choice) for choice in result["value"]["choices"]]
             elif result["type"] == "textarea":
                 notes += result["value"]["text"]
-        yield about["case"], about["field"], str(by["email"] if isinstance(by, dict) else by), values, notes
+        yield about["case"], about["field"], annotator, values, notes
+
+
+def _moment(annotation: Mapping[str, Any]) -> tuple[str, int]:
+    """When an annotation was changed last: ISO 8601, so texts are in order; then by its number."""
+    number = annotation.get("id")
+    at = annotation.get("updated_at") or annotation.get("created_at") or ""
+    return str(at), number if isinstance(number, int) else 0
+
+
+SUBMITTED = "submitted"
+ANSWERS, USERS, STATUS = ".responses", ".responses.users", ".responses.status"
 
 
 def _argilla(row: Mapping[str, Any]) -> Iterator[Read]:
-    about = row["metadata"]
+    """The submitted responses of each user to a record, flattened or not.
+
+    Only the flattened form (`to_list(flatten=True)`, `to_datasets`) has the status of a response;
+    the plain one (`to_json`) has that of the record, which is completed by one user's submission.
+    """
+    is_flat = not isinstance(row.get("responses"), dict)
+    about = row if is_flat else row["metadata"]
+    case, field = about["case"], about["field"]
     answers: dict[str, tuple[list[str], list[str]]] = {}
-    for name, responses in row["responses"].items():
-        for response in responses:
-            if response.get("status") in ("discarded", "draft"):
-                continue
-            values, notes = answers.setdefault(str(response["user_id"]), ([], []))
-            value = response["value"]
-            (values if name == "answer" else notes).extend([value] if isinstance(value, str) else value)
+    for name, user, value in _flat_responses(row) if is_flat else _plain_responses(row):
+        values, notes = answers.setdefault(user, ([], []))
+        (values if name == "answer" else notes).extend([value] if isinstance(value, str) else value)
     for annotator, (values, notes) in answers.items():
-        yield about["case"], about["field"], annotator, values, notes
+        yield case, field, annotator, values, notes
+
+
+def _flat_responses(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """(question, user, value) of each submitted response."""
+    for name in ("answer", "note"):
+        columns = [row.get(name + suffix) or [] for suffix in (ANSWERS, USERS, STATUS)]
+        for value, user, status in zip(*columns, strict=True):
+            if status == SUBMITTED:
+                yield name, str(user), value
+
+
+def _plain_responses(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """The same of a record that has been completed by the one user who responded."""
+    responses = [(name, each) for name, of_question in row["responses"].items() for each in of_question]
+    users = {str(response["user_id"]) for _name, response in responses}
+    if users and row.get("status") != "completed":
+        raise _NotAnswered("its status is not completed, so its responses may be drafts or discarded")
+    if len(users) > 1:
+        raise _NotAnswered(f"{len(users)} users responded, and this form does not say who submitted: {HOW_TO_EXPORT}")
+    for name, response in responses:
+        yield name, str(response["user_id"]), response["value"]

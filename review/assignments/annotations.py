@@ -54,11 +54,18 @@ def task_files(tool: str, benchmark: str, *, actor: User | Operator) -> dict[str
     """The files for a tool, by name: tasks of the cases that wait, and the tool's configuration.
 
     Without cases whose policy has physicians judge before they see the traps: a tool would show
-    these at once.
+    these at once. Raises NoTasks if no other waits.
     """
     require(actor, Can.OVERSEE, reading=True)
-    waiting = queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator()
-    shown = (case for case in waiting if not requires_first_look(case))
+    shown, hidden = [], 0
+    for case in queries.cases(benchmark=benchmark).exclude(state__in=FINAL).order_by("pk").iterator():
+        if requires_first_look(case):
+            hidden += 1
+        else:
+            shown.append(case)
+    if not shown:
+        stay = _("%(n)d wait whose policy asks for a first look, which only this site can hide the traps for.")
+        raise errors.NoTasks(stay % {"n": hidden} if hidden else "")
     written = dict(files(tool, (task for case in shown for task in tasks(case.pk, case.frozen))))
     record_look(PersonEvent.Kind.EXPORTED, actor, what=f"{tool}: {benchmark or 'all'}")
     return written
@@ -120,14 +127,28 @@ def _store(
     waiting = Assignment.objects.filter(case=case, phase=Phase.COMMIT, hold=Assignment.Hold.OPEN)
     if waiting.exclude(reserved_for=None).exclude(reserved_for=physician).exists():
         raise errors.NotReserved(_("It is reserved for another physician."))
-    if Draft.objects.filter(assignment__case=case, physician=physician).exists():
+    if _has_own_draft(case, physician):
         raise errors.NotReserved(_("The physician has a draft of their own, which is kept."))
     answers, refusals = _answers(case.frozen.form, listed)
+    result.refusals.extend(refusals)
+    if len(refusals) == len(listed):
+        raise errors.NotReserved(_("None of its annotations answers a question of the case."))
     check_limits(case.frozen, answers)
     assignment = reassignment.reserve(case.pk, to=physician, actor=actor)
     review_drafts.store(assignment, physician, Phase.COMMIT, answers_to_json(answers))
     record(case, Event.Kind.IMPORTED, actor, role=assignment.role, text=source[:500])
-    result.refusals.extend(refusals)
+
+
+def _has_own_draft(case: Case, physician: User) -> bool:
+    """Whether the physician has written here, also into a draft that an import made.
+
+    What they have not touched since, a corrected export may replace.
+    """
+    for draft in Draft.objects.filter(assignment__case=case, physician=physician):
+        imports = Event.objects.filter(case=case, kind=Event.Kind.IMPORTED, at__gte=draft.saved_at)
+        if not imports.exists():
+            return True
+    return False
 
 
 def _answers(form: Form, listed: Iterable[Annotation]) -> tuple[Answers, list[RefusedAnnotation]]:

@@ -23,4 +23,6 @@ class Command(StepCommand):
         person = User.objects.filter(username=options["username"], role=UserRole.PHYSICIAN).first()
         if person is None:
             raise CommandError("There is no physician with this name.")
-        return asdict(reopening.reopen(person.pk, actor=OPERATOR, reason=options["reason"]))
+        reopened = asdict(reopening.reopen(person.pk, actor=OPERATOR, reason=options["reason"]))
+        failed = {} if any(reopened.values()) else {"failed": "this physician reviewed no approved sample"}
+        return {**reopened, **failed}

@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from generation.batches import services
+from generation.batches.kind import BATCHES
 from generation.models import Draft
 from review.management.step_command import StepCommand
 
@@ -31,7 +32,7 @@ class Command(StepCommand):
             return {"draft": row.pk, "gate": row.gate}
         stopped = Draft.objects.filter(gate=Draft.Gate.STOPPED).select_related("record").order_by("pk")
         if options["batch"] is not None:
-            stopped = stopped.filter(batch=options["batch"])
+            stopped = stopped.filter(batch=BATCHES.get(options["batch"]))
         return {
             "stopped": [
                 {"draft": row.pk, "batch": row.batch_id, "record": row.record.external_id, "detail": row.detail}

@@ -147,7 +147,9 @@ def _errors_of_arrow(result: Callable[[], Exception]) -> Iterator[None]:
         yield
     except MemoryError:
         raise
-    except (pa.ArrowException, OSError, ValueError):
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if "std::bad_alloc" in str(error):  # Thrift's word for it, in an OSError
+            raise MemoryError from None
         raise result() from None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from review.assignments import annotation_formats, annotations
+from review.errors import ShownError
 from review.rules.permissions import OPERATOR
 
 
@@ -21,10 +22,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         folder: Path = options["out"]
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             written = annotations.task_files(options["format"], options["benchmark"], actor=OPERATOR)
+            folder.mkdir(parents=True, exist_ok=True)
             for name, text in written.items():
                 (folder / name).write_text(text + "\n", encoding="utf-8")
                 self.stdout.write(str(folder / name))
+        except ShownError as error:
+            raise CommandError(str(error)) from error
         except OSError as error:
             raise CommandError(f"{folder}: {error.strerror}") from None

@@ -38,5 +38,5 @@ class Command(StepCommand):
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}") from None
         refusals = [shown(refusal, "where reason") for refusal in result.refusals]
-        failed = {"failed": len(refusals)} if refusals and not result.drafts else {}
+        failed = {} if result.drafts else {"failed": len(refusals) or "the file has no submitted annotation"}
         return {"drafts": result.drafts, "refusals": refusals, **failed}

@@ -31,7 +31,10 @@ class Command(BaseCommand):
             raise CommandError("Give --language, --specialty or both.")
         if language and not re.fullmatch(LANGUAGE_CODE, language):
             raise CommandError(f"--language expects a code of ISO 639-1, not {language!r}")
-        chosen = Q(pk__in=options["cases"])
+        known = set(Case.objects.filter(pk__in=options["cases"]).values_list("pk", flat=True))
+        if unknown := [number for number in options["cases"] if number not in known]:
+            raise CommandError(f"There is no case {unknown[0]}.")
+        chosen = Q(pk__in=known)
         if options["undetermined"]:
             of = {"benchmark": options["benchmark"]} if options["benchmark"] else {}
             chosen |= Q(closed_at=None, language=UNDETERMINED, kind=Case.Kind.WORK, **of)
@@ -45,4 +48,6 @@ class Command(BaseCommand):
             except ShownError as error:
                 raise CommandError(f"case {number}: {error}") from error
             done += 1
+        if not done:
+            raise CommandError("No case was chosen.")
         self.stdout.write(f"{done} cases")

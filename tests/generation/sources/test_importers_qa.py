@@ -451,6 +451,17 @@ def test_a_parquet_file_is_read_in_pieces(tmp_path):
     assert peak - before < 20_000_000
 
 
+def test_thrift_out_of_memory_is_the_limit_and_not_a_damaged_file(tmp_path, monkeypatch):
+    def out_of_memory(*_about, **_options):
+        raise OSError("Couldn't deserialize thrift: std::bad_alloc\n")
+
+    path = tmp_path / "file"
+    path.write_bytes(parquet(pair()))
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile", out_of_memory)
+    with pytest.raises(MemoryError):
+        tables.parquet_columns(path)
+
+
 # The real rows
 
 

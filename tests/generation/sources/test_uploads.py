@@ -152,11 +152,11 @@ def test_a_file_that_exhausts_its_reader_fails_the_import_at_once(
 ) -> None:
     path = tmp_path / "bomb"
     pq.write_table(pa.Table.from_pylist([pair(), pair(Question="x" * 2**26)]), path, compression="zstd")
-    settings.MHB_READER_MEMORY = 360 * 2**20
+    settings.MHB_READER_MEMORY = 300 * 2**20
     run = sources_services.run_import(upload(path.read_bytes(), adela, format_name="medhallu").pk)
     assert (run.status, run.tries, run.error) == (Status.FAILED, 1, "LimitsExceeded"), run.detail
     assert "mine.jsonl" in run.detail
-    assert "360 MB of memory" in run.detail
+    assert "300 MB of memory" in run.detail
     assert not list(folder.iterdir())
 
 

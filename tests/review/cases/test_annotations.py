@@ -10,8 +10,10 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from review.assignments import claims, services
+from review.assignments import annotation_formats, claims, services
+from review.assignments.annotation_formats import Annotation
 from review.models import Case, Draft, Event, PersonEvent, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answers
@@ -42,15 +44,25 @@ def annotated(tool: str, row: dict[str, Any], answers: Answers, by: str) -> dict
     about = row["data"] if tool == "label-studio" else row["metadata"]
     value, note = value_for(answers, about["field"])
     if tool == "argilla":
-        responses = {"answer": [{"value": [value], "user_id": by, "status": "submitted"}]}
-        note_of = {"note": [{"value": note, "user_id": by, "status": "submitted"}]} if note else {}
-        return {**row, "responses": {**responses, **note_of}}
+        responses = answered_by({}, "answer", [value], by)
+        if note:
+            answered_by(responses, "note", note, by)
+        return {"id": row["id"], "status": "completed", **row["fields"], **about, **responses}
     label = next(choice["value"] for choice in about["choices"] if choice["alias"] == value)
     result = [{"from_name": "answer", "type": "choices", "value": {"choices": [label]}}]
     if note:
         result.append({"from_name": "note", "type": "textarea", "value": {"text": [note]}})
     thrown_away = {"completed_by": 7, "was_cancelled": True, "result": [{"type": "choices"}]}
     return {**row, "annotations": [thrown_away, {"completed_by": {"email": by}, "result": result}]}
+
+
+def answered_by(
+    record: dict[str, Any], question: str, value: Any, by: str, status: str = "submitted"
+) -> dict[str, Any]:
+    """The record with one more response, as Argilla writes it with `flatten=True`."""
+    for suffix, cell in (("", value), (".users", by), (".status", status)):
+        record.setdefault(f"{question}.responses{suffix}", []).append(cell)
+    return record
 
 
 def import_back(folder: Path, tool: str, rows: object, admin: User, *pairs: str) -> dict[str, Any]:
@@ -103,6 +115,8 @@ def test_nothing_is_replaced_and_no_policy_is_passed_by(tmp_path: Path, ana: Use
 
     assert "cannot review" in refusal("adela")
     assert import_of("ana")["drafts"]
+    assert import_of("ana")["drafts"], "what the physician has not touched is replaced"
+    Draft.objects.update(saved_at=timezone.now())
     assert "draft of their own" in refusal("ana")
     assert "reserved for another" in refusal("bo")
     assert "no such account" in refusal("nobody")
@@ -114,9 +128,9 @@ def test_nothing_is_replaced_and_no_policy_is_passed_by(tmp_path: Path, ana: Use
 
 def test_cases_with_a_first_look_stay_here(tmp_path: Path, ana: User, adela: User) -> None:
     open_case(policy=FIRST_LOOK_POLICY)
-    assert exported(tmp_path, "label-studio") == []
-    row = {"metadata": {"case": Case.objects.get().pk, "field": "verdict"}}
-    row["responses"] = {"answer": [{"value": ["approve"], "user_id": "ana"}]}
+    with pytest.raises(CommandError, match="1 wait whose policy asks for a first look"):
+        exported(tmp_path, "label-studio")
+    row = answered_by({"case": Case.objects.get().pk, "field": "verdict"}, "answer", ["approve"], "ana")
     with pytest.raises(SystemExit):
         import_back(tmp_path, "argilla", [row], adela)
     assert not Draft.objects.exists()
@@ -125,14 +139,98 @@ def test_cases_with_a_first_look_stay_here(tmp_path: Path, ana: User, adela: Use
 def test_what_no_question_takes_is_refused_and_the_rest_kept(tmp_path: Path, ana: User, adela: User) -> None:
     open_case()
     rows = [annotated("argilla", row, approval(), "ana") for row in exported(tmp_path, "argilla")]
-    rows[0]["responses"]["answer"][0]["value"] = ["perhaps"]
-    rows[1]["metadata"]["field"] = "question.unknown"
+    rows[0]["answer.responses"] = [["perhaps"]]
+    rows[1]["field"] = "question.unknown"
     printed = import_back(tmp_path, "argilla", [*rows, {"id": 1}, None], adela)
     assert len(printed["drafts"]) == 1
     assert [refusal["where"] for refusal in printed["refusals"]] == [
         f"entry {number}" for number in (len(rows) + 1, len(rows) + 2, 1, 2)
     ]
     assert answers_from_json(Draft.objects.get().answers).verdict == "approve"
+
+
+def test_of_argilla_only_submitted_responses_count(tmp_path: Path, ana: User, bo: User, adela: User) -> None:
+    """Bo discarded one and has another in draft; users are in another order at each question."""
+    case = open_case()
+    rows = []
+    for row in exported(tmp_path, "argilla"):
+        value, note = value_for(approval(), row["metadata"]["field"])
+        record = {"id": row["id"], "status": "completed", **row["fields"], **row["metadata"]}
+        answered_by(record, "answer", ["inadequate"], "bo", "discarded")
+        answered_by(record, "answer", [value], "ana")
+        answered_by(record, "note", note or "Seen.", "ana")
+        rows.append(answered_by(record, "note", "Not yet.", "bo", "draft"))
+    assert import_back(tmp_path, "argilla", rows, adela) == {"drafts": [[case.pk, "ana"]], "refusals": []}
+    assert answers_from_json(Draft.objects.get().answers).verdict == "approve"
+
+
+@pytest.mark.parametrize("form", ["lines", "columns"])
+def test_records_of_argilla_come_in_other_forms(tmp_path: Path, ana: User, adela: User, form: str) -> None:
+    case = open_case()
+    rows = [annotated("argilla", row, approval(), "ana") for row in exported(tmp_path, "argilla")]
+    if form == "lines":
+        content = "\ufeff" + "\n".join(json.dumps(row) for row in rows) + "\n"
+    else:
+        content = json.dumps({name: [row.get(name) for row in rows] for name in {key for row in rows for key in row}})
+    [*found] = annotation_formats.annotations("argilla", content.encode())
+    assert {(each.case, each.annotator) for each in found if isinstance(each, Annotation)} == {(case.pk, "ana")}
+    assert len(found) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("status", "users", "reason"),
+    [
+        ("pending", ["ana"], "status is not completed"),
+        ("completed", ["ana", "bo"], "2 users responded"),
+        ("completed", ["ana"], ""),
+    ],
+)
+def test_plain_records_of_argilla_are_read_by_their_own_status(status: str, users: list[str], reason: str) -> None:
+    """Its JSON does not say which of the responses were submitted."""
+    responses = {"answer": [{"value": ["approve"], "user_id": user} for user in users]}
+    row = {"id": "1", "metadata": {"case": 1, "field": "verdict"}, "responses": responses, "status": status}
+    [found] = annotation_formats.annotations("argilla", json.dumps([row]).encode())
+    if isinstance(found, Annotation):
+        assert (reason, found.values) == ("", ("approve",))
+    else:
+        assert reason in found.reason
+
+
+def test_of_label_studio_the_last_answer_counts(tmp_path: Path, ana: User, adela: User) -> None:
+    """Wherever it stands in the file; and what its author has cancelled at last is none."""
+    open_case()
+    rows = []
+    for number, row in enumerate(exported(tmp_path, "label-studio")):
+        done = annotated("label-studio", row, approval(), "ana")
+        [_thrown_away, last] = done["annotations"]
+        older = {**last, "id": 2, "updated_at": "2026-11-01T10:00:00Z", "result": []}
+        last |= {"id": 1, "updated_at": "2026-11-02T10:00:00Z", "was_cancelled": number == 0}
+        rows.append({**done, "annotations": [last, older]})
+    found = list(annotation_formats.annotations("label-studio", json.dumps(rows).encode()))
+    assert len(found) == len(rows) - 1
+    assert all(isinstance(each, Annotation) and each.values for each in found)
+
+
+def test_a_file_of_which_nothing_fits_leaves_nothing_behind(tmp_path: Path, ana: User, adela: User) -> None:
+    """The corrected file is imported afterwards."""
+    case = open_case()
+    rows = [annotated("label-studio", row, approval(), "ana") for row in exported(tmp_path, "label-studio")]
+    wrong = json.loads(json.dumps(rows))
+    for row in wrong:
+        row["data"]["field"] = "question.unknown"
+    with pytest.raises(SystemExit):
+        import_back(tmp_path, "label-studio", wrong, adela)
+    assert "None of its annotations answers" in (tmp_path / "printed").read_text()
+    assert not Draft.objects.exists()
+    assert not case.assignments.exclude(reserved_for=None).exists()
+    assert import_back(tmp_path, "label-studio", rows, adela)["drafts"] == [[case.pk, "ana"]]
+
+
+@pytest.mark.parametrize("content", ["[]", '[{"data": {"case": 1, "field": "verdict"}, "annotations": []}]'])
+def test_a_file_without_annotations_fails(tmp_path: Path, adela: User, content: str) -> None:
+    with pytest.raises(SystemExit):
+        import_back(tmp_path, "label-studio", json.loads(content), adela)
+    assert "no submitted annotation" in (tmp_path / "printed").read_text()
 
 
 @pytest.mark.parametrize("content", ["{}", "no JSON", "[" * 100_000])
@@ -169,6 +267,7 @@ def test_page_and_api_hand_out_tasks_and_take_annotations(
     assert "1 draft stored." in done
     assert Draft.objects.get().physician == ana
     assert not Review.objects.exists()
+    Draft.objects.update(saved_at=timezone.now())
     again = client.post(reverse("api:case-annotations"), upload(content, accounts="ana@example.org=ana")).json()
     assert again["drafts"] == []
     assert "draft of their own" in again["refusals"][0]["reason"]
