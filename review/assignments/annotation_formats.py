@@ -130,8 +130,11 @@ def _argilla_settings(labels: Iterable[str]) -> dict[str, Any]:
     """What `argilla.Settings.from_json` reads, of a dataset for the records."""
     options = [{"text": label, "value": label} for label in labels]
     choose = {"type": "multi_label_selection", "options": options, "visible_options": None, "options_order": "natural"}
-    answered = {"answer": choose, "note": {"type": "text", "use_markdown": False}}
-    kept = {"case": {"type": "integer", "min": None, "max": None}, "field": {"type": "terms", "values": None}}
+    answered: dict[str, dict[str, Any]] = {"answer": choose, "note": {"type": "text", "use_markdown": False}}
+    kept: dict[str, dict[str, Any]] = {
+        "case": {"type": "integer", "min": None, "max": None},
+        "field": {"type": "terms", "values": None},
+    }
 
     def named(name: str, settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         return {"name": name, "title": name, "settings": settings, **more}
