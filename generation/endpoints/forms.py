@@ -45,6 +45,14 @@ TEXTS: dict[str, tuple[Any, Any]] = {  # label and help of the fields
         _("Send neither temperature nor top_p"),
         _("For models that refuse them, whatever a benchmark sets."),
     ),
+    "no_system_role": (
+        _("Send no system role"),
+        _("For models whose chat template has none, such as Gemma 2: its text begins the first turn of the user."),
+    ),
+    "alternating_roles": (
+        _("Alternate user and assistant strictly"),
+        _("For chat templates that want the user first, and no speaker twice in a row."),
+    ),
     "reasoning_effort": (_("Reasoning effort"), _("For example low, medium or high. Leave empty to send none.")),
     "family": (_("Model family"), _("Leave empty to take it from the model's name: gpt-4o is gpt.")),
     "price_in": (_("Input price"), _("Per million prompt tokens.")),

@@ -1,5 +1,6 @@
 """Tests of endpoints with a single question."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
@@ -12,11 +13,12 @@ from generation.llm.errors import AuthFailed, BadRequest, BrokenReply
 from generation.llm.probe import REQUEST, SEEING, TOKENS, ProbeReply
 from generation.llm.request_body import usage_of
 from generation.models import Endpoint
-from generation.trials.findings import TrialFinding, findings
+from generation.trials.findings import REMEDIES, TrialFinding, findings
 from generation.trials.sending import Sent, send
 
 SECONDS = 30.0  # at most for one reply, as a person is waiting for the page
 REPLY_CHARS = 500
+REFUSALS = (400, 422, 500)  # a server may fail on turns that its template does not take
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +51,20 @@ class EndpointTest:
 def test_endpoint(endpoint: Endpoint, *, images: bool) -> EndpointTest:
     """Ask an endpoint one question as jobs ask it, and store the result with the endpoint.
 
-    With a temperature, a token limit and a schema; if that is refused, once more without
-    temperature and limit. `images`: show it a picture too. Provider batches are tried if the
-    endpoint says it supports them. The attempts count in its usage by day. They are in no ledger,
-    as no job made them.
+    With a temperature, a token limit and a schema; if that is refused, once more with the setting
+    that may help, or without temperature and limit. `images`: show it a picture too. Provider
+    batches are tried if the endpoint says it supports them. The attempts count in its usage by day.
+    They are in no ledger, as no job made them.
     """
     full = replace(REQUEST, temperature=endpoint.temperature or 0.0, max_tokens=endpoint.max_tokens or TOKENS)
     tries = [send(endpoint, full, ProbeReply, seconds=SECONDS, looks=True, batched=endpoint.batches)]
-    if isinstance(tries[0].error, BadRequest) and (last := tries[0].last) and last.http_status in (400, 422):
-        tries.append(send(endpoint, REQUEST, ProbeReply, seconds=SECONDS))
+    if isinstance(tries[0].error, BadRequest) and (last := tries[0].last) and last.http_status in REFUSALS:
+        adapted = copy.copy(endpoint)
+        for finding in findings(tries[0]):
+            for name, value in REMEDIES.get(finding.code, {}).items():
+                setattr(adapted, name, value)
+        has_remedy = adapted.settings != endpoint.settings
+        tries.append(send(adapted, full if has_remedy else REQUEST, ProbeReply, seconds=SECONDS))
     final = tries[-1]
     last = final.last
     if images and last is not None and last.http_status is not None and not isinstance(final.error, AuthFailed):

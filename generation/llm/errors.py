@@ -50,7 +50,7 @@ class TimedOut(LLMError):
 
 
 class StillWriting(TimedOut, permanent=True):
-    """The model was still writing when its time was over, twice: the reply counts as cut off."""
+    """The model was still writing when its time or its limit was over: the reply counts as cut off."""
 
 
 class NotReached(LLMError):
@@ -95,6 +95,10 @@ class NotFound(LLMError, permanent=True):
 
 class StreamsOnly(NotFound, permanent=True):
     """The endpoint cannot be used: it does not answer in one piece."""
+
+
+class OtherService(NotFound, permanent=True):
+    """What answers at this address is no chat completions API: a page, such as a sign-in, or another protocol."""
 
 
 class KeyMissing(LLMError, permanent=True):
@@ -168,7 +172,7 @@ class BatchLost(LLMError, permanent=True):
 
 
 # The same for every request to the endpoint, and waiting does not help: it is stopped at once.
-STOPPING_ERRORS = (KeyMissing, NotAllowed, HostNotFound, TLSFailed)
+STOPPING_ERRORS = (KeyMissing, NotAllowed, HostNotFound, TLSFailed, StreamsOnly, OtherService)
 
 
 def in_words(kind: str, detail: str = "", *, translate: Callable[[str], str] = str) -> str:

@@ -4,11 +4,11 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel
 
@@ -23,6 +23,7 @@ from generation.llm.errors import (
     LaneOver,
     LLMError,
     NotReached,
+    OtherService,
     ServerError,
     StillWriting,
     StreamsOnly,
@@ -283,8 +284,8 @@ class Gateway:
                 is_final = outcome.permanent and not isinstance(outcome, ACCOUNT_ERRORS)
                 if isinstance(outcome, BrokenReply) and not broken_replies:  # billed, so only one retry
                     broken_replies, is_final = 1, False
-                    if outcome.about_model and asks_format and pinned is None and output_format < Format.TEXT:
-                        lowered = Format(output_format + 1)  # this once, the endpoint need not check it
+                    if outcome.about_model and asks_format and pinned is None:
+                        lowered = Format.TEXT  # this once, the endpoint need not check it
                 if type(outcome) is TimedOut and outcome.http_status is None:
                     # Not of an endpoint that fell silent: it had answered, and now fails all alike.
                     is_silent = admission.answered == answered_before > 0 and admission.failures > time_outs + 1
@@ -425,18 +426,29 @@ class Gateway:
             return error, error.http_status
         status = response.status_code
         if not response.is_success:
-            return completion_error(response, text, client.key), status
+            return self._failure(response, text, client.key, settings), status
         try:
             answer = body_of(text)
             if vector_count:
                 return read_embeddings(answer, vector_count, status), status
             return read_completion(answer, status, client.key, settings), status
-        except (StreamsOnly, BrokenReply) as error:
+        except (StreamsOnly, OtherService, BrokenReply) as error:
+            error.detail = clean(error.detail, client.key)
             unread: LLMError = error
         except (ValueError, RecursionError):
             what = "No embeddings" if vector_count else "Not a chat completion"
             unread = ServerError(f"{what}: {clean(text, client.key)}", http_status=status)
         return billed(unread, text), status
+
+    @staticmethod
+    def _failure(response: Any, text: str, key: str, settings: ModelSettings) -> LLMError:
+        """The error of a failed response, which may hold a completion that a filter stopped."""
+        if '"choices"' in text:
+            with suppress(LLMError, ValueError, RecursionError):
+                stopped = read_completion(body_of(text), response.status_code, key, settings)
+                if isinstance(stopped, ContentFiltered):
+                    return stopped
+        return completion_error(response, text, key)
 
     def client(self, settings: ModelSettings) -> "Client":
         """The client for an endpoint, with its key, which must be kept out of all messages.

@@ -24,6 +24,7 @@ from generation.llm.errors import (
     NotFound,
     RateLimited,
     ServerError,
+    StillWriting,
     StreamsOnly,
 )
 
@@ -87,7 +88,7 @@ WORDINGS: Mapping[type[LLMError], str] = {
     r"(?:json|decoding|grammar)|\bgrammar|xgrammar|outlines|llguidance|additionalproperties|requested parameters",
     StreamsOnly: r"only supports? (?:the )?stream|enable the stream|stream(?:ing)? (?:mode )?(?:is )?(?:required|mandatory)"
     r"|stream[^.]{0,30} (?:must be|has to be|should be|to) (?:set to )?true",
-    NotFound: r"not a valid model|invalid model name|no such model|"
+    NotFound: r"not a valid model|invalid model name|no such model|unexpected endpoint or method|"
     r"model [^ ]{0,100} ?(?:does not exist|not found|is not available)",
 }
 # Names of errors in the text of a proxy.
@@ -98,6 +99,12 @@ ABOUT_RATE = re.compile(
     r"|slow down",
     re.IGNORECASE,
 )
+
+# The chat template of a model does not take the turns of a request: servers differ in the status.
+_TEMPLATE = re.compile(r"jinja|chat[ _]template|roles must alternate|system role not supported", re.IGNORECASE)
+
+# A proxy makes a failure of a model that used up its limit for reasoning.
+_NO_ROOM = re.compile(r"unable to complete request: max_output_tokens", re.IGNORECASE)
 
 # What the wording may say instead, of statuses that say less.
 _MORE_LIKELY = {403: (ContentFiltered, NoCredit), 424: (ContentFiltered,), 429: (NoCredit,)}
@@ -130,6 +137,10 @@ def error_class(status: int, codes: Iterable[str], param: str, text: str, *, wai
 
     `status`: 0 where none was said, so that the wording decides.
     """
+    if status >= 500 and _TEMPLATE.search(text):  # whatever its code says: it is no fault that passes
+        return BadRequest
+    if status >= 500 and _NO_ROOM.search(text):
+        return StillWriting
     words = {plain(code) for code in (*codes, *NAMED.findall(text))}
     for kind, known in _CLASS_OF.items():
         if words & known:

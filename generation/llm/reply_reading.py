@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, ServerError, StreamsOnly
-from generation.llm.http.failures import NO_KEY, ONLY_STREAMS, clean, status_error
+from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, OtherService, ServerError, StreamsOnly
+from generation.llm.http.failures import NO_KEY, ONLY_STREAMS, clean, page_title, status_error
 from generation.llm.parsing import extract_json, format_vectors, reject_duplicate_keys, storable
 from generation.llm.provider_words import NO_ENDING, Ending, ending_of, plain
 from generation.llm.reasoning import split_reasoning
@@ -40,13 +40,15 @@ Check = Callable[[str], None]  # raises BrokenReply to refuse a text
 def body_of(text: str) -> Any:
     """The JSON in the text of a response, after a byte order mark and lines of comments.
 
-    Raises ValueError, BrokenReply for a key that is there twice, and StreamsOnly for a stream that
-    nobody asked for.
+    Raises ValueError, BrokenReply for a key that is there twice, StreamsOnly for a stream that
+    nobody asked for, and OtherService for a page.
     """
     start = _BEFORE_BODY.match(text)
     rest = text[start.end() :] if start else text
     if rest.startswith(("data:", "event:", "id:", "retry:")):
         raise StreamsOnly(ONLY_STREAMS)
+    if rest.startswith("<"):
+        raise OtherService(page_title(rest))
     # Raw control characters stand for themselves.
     return json.loads(rest, strict=False, object_pairs_hook=reject_duplicate_keys)
 
@@ -79,6 +81,8 @@ def read_completion(
         is_billed = unread.usage.tokens_in or unread.usage.tokens_out
         if error := _error_in(body):
             return read_error(error, api_key, unread if is_billed else None)
+        if protocol := _other_protocol(body):
+            return OtherService(f"It speaks {protocol}.", http_status=status, reply=unread if is_billed else None)
         if not is_billed:
             raise
         return BrokenReply(f"This completion cannot be read: {failure}.", http_status=status, reply=unread)
@@ -95,6 +99,28 @@ def read_completion(
             called = "The model called a tool instead of answering with text."
             return BrokenReply(called, http_status=status, reply=reply)
     return reply
+
+
+def _other_protocol(body: Any) -> str:
+    """The protocol of a body that is a good reply, but no chat completion; "" if none is known."""
+    if not isinstance(body, dict):
+        return ""
+    match body:
+        case {"object": "response", "output": _}:
+            return "OpenAI's Responses API"
+        case {"type": "message", "content": _}:
+            return "Anthropic's Messages API"
+        case {"candidates": _}:
+            return "Gemini's own API"
+        case {"done": _, "message": _} | {"done": _, "response": _}:
+            return "Ollama's own API"
+        case {"choices": [{"text": _}, *_]}:
+            return "the older text completions"
+        case {"generated_text": _}:
+            return "TGI's own API"
+        case {"object": "list", "data": _}:
+            return "lists of models"
+    return ""
 
 
 def classified(reply: Reply, settings: ModelSettings | None) -> Reply:
@@ -195,7 +221,7 @@ def _parse_reply(body: Any) -> Reply:
     finish_reason = _finish_reason(choice)
     message = choice.get("message")
     if not isinstance(message, dict):
-        if ending_of(finish_reason) in (Ending.COMPLETE, Ending.CUT_OFF, Ending.UNKNOWN) and not _error_in(choice):
+        if ending_of(finish_reason) in (Ending.COMPLETE, Ending.UNKNOWN) and not _error_in(choice):
             raise ValueError("no message")
         message = {}
     content, refused = message.get("content"), bool(message.get("refusal"))

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from generation.llm.types import (
     DIGEST_PREFIX,
     Attempt,
+    ImagePart,
     Message,
     ModelSettings,
     Reply,
@@ -42,6 +43,7 @@ FASTEST = 1_000  # tokens that a model writes in a second
 # Class names of errors without a status after which most providers bill the prompt, and what the
 # model wrote until it noticed.
 MAY_BE_BILLED = frozenset({"TimedOut", "ConnectionCut", "UnexpectedError", "Cancelled"})
+BEGUN_BY_ASSISTANT = "(The assistant begins the conversation.)"  # said by the user, where a template wants them first
 EXCERPT = 4_000  # characters of a refused reply that are sent back to the model
 EXCERPT_TAIL = 1_000  # characters of the excerpt taken from the end
 
@@ -63,6 +65,53 @@ def effective(settings: ModelSettings, request: Request) -> Request:
     return replace(request, **applied)
 
 
+def sent_messages(settings: ModelSettings, request: Request) -> tuple[Message, ...]:
+    """The messages of a request as the chat template of a model takes them."""
+    messages = request.messages
+    if settings.no_system_role:
+        messages = _without_system(messages)
+    if settings.alternating_roles:
+        messages = _alternating(messages)
+    return messages
+
+
+def _without_system(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """What the system says, at the start of the first turn, which becomes one of the user."""
+    said = "\n\n".join(message.text for message in messages if message.role == "system")
+    others = tuple(message for message in messages if message.role != "system")
+    if not said:
+        return others
+    opening = Message("user", said)
+    if others and others[0].role == "user":
+        return (_joined(opening, others[0]), *others[1:])
+    return (opening, *others)
+
+
+def _alternating(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages with the user first, and turns of one speaker in a row as one."""
+    turns: list[Message] = []
+    previous = "system"  # the role of the turn before
+    for message in messages:
+        if message.role != "system" and message.role == previous:
+            turns[-1] = _joined(turns[-1], message)
+            continue
+        if message.role == "assistant" and previous == "system":
+            turns.append(Message("user", BEGUN_BY_ASSISTANT))
+        turns.append(message)
+        previous = message.role
+    return tuple(turns)
+
+
+def _joined(first: Message, second: Message) -> Message:
+    """Two turns of one speaker as one."""
+    if isinstance(first.content, str) and isinstance(second.content, str):
+        return Message(first.role, f"{first.content}\n\n{second.content}")
+    parts: list[TextPart | ImagePart] = []
+    for message in (first, second):
+        parts += [TextPart(message.content)] if isinstance(message.content, str) else message.content
+    return Message(first.role, tuple(parts))
+
+
 def identity(settings: ModelSettings, request: Request | Texts) -> str:
     """The content hash of a request to an endpoint: SHA-256 of canonical JSON.
 
@@ -78,7 +127,7 @@ def identity(settings: ModelSettings, request: Request | Texts) -> str:
         "model": settings.model,
         "temperature": request.temperature,
         "max_tokens": request.max_tokens,
-        "messages": [asdict(message) for message in request.messages],
+        "messages": [asdict(message) for message in sent_messages(settings, request)],
         "schema": None if request.schema is None else dict(request.schema),
         "repeat": request.repeat,
     }
@@ -108,6 +157,52 @@ def _strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
     from openai import pydantic_function_tool
 
     return dict(pydantic_function_tool(shape)["function"].get("parameters", {}))
+
+
+# What the strictest structured outputs take (OpenAI's, Azure's, Anthropic's, Gemini's, Groq's):
+# these keywords, and neither defaults, titles, references, constants nor bounds.
+_PORTABLE = ("type", "description", "enum", "properties", "required", "additionalProperties", "items", "anyOf")
+_BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "more than",
+    "maximum": "at most",
+    "exclusiveMaximum": "less than",
+    "multipleOf": "a multiple of",
+    "minLength": "characters at least",
+    "maxLength": "characters at most",
+    "pattern": "matching",
+    "minItems": "items at least",
+    "maxItems": "items at most",
+}
+
+
+def portable_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema as the strictest provider takes it.
+
+    References are replaced by what they refer to, which must not contain itself. Bounds are said in
+    the description: a reply is checked against them when it is read (`read_shape`).
+    """
+    return _portable(schema, schema.get("$defs", {}))
+
+
+def _portable(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in schema:
+        referred = definitions[str(schema["$ref"]).rpartition("/")[2]]
+        schema = {**referred, **{name: value for name, value in schema.items() if name != "$ref"}}
+    if "const" in schema:
+        schema = {"enum": [schema["const"]], **schema}
+    kept = {name: schema[name] for name in _PORTABLE if name in schema}
+    bounds = [f"{words} {schema[name]}" for name, words in _BOUNDS.items() if name in schema]
+    if bounds:
+        said = [str(schema["description"])] if "description" in schema else []
+        kept["description"] = " ".join([*said, f"({', '.join(bounds)})"])
+    if "properties" in kept:
+        kept["properties"] = {name: _portable(inner, definitions) for name, inner in kept["properties"].items()}
+    if "items" in kept:
+        kept["items"] = _portable(kept["items"], definitions)
+    if "anyOf" in kept:
+        kept["anyOf"] = [_portable(inner, definitions) for inner in kept["anyOf"]]
+    return kept
 
 
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
@@ -198,7 +293,9 @@ def build_body(
         return {"model": settings.model, "input": list(request.texts), "encoding_format": "float"}
     body: dict[str, Any] = {
         "model": settings.model,
-        "messages": [{"role": message.role, "content": _content(message)} for message in request.messages],
+        "messages": [
+            {"role": message.role, "content": _content(message)} for message in sent_messages(settings, request)
+        ],
     }
     applied = effective(settings, request)
     body |= {name: value for name in ("temperature", "top_p") if (value := getattr(applied, name)) is not None}
@@ -216,7 +313,7 @@ def build_body(
         name = re.sub(r"[^A-Za-z0-9_-]", "_", str(request.schema.get("title", "reply")))[:64]
         body["response_format"] = {
             "type": "json_schema",
-            "json_schema": {"name": name, "schema": dict(request.schema), "strict": True},
+            "json_schema": {"name": name, "schema": portable_schema(request.schema), "strict": True},
         }
     elif request.schema is not None and output_format is Format.JSON_OBJECT:
         body["response_format"] = {"type": "json_object"}

@@ -122,6 +122,8 @@ class ModelSettings:
     max_tokens: int | None = None
     completion_tokens: bool = False  # the limit is sent as `max_completion_tokens`
     default_sampling: bool = False  # it refuses them: neither temperature nor top_p is ever sent
+    no_system_role: bool = False  # its template has none: what the system says begins the first turn of the user
+    alternating_roles: bool = False  # its template wants the user first, and no speaker twice in a row
     reasoning_effort: str = ""
     extra_body: Mapping[str, Any] = field(default_factory=dict)  # additional fields of chat requests
     price_in: Decimal = Decimal(0)  # money per million prompt tokens

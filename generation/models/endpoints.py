@@ -31,14 +31,26 @@ ENDPOINT_FIELDS = (
     *("name", "url", "model", "key_env", "temperature", "top_p", "max_tokens", "completion_tokens"),
     *("reasoning_effort", "extra_body", "family", "price_in", "price_out", "price_cached"),
     *("concurrency", "rpm", "tpm", "timeout", "batches"),
-    *("default_sampling", "context_tokens", "output_format", "reasoning_start", "reasoning_end", "endings"),
+    *(
+        "default_sampling",
+        "no_system_role",
+        "alternating_roles",
+        "context_tokens",
+        "output_format",
+        "reasoning_start",
+        "reasoning_end",
+        "endings",
+    ),
 )
 
 EFFORT_PATTERN = r"[a-z][a-z_-]*"
 
 # The settings that decide how a model answers; a launch keeps them for its job. Address, key,
 # limits and prices are not among them, so that they can be corrected while a job is paused.
-LAUNCH_SETTINGS = ("temperature", "top_p", "default_sampling", "max_tokens", "reasoning_effort", "extra_body")
+LAUNCH_SETTINGS = (
+    *("temperature", "top_p", "default_sampling", "no_system_role", "alternating_roles"),
+    *("max_tokens", "reasoning_effort", "extra_body"),
+)
 
 # Request fields that have a setting of their own or that the gateway depends on.
 RESERVED_FIELDS = frozenset(
@@ -91,6 +103,8 @@ class Endpoint(models.Model):
     max_tokens = models.PositiveIntegerField(null=True, blank=True)
     completion_tokens = models.BooleanField(default=False)  # the limit is sent as `max_completion_tokens`
     default_sampling = models.BooleanField(default=False, db_default=False)  # no temperature, no top_p
+    no_system_role = models.BooleanField(default=False, db_default=False)
+    alternating_roles = models.BooleanField(default=False, db_default=False)
     reasoning_effort = models.CharField(max_length=20, blank=True)
     extra_body = models.JSONField(default=dict, blank=True)  # further fields of each chat request
     family = models.CharField(max_length=40, blank=True)  # set if the model's name does not tell: `model_family`

@@ -32,6 +32,11 @@ WORDS: dict[str, str | Promise] = {
     "temperature": _(
         "It refuses the temperature that would be sent. Set the endpoint to send none, or leave the model out."
     ),
+    "no_system_role": _("It takes no system role. Set 'Send no system role' on the endpoint, or leave the model out."),
+    "alternating_roles": _(
+        "It wants the user first, and no speaker twice in a row. Set 'Alternate user and assistant strictly' on the "
+        "endpoint, or leave the model out."
+    ),
     "top_p": _("It refuses the top_p that would be sent. Set the endpoint to send none, or leave the model out."),
     "max_tokens": _(
         "It refuses the token limit as it would be sent. Set 'Send the limit as max_completion_tokens' on the endpoint, or "
@@ -52,7 +57,19 @@ WORDS: dict[str, str | Promise] = {
 }
 # Every request would be refused: the job does not begin before a person has decided.
 BLOCKING = frozenset(
-    {"temperature", "top_p", "max_tokens", "images", "stream", "context", "refused", "ending", "no_batches"}
+    {
+        "temperature",
+        "top_p",
+        "max_tokens",
+        "no_system_role",
+        "alternating_roles",
+        "images",
+        "stream",
+        "context",
+        "refused",
+        "ending",
+        "no_batches",
+    }
 )
 
 # Settings of the endpoint with which it may accept what it refused.
@@ -60,6 +77,8 @@ REMEDIES: Mapping[str, Mapping[str, bool]] = {
     "temperature": {"default_sampling": True},
     "top_p": {"default_sampling": True},
     "max_tokens": {"completion_tokens": True},
+    "no_system_role": {"no_system_role": True},
+    "alternating_roles": {"alternating_roles": True},
     "no_batches": {"batches": False},
 }
 
@@ -71,6 +90,16 @@ _OF_REFUSAL = {
     "max_tokens": r"\bmax_(completion_)?tokens\b",
     "images": r"\bimages?\b|image_url|\bvision\b|multimodal|content.{0,40}must be a string",
 }
+_ALTERNATION = re.compile(
+    r"\balternat|(?:consecutive|successive)[^.]{0,60}\b(?:role|turn|message|user|assistant)|"
+    r"(?:first|begin|start)[^.]{0,60}\b(?:user|role)\b|no user query",
+    re.IGNORECASE,
+)
+_SYSTEM = re.compile(
+    r"\b(?:system|developer)\b[^.]{0,60}(?:\bnot\b|n't|unsupported|unknown|invalid)|"
+    r"(?:unsupported|unknown|invalid|unexpected|only)[^.]{0,60}\b(?:role|system)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +165,21 @@ def of_refusal(detail: str, sent: Mapping[str, Any], *, has_images: bool) -> Tri
     for code, pattern in _OF_REFUSAL.items():
         if present.get(code, code in sent) and re.search(pattern, detail, re.IGNORECASE):
             return TrialFinding(code, detail)
-    return TrialFinding("refused", detail)
+    return TrialFinding(_roles_refused(detail, sent) or "refused", detail)
+
+
+def _roles_refused(detail: str, sent: Mapping[str, Any]) -> str:
+    """What a server refused of the turns of a request; "" if its words are about something else.
+
+    Templates without a system role may complain that roles do not alternate.
+    """
+    roles = [turn["role"] for turn in sent.get("messages", ())]
+    has_system = "system" in roles
+    turns = [role for role in roles if role != "system"]
+    alternates = turns == [("user", "assistant")[place % 2] for place in range(len(turns))]
+    speaks_of_order = _ALTERNATION.search(detail) is not None
+    if speaks_of_order and not alternates:
+        return "alternating_roles"
+    if has_system and (speaks_of_order or _SYSTEM.search(detail)):
+        return "no_system_role"
+    return ""

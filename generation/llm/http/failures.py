@@ -46,6 +46,8 @@ MAX_RETRY_AFTER = 86_400.0  # seconds; the longest wait that we honour
 ONLY_STREAMS = "It only streams its replies, which is not supported."
 MAX_LAYERS = 12  # errors within an error that are read
 IMPLAUSIBLE_RETRY_AFTER = 7 * MAX_RETRY_AFTER  # from here on it is a mistake
+MAX_PAGE = 20_000  # characters of a page in which its title is looked for
+MAX_TITLE = 100  # characters of a page without one
 UNIX_TIME = 10**9  # from here on a number is one, in seconds or milliseconds
 
 
@@ -85,6 +87,15 @@ def _redirect_detail(response: "httpx2.Response", api_key: str) -> str:
     return f"The endpoint redirects; redirects are not followed: {location}"
 
 
+_TITLE = re.compile(r"<title[^<>]{0,200}>([^<>]{1,200})</title", re.IGNORECASE)
+
+
+def page_title(text: str) -> str:
+    """What a page in the place of a reply calls itself; its beginning if it has no title."""
+    found = _TITLE.search(text[:MAX_PAGE])
+    return f"The page: {' '.join((found[1] if found else text[:MAX_TITLE]).split())}"
+
+
 def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
     """The named error for a failed response about a file or a batch."""
     if response.is_redirect:
@@ -92,7 +103,7 @@ def file_error(response: "httpx2.Response", text: str, api_key: str) -> LLMError
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        body = text
+        body = page_title(text) if text.lstrip().startswith("<") else text
     return body_error(response.status_code, body, api_key, response.headers)
 
 

@@ -27,9 +27,9 @@ MAX_TOKENS = 512  # premise and hypothesis together: the limit of models of the 
 
 
 class Entailed(ReplyShape):
-    """How likely it is that the hypothesis is true if the premise is, from 0 to 1."""
+    """How likely it is that the hypothesis is true if the premise is, in per cent."""
 
-    score: float = Field(ge=0, le=1)
+    percent: int = Field(ge=0, le=100)  # servers keep bounds of whole numbers, and drop those of others
 
 
 class NliMistake(LLMError):
@@ -60,7 +60,7 @@ def entailment_judge(draft: Draft, models: Models) -> Nli:
     async def score(premise: str, hypothesis: str) -> float:
         data = {"question": draft.record.content["question"], "premise": premise, "hypothesis": hypothesis}
         request = SETS[draft.prompts]["entail"].request(data, temperature=0.0)
-        return round((await models.ask_structured(role, request, Entailed)).score, 4)
+        return (await models.ask_structured(role, request, Entailed)).percent / 100
 
     return Nli(f"llm: {role}", score)
 

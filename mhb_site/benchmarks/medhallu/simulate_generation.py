@@ -227,7 +227,7 @@ def _critique(asked: Asked) -> dict[str, str]:
     }
 
 
-def _entail(asked: Asked) -> dict[str, float]:
+def _entail(asked: Asked) -> dict[str, int]:
     """The entailment score: high for equal texts, paraphrases and equal claims, else low.
 
     With the chance `NLI_ERROR` it is the other way round.
@@ -240,7 +240,7 @@ def _entail(asked: Asked) -> dict[str, float]:
     if chance(seed, "entailment", question, premise, hypothesis) < NLI_ERROR:
         follows = not follows
     share = chance(seed, "score", question, premise, hypothesis)
-    return {"score": round(0.8 + 0.19 * share if follows else 0.5 * share, 3)}
+    return {"percent": round(80 + 19 * share if follows else 50 * share)}
 
 
 def _reword(asked: Asked) -> dict[str, str]:

@@ -114,7 +114,8 @@ class FakeModels(Models):
         if name == "critique":
             return json.dumps({"wording": "Too bold.", "structure": "Too plain.", "advice": "Be subtler."})
         if name == "entail":
-            return json.dumps({"score": self._score(blocks["PREMISE"], blocks["HYPOTHESIS"])})
+            percent = round(100 * self._score(blocks["PREMISE"], blocks["HYPOTHESIS"]))
+            return json.dumps({"percent": percent})
         replies = self.rewrite_replies if name == "rewrite" else self.generator_replies
         reply = replies.pop(0) if len(replies) > 1 else replies[0]
         return reply if isinstance(reply, str) else json.dumps(reply)

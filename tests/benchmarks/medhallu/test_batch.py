@@ -102,7 +102,7 @@ def test_a_batch_makes_samples_reviews_a_share_and_shows_their_lineage(url: str,
     ]
     n_retries = sum(bool(vote["unread"]) for candidate in candidates for vote in candidate["votes"])
     assert call_counts["medhallu/vote@1"] == 3 * len(candidates) + n_retries
-    assert call_counts["medhallu/entail@1"] == 2 * len(candidates)
+    assert call_counts["medhallu/entail@2"] == 2 * len(candidates)
     assert call_counts["medhallu/critique@1"] == sum(
         len(attempt["feedback"]) for draft_data in data for attempt in draft_data["tries"]
     )

@@ -36,11 +36,11 @@ def test_without_an_entailment_role_the_critic_or_the_generator_judges(bound, ro
     assert entailment_judge(qa_draft(), FakeModels(bound=frozenset(bound))).name == f"llm: {role}"
 
 
-@pytest.mark.parametrize("score", ["1.1", "-0.1", '"high"', "null"])
-def test_a_score_outside_0_to_1_is_refused(score):
+@pytest.mark.parametrize("percent", ["101", "-1", "50.5", '"high"', "null"])
+def test_what_is_no_whole_number_of_per_cent_is_refused(percent):
     class Wrong(FakeModels):
         def reply_to(self, role: str, request: Any) -> str:
-            return f'{{"score": {score}}}'
+            return f'{{"percent": {percent}}}'
 
     with pytest.raises(BrokenReply):
         asyncio.run(entailment_judge(qa_draft(), Wrong()).score("a", "b"))

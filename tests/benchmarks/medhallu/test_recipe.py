@@ -64,7 +64,7 @@ def test_a_candidate_that_fools_no_voter_does_not_qualify():
 
 @pytest.mark.parametrize(
     ("scores", "qualifies"),
-    [((0.7499, 0.99), True), ((0.99, 0.7499), True), ((0.75, 0.75), False), ((0.75, 0.99), False), ((0.0, 1.0), True)],
+    [((0.74, 0.99), True), ((0.99, 0.74), True), ((0.75, 0.75), False), ((0.75, 0.99), False), ((0.0, 1.0), True)],
 )
 def test_a_candidate_qualifies_with_entailment_below_tau_in_one_direction(scores, qualifies):
     models = FakeModels(fooled={WRONG: 3}, scores={WRONG: scores})
@@ -520,7 +520,7 @@ def test_the_launch_says_how_many_voters_have_to_be_fooled(fooled: Any, least: i
 def test_the_estimate_assumes_two_tries():
     calls = [ask for step in recipe.RECIPE.steps if step.applies(qa_draft()) for ask in step.asks(qa_draft())]
     assert calls.count(("voter_1", "medhallu/vote@1")) == 4
-    assert calls.count(("entailment", "medhallu/entail@1")) == 8
+    assert calls.count(("entailment", "medhallu/entail@2")) == 8
     assert calls.count(("generator", "medhallu/generate@3")) == 1
     assert calls.count(("generator", "medhallu/regenerate@1")) == 1
     assert calls.count(("critic", "medhallu/rewrite@2")) == 2

@@ -12,6 +12,7 @@ from evaluation.models import Response, Run
 from evaluation.runs import leaving, services
 from evaluation.runs.settings import RunSettings
 from generation import tasks
+from generation.endpoints import testing
 from generation.jobs import services as jobs_services
 from generation.llm.errors import BadRequest, LLMError, StreamsOnly, UnknownEnding
 from generation.llm.simulator.server import run_in_background
@@ -101,6 +102,35 @@ def test_one_click_sends_a_model_what_it_accepts_and_goes_on(
     assert answer.status_code == 409
     assert "No setting of an endpoint" in answer.content.decode()
     assert "No setting of an endpoint" in manage.refusal("control_job", "adapt", f"run:{run.pk}")
+
+
+async def gemma(request: web.Request) -> web.Response:
+    """A server whose template has no system role, as that of Gemma 2."""
+    body = await request.json()
+    if body["model"] == "gemma" and body["messages"][0]["role"] == "system":
+        message = "Error: Jinja Exception: System role not supported"
+        return web.json_response({"error": {"code": 500, "message": message, "type": "server_error"}}, status=500)
+    return web.json_response(completion(MET))
+
+
+@pytest.mark.django_db
+def test_a_judge_without_a_system_role_is_found_out_and_one_click_sends_it_what_it_takes(release: Release) -> None:
+    with run_in_background(app_of(gemma)) as url:
+        judge = endpoint(url, "gemma")
+        result = testing.test_endpoint(judge, images=False)
+        assert (result.answered, result.findings[0]["code"]) == (True, "no_system_role")
+        run = services.launch_run(RunSettings(release, [endpoint(url, "other")], judge))
+        work(run.pk)
+        run.refresh_from_db()
+        assert (run.status, run.paused_because) == (Run.Status.PAUSED, "ModelCheck")
+        assert "gemma: It takes no system role" in run.paused_detail
+        checking.adapt(run.pk)
+        work(run.pk)
+    run.refresh_from_db()
+    judge.refresh_from_db()
+    assert (run.status, judge.no_system_role) == (Run.Status.FINISHED, True)
+    roles = [[turn["role"] for turn in call.sent["messages"]] for call in Call.objects.filter(job=run, endpoint=judge)]
+    assert roles == [["user"]] * 3
 
 
 @pytest.mark.django_db

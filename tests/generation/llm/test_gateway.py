@@ -121,7 +121,7 @@ def test_the_ledger_holds_the_body_exactly_as_it_was_sent():
             "max_tokens": 99,
             "response_format": {
                 "type": "json_schema",
-                "json_schema": {"name": "My_shape", "schema": request.schema, "strict": True},
+                "json_schema": {"name": "My_shape", "schema": {"type": "object"}, "strict": True},
             },
         }
     ]
@@ -223,7 +223,7 @@ def test_a_passing_fault_ends_in_a_reply():
 @pytest.mark.parametrize(
     "body",
     [
-        "<html>busy</html>",
+        "busy",
         "",
         "[1]",
         "null",

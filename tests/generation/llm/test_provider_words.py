@@ -230,7 +230,7 @@ def test_a_completion_that_cannot_be_read_is_billed_as_estimated():
         ask(target.url, ledger, price_out=Decimal(20))
     assert [usage_of(attempt) for attempt in ledger] == [Usage(6, 60, estimated=True)] * 5
     ledger = Ledger()
-    with fake_endpoint(Answer("<html>Sign in</html>")) as target, pytest.raises(ServerError):
+    with fake_endpoint(Answer("Sign in")) as target, pytest.raises(ServerError):
         ask(target.url, ledger, attempts=1)
     assert usage_of(ledger[0]) == Usage()
 
@@ -366,7 +366,7 @@ def test_what_a_provider_could_not_validate_is_a_broken_reply_asked_for_once_mor
     refused = Answer(error_body("Failed to generate JSON.", code="json_validate_failed", failed_generation="{"), 400)
     with fake_endpoint(refused, GOOD) as target:
         assert ask_structured(target.url)[1].criteria_met
-    assert [body["response_format"]["type"] for body in target.bodies] == ["json_schema", "json_object"]
+    assert ["response_format" in body for body in target.bodies] == [True, False]
     ledger = Ledger()
     with fake_endpoint(refused) as target, pytest.raises(BrokenReply):
         ask_structured(target.url, ledger=ledger)

@@ -205,6 +205,6 @@ def test_a_simulated_model_that_sometimes_fails_succeeds_in_the_end(fault):
             )
             assert verdict.criteria_met is True
 
-    with run_in_background(make_app([_GoodJudge()], seed=4, retry_after=0)) as url:
+    with run_in_background(make_app([_GoodJudge()], seed=5, retry_after=0)) as url:
         in_gateway(ask_eight, ledger, attempts=8)
     assert len(ledger) > 8  # the fault did strike
