@@ -17,6 +17,7 @@ from rest_framework.viewsets import GenericViewSet
 from evaluation.interchange import bundle, comparing, importing, power, services
 from evaluation.interchange.comparing import Flip, ModelChange, RunComparison
 from evaluation.models import ResultsImport, ResultsRefusal, Run
+from evaluation.reports.serializers import CoverageSerializer, DifferenceSerializer
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs.api import PowerSerializer, WholeRunSerializer, run_with_values
@@ -120,14 +121,19 @@ class ComparedRunsSerializer(DataclassSerializer):
     """Two runs.
 
     For two releases, samples are matched by key; `changed_samples` have another version in the
-    second.
+    second. `differs`: how the second run was made, judged and counted otherwise than the first
+    (`usual`). `first_coverage`, `second_coverage`: of each model, on the data sets of both runs.
     """
 
     mirrors = RunComparison
     shows = (
         "first=first.pk second=second.pk releases same_release shared_samples changed_samples=changed only_first "
-        "only_second rows"
+        "only_second rows differs first_coverage second_coverage"
     )
+
+    differs = DifferenceSerializer(many=True)
+    first_coverage = CoverageSerializer(many=True)
+    second_coverage = CoverageSerializer(many=True)
 
 
 class InterchangeViewSet(GenericViewSet[Run]):

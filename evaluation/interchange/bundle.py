@@ -151,6 +151,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
         "settings": shown(run, SETTINGS),
         "simulated": report.simulated,
         "simulated_reviewers": bool(release.simulated_samples),
+        "undecided_reports": report.undecided,
         **judging.run_fields(run, protocol),
         "judge": run.judge and run.judge.name,
         "further_judges": queries.further_judges(run),

@@ -9,15 +9,18 @@ from django.utils.translation import gettext_noop
 from evaluation import errors, registry
 from evaluation.models import Run
 from evaluation.numbers.comparing import ModelComparison, compare_pair
+from evaluation.numbers.coverage import Coverage, coverage
 from evaluation.numbers.frame import Frame
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.rules import COMBINED
 from evaluation.numbers.totals import UnitTotals, has_data, unit_totals
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.runs import queries
+from evaluation.runs.comparability import JudgingDifference, comparability
 from evaluation.runs.plan import plan_of
 from evaluation.runs.verdicts import run_frame
 from generation.models import ReleasedSample
+from generation.samples import errata
 from generation.samples.queries import visible_to
 
 MAX_FLIPS = 200  # listed per pair of models and data set
@@ -71,6 +74,8 @@ class RunComparison:
     `changed`: samples with another version in the second release. Samples of different releases
     are matched by key.
     `only_first`, `only_second`: models of one run that are compared with no other.
+    `differs`: how the second run was made, judged and counted otherwise than the first.
+    `first_coverage`, `second_coverage`: of each model, on the data sets of both runs.
     """
 
     first: Run
@@ -81,10 +86,19 @@ class RunComparison:
     only_first: Sequence[str]
     only_second: Sequence[str]
     rows: Sequence[ModelChange]
+    differs: Sequence[JudgingDifference]
+    first_coverage: Sequence[Coverage]
+    second_coverage: Sequence[Coverage]
 
     @property
     def releases(self) -> Sequence[str]:
         return [str(self.first.release), str(self.second.release)]
+
+    @property
+    def incomplete(self) -> list[tuple[int, Coverage]]:
+        """The models that lack verdicts, each with the number of its run."""
+        both = [(self.first, self.first_coverage), (self.second, self.second_coverage)]
+        return [(run.pk, of_model) for run, covered in both for of_model in covered if not of_model.complete]
 
     @property
     def rates(self) -> Sequence[Rate]:
@@ -130,6 +144,8 @@ def compare_runs(first: Run, second: Run, reader: object) -> RunComparison:
         [name for name in names[0] if name not in matched[0]],
         [name for name in names[1] if name not in matched[1]],
         rows,
+        tuple(sides[1].comparability.differences(sides[0].comparability)),
+        *(coverage(side.frame) for side in sides),
     )
 
 
@@ -153,6 +169,8 @@ class _Side:
         endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
         self.plan: Plan = plan_of(run, protocol, endpoints)
         self.frame: Frame = run_frame(run, datasets, self.plan.outcomes).current
+        withdrawn = errata.withdrawn_by_release([run.release_id]).get(run.release_id, 0)
+        self.comparability = comparability(run, protocol, withdrawn)
         self.keys = dict(ReleasedSample.objects.filter(release=run.release_id).order_by().values_list("pk", "key"))
 
     def places(self, totals: UnitTotals) -> dict[tuple[str, int], int]:

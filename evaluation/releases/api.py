@@ -19,7 +19,6 @@ from evaluation.releases.leaderboard import (
     leaderboard,
 )
 from evaluation.reports.serializers import CoverageSerializer, PlaceSerializer
-from evaluation.runs.comparability import JudgingDifference
 from generation.models import Release
 from generation.releases import queries as releases_queries
 from review.common.actions import Body, acts, answers
@@ -32,12 +31,6 @@ class ScoreSerializer(DataclassSerializer):
     """A rate on one data set with its 95 % interval. `excluded`: how many judgments it leaves out."""
 
     mirrors = Standing
-
-
-class DifferenceSerializer(DataclassSerializer):
-    """A part of how a run was judged that differs from the ranked runs, which have the `usual` value."""
-
-    mirrors = JudgingDifference
 
 
 class EntrySerializer(DataclassSerializer):
@@ -90,13 +83,14 @@ class ResultsSerializer(DataclassSerializer):
 
     Incomplete results that are published as such come last. `left_out`: finished runs that are not
     shown, as they are not complete or used other settings. `incomplete`: models of finished runs
-    that lack verdicts, with their coverage, published or not.
+    that lack verdicts, with their coverage, published or not. `undecided`: samples that are
+    reported as wrong, without a decision; they count.
     """
 
     mirrors = Leaderboard
     shows = (
         "release=release.name version=release.version release_sha256=release.sha256 rate=rate.name rule=rate.rule "
-        "lower_is_better simulated left_out entries"
+        "lower_is_better simulated left_out undecided entries"
     )
 
     incomplete = IncompleteResultSerializer(many=True)

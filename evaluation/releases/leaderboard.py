@@ -87,6 +87,7 @@ class Leaderboard:
     judged in the way that most models share.
     `left_out`: finished runs without a model that is complete, or with other settings.
     `judges`: the judges of the runs shown.
+    `undecided`: samples that are reported as wrong, without a decision; they count.
     """
 
     release: Release
@@ -98,6 +99,7 @@ class Leaderboard:
     left_out: int
     judges: tuple[str, ...]
     simulated: bool
+    undecided: int
 
     @property
     def selected(self) -> bool:
@@ -208,6 +210,7 @@ def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
         left_out=len(finished) - len(shown_runs),
         judges=tuple(sorted({entry.judge for entry in entries if entry.judge})),
         simulated=release.simulated or any(entry.simulated for entry in entries),
+        undecided=errata.undecided_count(release),
     )
 
 

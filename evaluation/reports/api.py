@@ -96,7 +96,8 @@ class ReportSerializer(JudgesSerializer, DataclassSerializer):
     judgments without a value, which are in none of its rows. `held_out`: empty unless the release
     holds samples out. `score_rules`: of scores computed in addition to verdicts. `unread`: verdicts
     that could not be read; votes of a panel. `estimated`: calls of which the cost is an upper
-    estimate.
+    estimate. `undecided_reports`: samples that are reported as wrong, without a decision; they
+    count.
     """
 
     mirrors = Run
@@ -110,7 +111,7 @@ class ReportSerializer(JudgesSerializer, DataclassSerializer):
         bool: "finished simulated simulated_reviewers common_samples",
         list[str]: "endpoints",
         dict[str, int]: "responses_failed without",
-        int: "estimated",
+        int: "estimated undecided_reports",
     }
     notice = serializers.CharField(required=False)
     rate = RateSerializer()

@@ -49,6 +49,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         **summary.as_dict(run, report.numbers.judged),
         "oddities": [asdict(oddity) for oddity in report.oddities],
         "unread": asdict(report.unread),
+        "undecided_reports": report.undecided,
         "cost": str(report.cost),
         "estimated": report.estimated,
     }

@@ -184,6 +184,14 @@ def _facts(of: Report) -> list[tuple[str, str]]:
     facts.append((gettext("Coverage"), _coverage(of)))
     if of.numbers.withdrawn:
         facts.append((gettext("Withdrawn samples"), _withdrawn(of)))
+    if of.undecided:
+        n = of.undecided
+        text = ngettext(
+            "%(n)d sample is reported as wrong and not decided yet; it counts.",
+            "%(n)d samples are reported as wrong and not decided yet; they count.",
+            n,
+        )
+        facts.append((gettext("Undecided reports"), text % {"n": n}))
     if out:
         facts.append((gettext("Left out"), ", ".join(out)))
     if of.simulated:

@@ -89,6 +89,7 @@ class Report:
     estimated: int  # calls of which the cost is an upper estimate
     oddities: tuple[Oddity, ...]
     unread: Unread
+    undecided: int  # samples that are reported as wrong, without a decision: they count
     left_out: tuple[LeftOut, ...] = ()
     numbers_key: str = ""  # of the cache; '' if the numbers are not cached
 
@@ -198,6 +199,7 @@ def report(run: Run, options: Options | None = None) -> Report:
         estimated=run.estimated,
         oddities=oddities(run),
         unread=unread(run),
+        undecided=errata.undecided_count(run.release),
     )
 
 

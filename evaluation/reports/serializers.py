@@ -17,6 +17,7 @@ from evaluation.numbers.rates import Rate
 from evaluation.numbers.scoring import MeasuredScore, ScoreRow
 from evaluation.protocol import ScoreRule
 from evaluation.runs.api import PlanSerializer
+from evaluation.runs.comparability import JudgingDifference
 from evaluation.statistics.intervals import Method
 from evaluation.statistics.multiplicity import Rank
 from review.common.serializers import DataclassSerializer, TypedSerializer
@@ -84,6 +85,12 @@ class CoverageSerializer(DataclassSerializer):
     shows = values.COVERAGE
 
     complete = serializers.BooleanField()
+
+
+class DifferenceSerializer(DataclassSerializer):
+    """A part of how a run was made and judged that differs from other runs, which have the `usual` value."""
+
+    mirrors = JudgingDifference
 
 
 class ErrataSerializer(serializers.Serializer[Any]):

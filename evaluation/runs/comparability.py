@@ -29,7 +29,7 @@ class Comparability:
     Two runs are comparable if all parts are equal; where they are not, `differences` has the words.
 
     Attributes:
-        release: its checksum.
+        release: its name, version and the first digits of its checksum.
         datasets: those that were asked.
         judges: each with its model and its settings at launch.
         rules: those that differ from the benchmark's.
@@ -80,7 +80,7 @@ def comparability(run: Run, protocol: Protocol, withdrawn: int) -> Comparability
     prompts = sorted({prompt for model in asked for prompt in model.prompts})
     temperature = "" if run.judge_temperature is None else f"{run.judge_temperature:g}"
     return Comparability(
-        release=run.release.sha256,
+        release=f"{run.release} ({run.release.sha256[:12]}…)",
         datasets=", ".join(dataset.name for dataset in queries.data_sets_of(run)),
         judges=", ".join(_with_settings(model) for model in asked if model.endpoint in judges),
         panel=f"{run.panel} × {run.judgments_each}" if run.panel else "",

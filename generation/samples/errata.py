@@ -150,9 +150,20 @@ def case_context(case: Case) -> dict[str, object]:
 
 def undecided_reports(_shown: object) -> dict[str, object]:
     """Context for the overview: the reports that wait for an admin, oldest first."""
-    later = Erratum.objects.filter(sample=OuterRef("sample"), pk__gt=OuterRef("pk"))
-    waiting = Erratum.objects.filter(~Exists(later), kind=Kind.REPORTED).select_related("sample", "actor")
+    waiting = _undecided().select_related("sample", "actor")
     return {"reports": waiting.order_by("pk")[:REPORTS_SHOWN]}
+
+
+def _undecided() -> QuerySet[Erratum]:
+    """The reports of samples that are neither dismissed nor followed by a withdrawal."""
+    later = Erratum.objects.filter(sample=OuterRef("sample"), pk__gt=OuterRef("pk"))
+    return Erratum.objects.filter(~Exists(later), kind=Kind.REPORTED)
+
+
+def undecided_count(release: Release) -> int:
+    """How many samples of a release are reported as wrong, without a decision: they count."""
+    of_release = SampleVersion.objects.filter(released__release=release).values("sample")
+    return _undecided().filter(sample__in=of_release).count()
 
 
 def sample_id_of(key: str) -> int:

@@ -30,7 +30,7 @@ from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import UNDECIDED
 
 PRIMARY, SECONDARY = "primary", "secondary"
-STATED = ("run", "judge", "models", "simulated", "simulated_reviewers", "endpoints", "estimated")
+STATED = ("run", "judge", "models", "simulated", "simulated_reviewers", "endpoints", "estimated", "undecided_reports")
 SETTINGS = ("seed", "sampling", "judge_temperature", "prompts", "prompts_sha256")  # of its settings, as they are
 
 

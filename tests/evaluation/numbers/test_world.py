@@ -4,9 +4,11 @@ Each number of report, API, downloads, bundle, check, comparison, leaderboard an
 compared with a count by hand over what the world says, denominators included.
 """
 
+import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +24,7 @@ from evaluation.interchange.comparing import compare_runs
 from evaluation.interchange.files import VerdictRow
 from evaluation.interchange.programs import verify_run
 from evaluation.models import Judgment, Response, Run, RunEndpoint, VoidVerdict
-from evaluation.numbers.rules import ANSWERED, EXCLUDED, JUDGED
+from evaluation.numbers.rules import ANSWERED, COMBINED, EXCLUDED, JUDGED, POLARITY, RUBRIC
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.releases import services as releases_services
 from evaluation.releases.leaderboard import leaderboard
@@ -42,6 +44,8 @@ pytestmark = pytest.mark.django_db
 BENCHMARKS = ("mhb", "healthbench", "medhal", "medhallu", "clinhallu", "medmistake")
 MODELS = ("whole", "half")
 SAMPLES = 13  # of each task: enough for an interval
+SEVERITY = {"R1": "mild", "R2": "severe"}
+COLUMNS = {"numerator": "numerator", "denominator": "denominator", "unjudged": "left_out", "n": "n"}  # in CSV files
 
 
 @dataclass
@@ -64,12 +68,15 @@ class World:
     points: dict[int, float]  # of rubrics
     answers: dict[tuple[str, str, ReleasedSample], Answer]  # model, data set, sample
     withdrawn: set[ReleasedSample] = field(default_factory=set)
+    controls: set[ReleasedSample] = field(default_factory=set)
 
-    def counted(self, name: str, dataset: str) -> list[list[tuple[str, str]]]:
-        """(key, what it counts as, '' for nothing) of each criterion, by sample."""
+    def counted(self, name: str, dataset: str, *, is_control: bool = False) -> list[list[tuple[str, str]]]:
+        """(key, what it counts as, '' for nothing) of each criterion, by sample of an arm."""
         rules, result = default_rules(self.protocol), []
         for (model_name, of_dataset, sample), answer in self.answers.items():
             if (model_name, of_dataset) != (name, dataset) or sample in self.withdrawn:
+                continue
+            if (sample in self.controls) != is_control:
                 continue
             rule = rules[answer.outcome]
             criteria = []
@@ -85,18 +92,32 @@ class World:
 
     def truth(self, rate: Rate, name: str, dataset: str) -> tuple[float, float, int]:
         """Numerator, denominator and exclusions of a rate, counted by hand."""
+        if dataset == COMBINED:
+            parts = [self.truth(rate, name, each.name) for each in self.datasets]
+            hits, counted, excluded = (sum(column) for column in zip(*parts, strict=True))
+            return hits, counted, excluded
         hits = counted = excluded = 0
-        for criteria in self.counted(name, dataset):
-            own = [word for key, word in criteria if rate.only is None or rate.only.value == key]
-            known = [word for word in own if word in rate.scope_verdicts]
+        for criteria in self.counted(name, dataset, is_control=rate.arm == "control"):
+            own = [(key, word) for key, word in criteria if is_about(rate, key)]
+            if rate.weights:
+                for key, word in own:
+                    weight = rate.weights.of.get(SEVERITY.get(key, ""))
+                    if weight is None or word not in rate.scope_verdicts:
+                        excluded += 1
+                    else:
+                        hits += weight * rate.hits.get(word, 0)
+                        counted += weight * rate.counted.get(word, 0)
+                continue
+            own_words = [word for _key, word in own]
+            known = [word for word in own_words if word in rate.scope_verdicts]
             if rate.unit == "sample":
                 hits += any(rate.hits.get(word) for word in known)
                 counted += bool(known)
-                excluded += not known and bool(own)
+                excluded += not known and bool(own_words)
             else:
                 hits += sum(rate.hits.get(word, 0) for word in known)
                 counted += sum(rate.counted.get(word, 0) for word in known)
-                excluded += len(own) - len(known)
+                excluded += len(own_words) - len(known)
         return hits, counted, excluded
 
     def score(self, name: str, dataset: str) -> tuple[float | None, int]:
@@ -123,18 +144,30 @@ class World:
         return set(MODELS) - missing
 
 
-def released(benchmark: str, tasks: list[str]) -> tuple[Release, dict[int, float]]:
-    """A release with samples of their own, of one to three criteria with points."""
+def is_about(rate: Rate, key: str) -> bool:
+    """Whether a rate is about criteria with this key. All criteria say what must not happen."""
+    return rate.only is None or rate.only == (POLARITY, "must not") or rate.only.value == key
+
+
+def released(benchmark: str, tasks: list[str]) -> tuple[Release, dict[int, float], set[ReleasedSample]]:
+    """A release with samples of their own, of one to three criteria with points and severities.
+
+    With the ids of rubrics and their points, and the control samples.
+    """
     first = bare_release(("dialogue", [["A1"]])).samples.get()
     release = Release.objects.create(
         name=f"world-{benchmark}", version=1, benchmark=benchmark, samples_count=SAMPLES * len(tasks), rubrics_count=0,
         counts={"task": {task: {"samples": SAMPLES, "rubrics": SAMPLES} for task in tasks}},
         generators=[], sources=[], simulated=False, sha256=f"{len(benchmark):064}", created_at=timezone.now(),
     )  # fmt: skip
-    keys = sorted({rate.only.value for rate in registry.protocol(benchmark).rates if rate.only}) or ["R1", "R2", "R3"]
+    rates = registry.protocol(benchmark).rates
+    keys = sorted({rate.only.value for rate in rates if rate.only and rate.only.facet == RUBRIC}) or ["R1", "R2", "R3"]
+    has_controls = any(rate.arm == "control" for rate in rates)
     points: dict[int, float] = {}
+    controls: set[ReleasedSample] = set()
     for position in range(SAMPLES * len(tasks)):
-        version = _version_of_its_own(first.version)
+        is_control = has_controls and position % 5 > 2
+        version = _version_of_its_own(first.version, "control" if is_control else "trap")
         sample = ReleasedSample.objects.create(
             release=release, position=position, version=version, key=f"w-{position:03}",
             task=tasks[position % len(tasks)], exported=first.exported,
@@ -143,17 +176,22 @@ def released(benchmark: str, tasks: list[str]) -> tuple[Release, dict[int, float
             rubric = ReleasedRubric.objects.create(sample=sample, key=key, criterion="Says so.", traps=[])
             points[rubric.pk] = float((5, 3, -2)[number % 3])
             Facet.objects.create(rubric=rubric, name="points", value=f"{points[rubric.pk]:g}")
-    return release, points
+            version.rubrics.create(key=key, criterion="Says so.", polarity="must not", traps=[])
+            if key in SEVERITY:
+                Facet.objects.create(rubric=rubric, name="severity", value=SEVERITY[key])
+        if is_control:
+            controls.add(sample)
+    return release, points, controls
 
 
-def _version_of_its_own(version: SampleVersion) -> SampleVersion:
+def _version_of_its_own(version: SampleVersion, arm: str = "trap") -> SampleVersion:
     """A version of a sample of its own, from a record of its own."""
     made = SampleVersion.objects.select_related("sample__record", "draft", "case").get(pk=version.pk)
     number = SampleVersion.objects.count()
     record, sample, draft, case = made.sample.record, made.sample, made.draft, made.case
     record.pk, record.external_id = None, f"world-{number}"
     record.save()
-    sample.pk, sample.record, sample.status = None, record, Sample.Status.APPROVED
+    sample.pk, sample.record, sample.status, sample.arm = None, record, Sample.Status.APPROVED, arm
     sample.save()
     draft.pk, draft.record, draft.sample = None, record, None
     draft.save()
@@ -168,9 +206,9 @@ def made_world(benchmark: str) -> World:
     """An empty run on a release of the benchmark, and what is to be true of it."""
     protocol = registry.protocol(benchmark)
     tasks = list(dict.fromkeys(data.task for data in protocol.datasets))[:2]
-    release, points = released(benchmark, tasks)
+    release, points, controls = released(benchmark, tasks)
     datasets = tuple(data for data in protocol.datasets if data.task in tasks)
-    return World(_run_of(release), protocol, datasets, points, {})
+    return World(_run_of(release), protocol, datasets, points, {}, controls=controls)
 
 
 def _run_of(release: Release) -> Run:
@@ -203,7 +241,7 @@ def fill(world: World, seed: int) -> None:
                 for rubric in sample.rubrics.all():
                     if not protocol.rubric_applies(rubric.key, data.variant):
                         continue
-                    of_rate = [rate for rate in protocol.rates if rate.only and rate.only.value == rubric.key]
+                    of_rate = [rate for rate in protocol.rates if rate.only and is_about(rate, rubric.key)]
                     words = sorted({w for rate in of_rate for w in rate.counted}) or counted
                     verdict = answer.verdicts[rubric.key] = dice.choice(words)
                     Judgment.objects.create(run=run, response=response, rubric=rubric, verdict=verdict, status="done")
@@ -244,14 +282,10 @@ def withdraw(sample: ReleasedSample) -> None:
 def agrees(world: World, rows: list[Mapping[str, Any]]) -> int:
     """Compare rows of numbers with the world; returns how many rates were compared."""
     compared = 0
-    rates = {rate.name: rate for rate in world.protocol.rates if not rate.weights}
+    rates = {rate.name: rate for rate in world.protocol.rates}
     for row in rows:
-        if row["dataset"] == "combined":
-            continue
         for name, measured in row["rates"].items():
             place = (world.run.release.benchmark, row["endpoint"], row["dataset"], name)
-            if name not in rates or rates[name].arm == "control":
-                continue
             if rates[name].score:
                 value, n = world.score(row["endpoint"], row["dataset"])
                 assert measured["value"] == (None if value is None else pytest.approx(max(0, min(1, value)))), place
@@ -265,6 +299,13 @@ def agrees(world: World, rows: list[Mapping[str, Any]]) -> int:
     return compared
 
 
+def as_row(line: Mapping[str, str]) -> Mapping[str, Any]:
+    """A line of a CSV file as a row of a report."""
+    numbers = {name: int(line[column]) for name, column in COLUMNS.items()}
+    measured = {**numbers, "value": float(line["share"]) if line["share"] else None}
+    return {"endpoint": line["endpoint"], "dataset": line["dataset"], "rates": {line["rate"]: measured}}
+
+
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
 def test_every_number_is_what_the_world_says(
     benchmark: str, admin: Client, adela: User, api: Api, tmp_path: Path
@@ -275,7 +316,7 @@ def test_every_number_is_what_the_world_says(
     before = json.loads(formats.as_json(queries.report(run)))
     assert agrees(world, before["overall"]) > 0
     disturb(world, seed=2)
-    with_withdrawn = World(run, world.protocol, world.datasets, world.points, world.answers)
+    with_withdrawn = World(run, world.protocol, world.datasets, world.points, world.answers, controls=world.controls)
     run = world.run = Run.objects.get(pk=run.pk)
 
     report = json.loads(formats.as_json(queries.report(run)))
@@ -288,6 +329,9 @@ def test_every_number_is_what_the_world_says(
     standing = [key for key in world.answers if key[2] not in world.withdrawn]
     assert covered["half"]["criteria"] == sum(len(world.answers[key].verdicts) for key in standing if key[0] == "half")
     assert {rank["endpoint"] for rank in report["ranks"]} <= {"whole"}, "what is incomplete has no rank"
+
+    downloaded = list(csv.DictReader(StringIO(formats.as_csv(queries.report(run), "overall"))))
+    assert agrees(world, [as_row(line) for line in downloaded]) >= 2 * len(world.datasets)
 
     of_api = api(adela).get(f"/api/v1/runs/{run.pk}/report/").json()
     assert agrees(world, of_api["overall"]) == compared
@@ -328,7 +372,9 @@ def test_every_number_is_what_the_world_says(
 def test_a_comparison_pairs_only_what_both_runs_have() -> None:
     world = made_world("mhb")
     fill(world, seed=1)
-    second = World(_run_of(world.run.release), world.protocol, world.datasets, world.points, {})
+    second = World(
+        _run_of(world.run.release), world.protocol, world.datasets, world.points, {}, controls=world.controls
+    )
     fill(second, seed=4)
     disturb(second, seed=2)
     world.withdrawn = second.withdrawn
@@ -339,7 +385,7 @@ def test_a_comparison_pairs_only_what_both_runs_have() -> None:
         shared, failed = 0, [0, 0]
         for key, answer in world.answers.items():
             other = second.answers[key[0], key[1], key[2]]
-            if key[:2] != (row.first, row.dataset) or key[2] in world.withdrawn:
+            if key[:2] != (row.first, row.dataset) or key[2] in world.withdrawn | world.controls:
                 continue
             sides = [
                 [word for word in each.verdicts.values() if word and each.exists and not each.void]
@@ -351,6 +397,12 @@ def test_a_comparison_pairs_only_what_both_runs_have() -> None:
                     failed[place] += "not_met" in verdicts
         assert row.shared == shared
         assert (row.first_rate, row.second_rate) == (failed[0] / shared, failed[1] / shared)
+    assert [(number, of_model.endpoint) for number, of_model in compared.incomplete] == [(second.run.pk, "half")]
+    assert compared.differs == ()
+    other_judge = model("another-judge")
+    Run.objects.filter(pk=second.run.pk).update(judge=other_judge)
+    compared = compare_runs(Run.objects.get(pk=world.run.pk), Run.objects.get(pk=second.run.pk), OPERATOR)
+    assert [(part.name, part.usual) for part in compared.differs] == [("judges", "judge (judge)")]
 
 
 def test_a_fragment_and_what_a_tool_marked_void_give_no_rank_and_replace_nothing() -> None:
