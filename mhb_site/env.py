@@ -368,13 +368,13 @@ class Env(BaseSettings):
             unfinished.rename(file)
         return file.read_text().strip()
 
-    def cookies(self) -> tuple[str, str]:
-        """The names of the cookies of the session and against CSRF.
+    def cookie(self, name: str) -> str:
+        """The name of a cookie of this site alone.
 
         Cookies know no ports: a training and a real site on one host would sign each other out.
         """
         site = hashlib.sha256(f"{self.secret()} {self.site_url}".encode()).hexdigest()[:8]
-        return f"mhb_session_{site}", f"mhb_csrf_{site}"
+        return f"mhb_{name}_{site}"
 
     def database(self) -> dict[str, object]:
         """Django's DATABASES["default"]."""

@@ -2,6 +2,7 @@
 
 from allauth.account.utils import perform_login
 from django import forms
+from django.conf import settings
 from django.core import signing
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -16,7 +17,7 @@ from review.models import User
 from review.people import accounts, invitations
 from review.people.forms import PasswordField, PasswordForm
 
-COOKIE = "mhb_invitation"
+COOKIE = settings.ENV.cookie("invitation")
 MINUTES = 60  # for which the page may be left open
 # Counts attempts on accounts that do not exist; no account can have this name.
 NOBODY = "not an account"

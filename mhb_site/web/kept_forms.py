@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from allauth.core.internal import ratelimit
 from django.conf import settings
 from django.core import signing
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -22,7 +23,7 @@ from django.utils.translation import gettext as _
 
 from mhb_site.web.errors import refusal
 
-PEOPLE = "mhb_people"  # the cookie
+PEOPLE = settings.ENV.cookie("people")
 MAX_TOKENS = 40  # the last ones in it
 KEPT = "kept_form"  # in the session
 MAX_CHARACTERS = 200_000
@@ -143,8 +144,16 @@ def keep(request: HttpRequest) -> bool:
     if not any(value.strip() for _name, value in fields):
         return False
     page = _split(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path
+    page = f"/{page.lstrip('/')}"  # two slashes would begin the name of another host
+    if not request.user.is_authenticated and not _may_begin_session(request):
+        return False
     request.session[KEPT] = {"person": person, "path": request.get_full_path(), "page": page, "fields": fields}
     return True
+
+
+def _may_begin_session(request: HttpRequest) -> bool:
+    """Whether this address has begun few sessions lately: it may be a former member's browser."""
+    return bool(ratelimit.consume(request, app="allauth.account", action="sign_in_begun"))
 
 
 def csrf_failure(request: HttpRequest, **_reason: str) -> HttpResponse:

@@ -159,6 +159,8 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User | Ope
         record_person(user, PersonEvent.Kind.EDITED, actor, before=before, after=_sealed(user, changed))
         if changed.get("senior") is False:  # where a policy asks for senior physicians, nobody could take them
             _free_reserved(user, actor)
+        elif "hospital" in changed:  # it may now be the first reviewer's
+            _free_reserved(user, actor, other_hospital=True)
     return user
 
 
@@ -226,10 +228,14 @@ def set_active(person_id: int, active: bool, *, actor: User | Operator, **becaus
     return user
 
 
-def _free_reserved(user: User, actor: User | Operator) -> None:
-    """Let others take what is reserved for this person, except copies, which nobody else may."""
-    waiting = Assignment.objects.select_for_update(of=("self",)).filter(reserved_for=user, hold=Assignment.Hold.OPEN)
-    for assignment in waiting.select_related("case").defer("case__spec").order_by("pk"):
+def _free_reserved(user: User, actor: User | Operator, **only: bool) -> None:
+    """Let others take what is reserved for this person, except copies, which nobody else may.
+
+    What the person holds stays held; if its lease runs out, it is reserved for nobody.
+    """
+    not_done = (Assignment.Hold.OPEN, Assignment.Hold.HELD)
+    reserved = Assignment.objects.select_for_update(of=("self",)).filter(reserved_for=user, hold__in=not_done, **only)
+    for assignment in reserved.select_related("case").defer("case__spec").order_by("pk"):
         if not assignment.case.is_copy:
             assignment.reserved_for = None
             assignment.save(update_fields=["reserved_for"])

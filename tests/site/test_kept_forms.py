@@ -1,9 +1,11 @@
 """A form that arrives after its session or its token has ended is kept for its author."""
 
 import re
+from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import resolve, reverse
 from django.urls.converters import get_converters
@@ -62,6 +64,25 @@ def test_a_text_posted_after_the_session_ended_is_there_after_signing_in(
     browser_of_ana.post(remarks, {"text": TEXT}, headers=ORIGIN)  # what the page sends
     assert Remark.objects.get().text == TEXT
     assert "kept_form" not in browser_of_ana.session
+
+
+def test_a_former_member_keeps_no_forms_without_end(
+    browser_of_ana: Client, ana: User, remarks: str, settings: Any
+) -> None:
+    settings.ACCOUNT_RATE_LIMITS = {"sign_in_begun": "2/m/ip"}
+    User.objects.filter(pk=ana.pk).update(is_active=False)
+    browser_of_ana.handler.enforce_csrf_checks = False
+    before = Session.objects.count()
+    for _ in range(4):
+        browser_of_ana.cookies.pop(settings.SESSION_COOKIE_NAME, None)
+        browser_of_ana.post(remarks, {"text": TEXT}, headers=ORIGIN)
+    assert Session.objects.count() <= before + 2
+
+
+def test_the_link_to_the_page_of_a_form_stays_on_this_site(browser_of_ana: Client, remarks: str) -> None:
+    elsewhere = ORIGIN | {"HX-Current-URL": "http://testserver//elsewhere.example/review/"}
+    response = browser_of_ana.post(remarks, {"text": TEXT, "csrfmiddlewaretoken": "x" * 64}, headers=elsewhere)
+    assert 'href="/elsewhere.example/review/"' in response.content.decode()
 
 
 def test_a_text_posted_with_an_old_token_is_shown_again(browser_of_ana: Client, remarks: str) -> None:

@@ -1,7 +1,7 @@
 """Accounts match their events, and the check names every account that does not."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import StringIO
 from typing import Any
@@ -13,18 +13,21 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, transaction
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from knox.models import AuthToken
 
 from mhb_site.demo.load import ACCOUNTS, create_accounts
-from review.assignments import reassignment
+from review.assignments import claims, reassignment
 from review.audit import verification
 from review.audit.verification import FaultCode
 from review.errors import NotAllowed
 from review.models import Assignment, Audit, PersonEvent, User
 from review.people import accounts
 from review.rules.permissions import OPERATOR, UserRole
+from review.rules.state_machine import Policy
 from tests.conftest import Beside
-from tests.review.factories import PASSWORD, account, claim, open_case
+from tests.review.approve import approval_of
+from tests.review.factories import PASSWORD, account, claim, open_case, submit
 from tests.site.test_second_factor import code, enrol
 
 pytestmark = pytest.mark.django_db
@@ -264,6 +267,7 @@ def test_tokens_and_sessions_of_a_closed_account_stay_invalid_when_it_reopens(an
     assert statuses(token, session) == (401, 302)
 
 
+@pytest.mark.parametrize("is_held", [False, True], ids=["waiting", "held"])
 @pytest.mark.parametrize(
     "change",
     [
@@ -275,11 +279,27 @@ def test_tokens_and_sessions_of_a_closed_account_stay_invalid_when_it_reopens(an
     ids=["role", "closed", "paused", "no longer senior"],
 )
 def test_cases_reserved_for_somebody_who_cannot_take_them_are_free(
-    change: Callable[[int, User], object], adela: User, ana: User, bo: User
+    change: Callable[[int, User], object], is_held: bool, adela: User, ana: User, bo: User
 ) -> None:
     User.objects.filter(pk=ana.pk).update(senior=True)
     case = open_case()
     reassignment.reserve(case.pk, to=ana, actor=adela)
+    if is_held:
+        claim(ana)
     change(ana.pk, adela)
     assert not Assignment.objects.filter(reserved_for=ana).exists()
+    if is_held:
+        Assignment.objects.filter(physician=ana).update(lease_until=timezone.now() - timedelta(minutes=1))
+        assert claims.expire_leases() == 1
     assert claim(bo).case_id == case.pk
+
+
+def test_a_case_that_a_new_hospital_closes_to_somebody_is_free(adela: User, ana: User, bo: User, chen: User) -> None:
+    for person, hospital in ((ana, "North"), (bo, "South"), (chen, "South")):
+        person.hospital = hospital
+        person.save()
+    case = open_case(policy=Policy(other_hospital=True))
+    submit(claim(ana), approval_of(case.frozen.form))
+    reassignment.reserve(case.pk, to=bo, actor=adela)
+    accounts.edit_person(bo.pk, {"hospital": "north"}, actor=adela)
+    assert claim(chen).case_id == case.pk

@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from mhb_site.sign_in import first_password
 from review.audit import verification
 from review.errors import InvitationInvalid, NotAllowed, NotInvitable
 from review.models import Audit, PersonEvent, User
@@ -190,14 +191,14 @@ def test_the_token_is_neither_stored_nor_logged(nia: User, caplog: pytest.LogCap
         *(str(session.get_decoded()) for session in Session.objects.all()),
     ]
     assert not [row for row in rows if token in row]
-    cookie = Client().get(path).cookies["mhb_invitation"]
+    cookie = Client().get(path).cookies[first_password.COOKIE]
     assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Lax", PAGE)
 
 
 def test_a_forged_cookie_is_refused(nia: User) -> None:
     client = Client()
     for forged in ("", "x", f"[{nia.pk}, 1]", "a:b:c"):
-        client.cookies["mhb_invitation"] = forged
+        client.cookies[first_password.COOKIE] = forged
         assert client.get(PAGE).status_code == 410
 
 
