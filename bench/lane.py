@@ -171,7 +171,7 @@ def work(run_id: int) -> dict[str, float]:
 
     from evaluation.models import Run
     from evaluation.runs import work as runs_work
-    from generation.jobs import services
+    from evaluation.runs.kind import RUNS
 
     importlib.import_module("openai.types.chat")
     Run.objects.get(pk=run_id)  # a worker already has its modules and connection
@@ -179,7 +179,7 @@ def work(run_id: int) -> dict[str, float]:
     sys.stdin.readline()
     started, usage_before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     rows = runs_work.work_on_run(run_id)
-    while services.waits(run_id):
+    while run_id in RUNS.due():
         rows += runs_work.work_on_run(run_id)
     usage_after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime

@@ -3,6 +3,7 @@
 The rows hold the work: a lost message only delays it until the next sweep.
 """
 
+import logging
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -10,7 +11,8 @@ import structlog
 from celery import shared_task
 
 from generation.endpoints import testing
-from generation.jobs import services
+from generation.engine.worker_beats import process_name
+from generation.jobs import lanes
 from generation.jobs.kinds import kind_of
 from generation.models import Endpoint, Freeze, Import, Job, ProbeWork
 from generation.notifications import sending
@@ -21,6 +23,8 @@ from generation.sources import services as sources_services
 from generation.trials import checking
 from review.common import waking
 from review.models import Delivery, Webhook
+
+log = logging.getLogger(__name__)
 
 
 @shared_task
@@ -72,19 +76,31 @@ def test_webhook(hook: Webhook) -> Delivery:
 def check_models(job_id: int) -> None:
     with suppress(Job.DoesNotExist):
         if checking.check_models(job_id):
-            waking.wake(work_on_job, job_id)
+            waking.wake(run_lane)
 
 
 @shared_task
-def work_on_job(job_id: int) -> None:
-    """A lane, which may take minutes: it has a queue of its own (`CELERY_TASK_ROUTES`)."""
-    job = Job.objects.filter(pk=job_id).first()
-    if job is None:  # a message may outlive its row
-        return
-    if checking.is_unchecked(job):
-        waking.wake(check_models, job_id)
-        return
-    with structlog.contextvars.bound_contextvars(request_id=job.request_id):  # of the launch, not of this wake-up
-        kind_of(job).work(job_id)
-    if services.waits(job_id):  # the lane ended because its time was up
-        waking.wake(work_on_job, job_id)
+def run_lane() -> None:
+    """Work on the job whose turn it is.
+
+    A lane may take minutes: it has a queue of its own (`CELERY_TASK_ROUTES`).
+    """
+    lanes.run_errands()
+    passed_over: list[int] = []
+    while lane := lanes.reserve(process_name(), without=passed_over):
+        try:
+            if checking.is_unchecked(lane.job):
+                passed_over.append(lane.job.pk)
+                waking.wake(check_models, lane.job.pk)
+                continue
+            with structlog.contextvars.bound_contextvars(request_id=lane.job.request_id):  # of its launch
+                kind_of(lane.job).work(lane.job.pk)
+        except Exception:  # a bug of ours in one job must not hold up the others
+            log.exception("a lane of %s failed", lane.job.name)
+            passed_over.append(lane.job.pk)
+            continue
+        finally:
+            lanes.give_back(lane)
+        if lanes.is_wanted():
+            waking.wake(run_lane)
+        break

@@ -302,7 +302,7 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker that gives up would need
 # Remote control deletes its queue over a connection that may be lost, which kills the worker.
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TASK_DEFAULT_QUEUE = "mhb"
-CELERY_TASK_ROUTES = {"generation.tasks.work_on_job": {"queue": "mhb-lanes"}}
+CELERY_TASK_ROUTES = {"generation.tasks.run_lane": {"queue": "mhb-lanes"}}
 if ENV.redis_url:
     # The work is in rows with leases, and the broker only wakes workers. So a long timeout loses
     # nothing and redelivers nothing.

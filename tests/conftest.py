@@ -287,10 +287,15 @@ def admin(adela: User) -> Client:
 
 
 @pytest.fixture
-def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Record the tasks that would be sent to a worker, as (name, primary key), and send none."""
-    sent: list[tuple[str, int]] = []
-    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+def sent_tasks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Record the tasks that would be sent to a worker, as (name, arguments), and send none."""
+    sent: list[tuple[Any, ...]] = []
+
+    def note(task: Any, *args: int) -> None:
+        sent.append((task.name.rpartition(".")[2], *args))
+
+    monkeypatch.setattr("review.common.waking.wake", note)
+    monkeypatch.setattr("review.common.waking.waiting_messages", lambda _task: 0)
     return sent
 
 

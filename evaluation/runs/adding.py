@@ -65,6 +65,6 @@ def add_model(
     run.save(update_fields=["endpoint_settings", "budget_money", "budget_calls"])
     filling.add_endpoints(run, [endpoint])
     services.settle(pk)
-    life_cycle.wake_workers(pk)
+    life_cycle.wake_workers()
     run.refresh_from_db()
     return run

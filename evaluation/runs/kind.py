@@ -79,10 +79,14 @@ class RunKind(JobKind[Run]):
     def with_work(self, jobs: QuerySet[Run]) -> QuerySet[Run]:
         return queues.with_work(jobs)
 
-    def due(self) -> list[int]:
-        """Also runs with due provider batches, and large finished runs without a cached report."""
-        due = super().due()
-        return due + [pk for pk in (*queues.runs_with_due_batches(), *cache_warming.runs_to_warm()) if pk not in due]
+    def errands(self) -> list[int]:
+        """Runs with due provider batches, and large finished runs without a cached report."""
+        return [*queues.runs_with_due_batches(), *cache_warming.runs_to_warm()]
+
+    def run_errand(self, pk: int) -> None:
+        work.follow_batches(pk)
+        tallies.tally(pk)
+        cache_warming.warm(pk)
 
     def clean_up(self) -> None:
         requeue_expired(ProviderBatch)

@@ -129,5 +129,5 @@ def _settled(run: Run) -> Run:
     if run.status == Run.Status.PAUSED and run.paused_because in OF_ONE_MODEL and not run.budget_spent:
         life_cycle.resume(run.pk)
         run.refresh_from_db()
-    life_cycle.wake_workers(run.pk)
+    life_cycle.wake_workers()
     return run

@@ -79,6 +79,20 @@ def _work_on_run(run: Run) -> int:
     return done
 
 
+def follow_batches(run_id: int) -> None:
+    """Advance the provider batches of a run, fill new ones, and settle it."""
+    run = Run.objects.select_related("release", "judge", "prompt_set").get(pk=run_id)
+    if run.transport != Run.Transport.BATCH or run.origin == Run.Origin.IMPORTED:
+        return
+    with queries.prompts_of(run):
+        work = _RunWork(run)
+        try:
+            work.follow_batches()
+        finally:
+            work.reader.close()
+    settle(run.pk)
+
+
 class _RunWork:
     """A lane's work on a run: takes its rows, asks models about them, and stores what they say."""
 

@@ -167,7 +167,7 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
     """
 
     batch = life_cycle.launch_once(Batch, key, lambda: _new_batches(settings, actor)[0], actor=actor, content=settings)
-    life_cycle.wake_workers(batch.pk)
+    life_cycle.wake_workers()
     return batch
 
 
@@ -186,10 +186,9 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
         return _new_batches(settings, actor, comparison)[0]
 
     first = life_cycle.launch_once(Batch, key, make, actor=actor, content=settings, variant="comparison")
-    comparison = Comparison.objects.get(batches=first)
-    for batch in comparison.batches.order_by("arm"):
-        life_cycle.wake_workers(batch.pk)
-    return comparison
+    for _arm in range(2):
+        life_cycle.wake_workers()
+    return Comparison.objects.get(batches=first)
 
 
 def choose_records(settings: BatchSettings) -> DrawnRecords:

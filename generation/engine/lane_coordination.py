@@ -3,6 +3,7 @@
 A lane reports (`LaneEndpoint.report`), the database decides (`exchange`), the lane follows.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -44,12 +45,12 @@ class LaneOrders:
     """The answer to a report.
 
     `state`: the endpoint as all lanes know it now. `hold`: how many slots of it the lane may use.
-    `lanes`: how many lanes want it.
+    `part`: of its requests and tokens a minute, from 0 to 1.
     """
 
     state: EndpointState
     hold: int
-    lanes: int
+    part: float
     blocked_for: float
 
 
@@ -100,7 +101,7 @@ class LaneEndpoint:
         admission, state = self.admission, order.state
         if not self._is_known:  # start from what other lanes found out
             self._is_known, admission.supported = True, state.supported
-        rates = [None if rate is None else rate / order.lanes for rate in (state.endpoint.rpm, state.endpoint.tpm)]
+        rates = [None if rate is None else rate * order.part for rate in (state.endpoint.rpm, state.endpoint.tpm)]
         admission.set_share(order.hold, rpm=rates[0], tpm=rates[1])
         # Otherwise something happened meanwhile, and the order is outdated.
         unchanged = admission.openings == report.openings
@@ -160,32 +161,41 @@ def _reconcile(state: EndpointState, report: LaneReport, lane: Lane, lanes: list
 
     name, endpoint = str(state.endpoint_id), state.endpoint
     wishes = [report.wanted if other.pk == lane.pk else other.holds.get(name, (0, 0))[0] for other in lanes]
-    shares = shares_by_rank(endpoint.concurrency, wishes, [other.job.rank for other in lanes])
-    fair_share = shares[[other.pk for other in lanes].index(lane.pk)]
+    jobs, place = [other.job_id for other in lanes], [other.pk for other in lanes].index(lane.pk)
+    shares = shares_by_rank(endpoint.concurrency, wishes, [other.job.rank for other in lanes], jobs)
+    using = Counter(job for job, share in zip(jobs, shares, strict=True) if share > 0)
     held = sum(other.holds.get(name, (0, 0))[1] for other in lanes if other.pk != lane.pk)
     return LaneOrders(
         state,
-        hold=max(0, min(fair_share, endpoint.concurrency - held)),
-        lanes=max(1, sum(share > 0 for share in shares)),
+        hold=max(0, min(shares[place], endpoint.concurrency - held)),
+        part=1 / (max(1, len(using)) * max(1, using[lane.job_id])),
         blocked_for=max(0.0, (state.blocked_until - now).total_seconds()) if state.blocked_until else 0.0,
     )
 
 
-def shares_by_rank(total: int, wishes: list[int], ranks: list[int]) -> list[int]:
-    """Distribute `total` slots: lower ranks first, lanes of the same rank fairly."""
+def shares_by_rank(total: int, wishes: list[int], ranks: list[int], jobs: list[int]) -> list[int]:
+    """Distribute `total` slots over lanes: lower ranks first, then fairly by job, then by lane.
+
+    A job gets no more because it has more lanes.
+    """
     shares = [0] * len(wishes)
     for rank in sorted(set(ranks)):
-        alike = [index for index, other in enumerate(ranks) if other == rank]
-        for index, share in zip(alike, fair_shares(total - sum(shares), [wishes[i] for i in alike]), strict=True):
-            shares[index] = share
+        lanes_of: dict[int, list[int]] = {}
+        for index, job in enumerate(jobs):
+            if ranks[index] == rank:
+                lanes_of.setdefault(job, []).append(index)
+        wishes_of = [sum(wishes[index] for index in lanes) for lanes in lanes_of.values()]
+        for lanes, part in zip(lanes_of.values(), fair_shares(total - sum(shares), wishes_of), strict=True):
+            for index, share in zip(lanes, fair_shares(part, [wishes[index] for index in lanes]), strict=True):
+                shares[index] = share
     return shares
 
 
 def fair_shares(total: int, wishes: list[int]) -> list[int]:
-    """Distribute `total` whole slots over lanes with these wishes: max-min fair.
+    """Distribute `total` whole slots over jobs or lanes with these wishes: max-min fair.
 
-    Slots that a lane does not want go to the others. If there is less than one slot for each, the
-    first lanes get them.
+    Slots that one does not want go to the others. If there is less than one slot for each, the
+    first ones get them.
     """
     shares = [0] * len(wishes)
     left = total

@@ -25,7 +25,7 @@ from generation.engine.lane_ledger import LaneLedger
 from generation.engine.task_queue import MIN_ROWS, PULSE, Claim, lease, renew, requeue
 from generation.engine.worker_beats import process_name
 from generation.images.files import open_image
-from generation.jobs import life_cycle, queries
+from generation.jobs import lanes, life_cycle
 from generation.llm.admission_control import MAX_OPENINGS
 from generation.llm.errors import (
     STOPPING_ERRORS,
@@ -54,6 +54,7 @@ Take = Callable[["RunningLane", int], Rows]
 REQUEUE_ERRORS = (Postponed, *STOPPING_ERRORS)  # a row whose work raises one of these goes back to the queue
 RETRY_DOWN_AFTER = timedelta(hours=1)  # after which an endpoint that was given up is tried once more
 REST_BESIDE_OTHERS = timedelta(seconds=5)  # of a job whose other lanes still work
+LOOK_SECONDS = 1.0  # between two looks of a lane whether a job waits for its thread
 DRAIN_SECONDS = 60.0  # seconds that a lane whose time is up grants to rows that wait for admission
 GATHER = 0.005  # seconds that a lane waits after a row ended, so that several ended rows are replaced together
 
@@ -66,9 +67,8 @@ def work_in_lane(job: Job, endpoints: Iterable[Endpoint], take: Take, waits: Cal
 
     The lane ends when nothing is left to take, its time is up or the job stops. `take(lane, count)`
     takes up to `count` rows under `lane.claim` and returns them with the work on each; `waits()`
-    tells whether any row is queued. Returns 0 at once if the job has as many lanes as allowed, or
-    one in this process: workers are woken more often than needed, and the sweeper's next message
-    may reach another one.
+    tells whether any row is queued. The lane is the one that this process has reserved
+    (`lanes.reserve`), or a new one; returns 0 at once if the job may have no further one here.
     """
     endpoints = list(endpoints)
     row = None if SHUTTING_DOWN.is_set() else with_database_retries(_open_lane, job, endpoints)
@@ -83,7 +83,7 @@ def work_in_lane(job: Job, endpoints: Iterable[Endpoint], take: Take, waits: Cal
     try:
         done, away = async_to_sync(work)()
     finally:
-        with_database_retries(Lane.objects.filter(pk=row.pk).delete)
+        with_database_retries(lanes.give_back, row)
     if away and waits():
         _rest_or_pause(job, away)
     return done
@@ -117,6 +117,7 @@ class RunningLane:
         self._now = asyncio.get_running_loop().time
         self._ends_at = self._now() + settings.MHB_LANE_SECONDS
         self._pulse_at = self._renew_at = self._mark_at = self._now()
+        self._look_at = self._now() + LOOK_SECONDS
 
     async def work(self, take: Take) -> int:
         """Keep rows in flight until nothing is left to take; returns how many ran.
@@ -164,9 +165,16 @@ class RunningLane:
         if orders is not None and self._now() >= self._mark_at:
             self._mark_at = self._now() + life_cycle.MARK_INTERVAL.total_seconds() / 4
             await sync_to_async(with_database_retries)(life_cycle.mark, self.job.pk, timezone.now())
-        if SHUTTING_DOWN.is_set() or self._now() > self._ends_at + DRAIN_SECONDS:
+        if SHUTTING_DOWN.is_set() or self._now() > self._ends_at + DRAIN_SECONDS or await self._makes_room():
             self._stop()
         self._pulse_at = self._now() + min(PULSE, lease().total_seconds() / 3)
+
+    async def _makes_room(self) -> bool:
+        """Whether the lane ends for a job that waits for one."""
+        if self._stopped or self._now() < self._look_at:
+            return False
+        self._look_at = self._now() + LOOK_SECONDS
+        return await sync_to_async(with_database_retries)(lanes.ends_early, self._lane)
 
     async def _renew_leases(self) -> None:
         """Renew the leases of the rows in flight, three times within their length."""
@@ -330,9 +338,9 @@ def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     fresh = life_cycle.lock_job(job.pk)
     if fresh.status != Job.Status.RUNNING or fresh.is_resting:
         return None
-    Lane.objects.filter(job=job.pk, until__lte=now).delete()
-    worker = process_name()
-    if Lane.objects.filter(job=job.pk, worker=worker).exists() or not queries.lanes_wanted(fresh):
+    reserved = Lane.objects.filter(job=job.pk, worker=process_name(), started_at=None, until__gt=now).first()
+    lane = reserved or lanes.create(fresh, process_name())
+    if lane is None:
         return None
     EndpointState.objects.bulk_create(
         (EndpointState(endpoint=endpoint) for endpoint in endpoints), ignore_conflicts=True
@@ -344,7 +352,9 @@ def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
         blocked_until=None, error="", detail="", openings=MAX_OPENINGS, down_since=None
     )
     life_cycle.mark(job.pk, now)
-    return Lane.objects.create(job_id=job.pk, worker=worker, until=now + lease(), started_at=now)
+    lane.started_at, lane.until = now, now + lease()
+    lane.save(update_fields=["started_at", "until"])
+    return lane
 
 
 def _rest_or_pause(job: Job, away: Mapping[str, timedelta | None]) -> None:

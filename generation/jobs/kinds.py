@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -152,10 +153,24 @@ class JobKind(Generic[J]):
             has_queued |= Q(Exists(rows))
         return jobs.filter(has_queued)
 
-    def due(self) -> list[int]:
-        """Keys of the jobs that need a worker, each once for every further lane it may have."""
+    def waiting(self) -> QuerySet[J]:
+        """The running jobs with rows to take that neither rest nor have their models tried."""
+        now = timezone.now()
+        is_resting, is_checking = Q(rests_until__gt=now), Q(checking_until__gt=now)
         running = self.model._default_manager.filter(status=Job.Status.RUNNING)
-        return queries.due(self.with_work(cast("QuerySet[J]", running)))
+        return self.with_work(cast("QuerySet[J]", running.exclude(is_resting).exclude(is_checking)))
+
+    def due(self) -> list[int]:
+        """Keys of the jobs that need a worker, each once for every lane wanted or errand."""
+        wanted = queries.fair_lanes(self.waiting()).wanted()
+        return wanted + [pk for pk in self.errands() if pk not in wanted]
+
+    def errands(self) -> list[int]:
+        """Keys of the jobs with something to do that needs no lane and takes seconds."""
+        return []
+
+    def run_errand(self, pk: int) -> None:
+        """Do what `errands` names a job for. Safe if several workers do it at once."""
 
     def clean_up(self) -> None:
         """Further work of a sweep, before jobs are settled."""

@@ -84,9 +84,9 @@ def is_running(pk: int) -> bool:
     return Job.objects.filter(pk=pk, status=Job.Status.RUNNING).exists()
 
 
-def wake_workers(pk: int) -> None:
-    """Wake the workers for a job that has something to do, once the transaction has committed."""
-    wake_after_commit("generation.tasks.work_on_job", pk)
+def wake_workers() -> None:
+    """Tell the workers that a lane is wanted, once the transaction has committed."""
+    wake_after_commit("generation.tasks.run_lane")
 
 
 def record(job: Job, what: str, **data: Any) -> None:
@@ -226,7 +226,8 @@ def resume(pk: int) -> Job:
         _update(job, first_only=False)
     passed = {pk: entry for pk, entry in job.model_checks.items() if not any(each["blocks"] for each in entry["tried"])}
     record(job, "resumed")
-    return _update(job, status=Job.Status.RUNNING, model_checks=passed, **NO_PAUSE)
+    running = {"status": Job.Status.RUNNING, "idle_since": timezone.now()}
+    return _update(job, model_checks=passed, **running, **NO_PAUSE)
 
 
 @recording_events()
@@ -253,7 +254,8 @@ def change_limits(pk: int, **limits: Any) -> Job:
         limits["rests_until"] = None
         if job.status == Job.Status.PAUSED and job.paused_because == BUDGET_SPENT and not job.budget_spent:
             limits |= {"status": Job.Status.RUNNING, "paused_because": "", "paused_detail": ""}
-    wake_workers(pk)
+            limits["idle_since"] = timezone.now()
+    wake_workers()
     return _update(job, **limits)
 
 
@@ -299,10 +301,10 @@ def settle(job: Job, *, is_open: bool) -> None:
     """
     if job.status == Job.Status.CANCELLED or (is_open and job.status == Job.Status.PAUSED):
         return
-    if is_open:
-        _update(job, status=Job.Status.RUNNING, finished_at=None)
-    else:
+    if not is_open:
         _update(job, status=Job.Status.FINISHED, finished_at=job.finished_at or timezone.now(), **NO_PAUSE)
+    elif job.status != Job.Status.RUNNING:
+        _update(job, status=Job.Status.RUNNING, finished_at=None, idle_since=timezone.now())
 
 
 def cancel(job: Job) -> None:

@@ -125,6 +125,14 @@ class EndpointStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneWait:
+    """A job with rows to take has had no lane for so long; the jobs `behind` have lanes."""
+
+    lasted: timedelta
+    behind: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LiveStatus:
     """The live status of a job.
 
@@ -132,7 +140,8 @@ class LiveStatus:
 
     `rate`: calls per minute over the last minutes. `left`: the remaining time if open rows are like
     those that have ended. `projected`: the final cost if no further reply is already paid for.
-    `errors`: error classes with their numbers of calls, the most frequent first.
+    `errors`: error classes with their numbers of calls, the most frequent first. `waits`: for a
+    lane, if it does.
     """
 
     rate: float | None
@@ -141,6 +150,7 @@ class LiveStatus:
     errors: tuple[tuple[str, int], ...]
     endpoints: tuple[EndpointStatus, ...]
     worker_lives: bool
+    waits: LaneWait | None = None
 
     @property
     def seconds_left(self) -> float | None:
@@ -279,14 +289,31 @@ def live(job: Job, *, ended: int, total: int) -> LiveStatus:
         projected = job.cost + job.cost / job.calls * Decimal(open_lines)
     errors = [(row["error"], row["calls"]) for row in annotated_job.errors_listed or ()]
     listed = [row for name, rows in vars(job).items() if name.startswith("listed_endpoints_") for row in rows or ()]
+    endpoints = endpoints_now(listed, annotated_job.lanes_listed, job.pk, now=now)
+    # While it stands still, its rate says nothing about the time that is left.
+    if job.is_resting or any(endpoint.state in ("open", "down") for endpoint in endpoints):
+        left = None
     return LiveStatus(
         rate=rate,
         left=left,
         projected=projected,
         errors=tuple(sorted(errors, key=lambda row: (-row[1], row[0]))),
-        endpoints=endpoints_now(listed, annotated_job.lanes_listed, job.pk, now=now),
+        endpoints=endpoints,
         worker_lives=annotated_job.worker_lives,
+        waits=_lane_wait(job, annotated_job.lanes_listed or (), has_open_rows=ended < total, now=now),
     )
+
+
+WAIT_SHOWN = timedelta(seconds=2)  # from then on, a job that has no lane is said to wait
+
+
+def _lane_wait(job: Job, lanes: Iterable[Mapping[str, Any]], *, has_open_rows: bool, now: datetime) -> LaneWait | None:
+    """What a job without a lane waits for; None if it has one, rests, or needs none."""
+    jobs = {f"{lane['kind']}:{lane['job']}": lane["job"] for lane in lanes}
+    could_work = job.status == Job.Status.RUNNING and has_open_rows and not job.is_resting and not job.is_checking
+    if not could_work or not jobs or job.pk in jobs.values() or now - job.waits_since < WAIT_SHOWN:
+        return None
+    return LaneWait(now - job.waits_since, tuple(sorted(jobs)))
 
 
 def endpoints_now(

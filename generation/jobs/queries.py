@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
+from generation.jobs.fair_lanes import FairLanes, HeldLane, WaitingJob
 from generation.models import LAUNCH_SETTINGS, Call, Endpoint, Job, Lane
 
 J = TypeVar("J", bound=Job)
@@ -104,21 +105,18 @@ def stage_costs(job: Job) -> list[StageCost]:
     return [StageCost(*row[:-1]) for row in sorted(rows, key=lambda row: row[-1])]
 
 
-def lanes_wanted(job: Job) -> int:
-    """How many lanes a job may have in addition to its live ones."""
-    live = Lane.objects.filter(job=job.pk, until__gt=timezone.now()).count()
-    return max(0, (job.most_lanes or int(settings.MHB_LANES)) - live)
+def most_lanes(job: Job) -> int:
+    """How many lanes a job may have at the same time."""
+    return job.most_lanes or int(settings.MHB_LANES)
 
 
-def due(waiting: QuerySet[J]) -> list[int]:
-    """Keys of the waiting jobs that need a worker, each once for every further lane it may have.
-
-    Jobs of higher priority come first.
-    """
+def fair_lanes(jobs: Iterable[Job]) -> FairLanes:
+    """The given jobs, which have rows to take, beside all live lanes: one query."""
     now = timezone.now()
-    running = waiting.filter(Q(rests_until__isnull=True) | Q(rests_until__lte=now), status=Job.Status.RUNNING)
-    ranked = sorted(running, key=lambda job: (job.rank, job.pk))
-    return [job.pk for job in ranked for _ in range(lanes_wanted(job))]
+    waiting = [WaitingJob(job.pk, job.rank, most_lanes(job), job.waits_since) for job in jobs]
+    live = Lane.objects.filter(until__gt=now).select_related("job").order_by("pk")
+    held = [HeldLane(lane.pk, lane.job_id, lane.job.rank, lane.worker, lane.started_at) for lane in live]
+    return FairLanes(waiting, held, now)
 
 
 def failed_calls(job: Job, error: str = "") -> QuerySet[Call]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from django.db import transaction
 
 from generation import errors
-from generation.jobs import life_cycle, queries
+from generation.jobs import life_cycle
 from generation.jobs.kinds import kind_of
 from generation.models import Endpoint, EndpointState, Job
 from generation.models.work import Work
@@ -42,7 +42,7 @@ def resume(pk: int) -> Job:
     if unfit:
         settings = {str(endpoint.pk): endpoint.launch_settings for endpoint in endpoints}
         kind.model._default_manager.filter(pk=pk).update(endpoint_settings=settings)
-    life_cycle.wake_workers(pk)
+    life_cycle.wake_workers()
     return job
 
 
@@ -74,11 +74,5 @@ def retry_failed(pk: int) -> int:
         raise errors.JobOver
     count = kind_of(job).retry(pk)
     settle(pk)
-    life_cycle.wake_workers(pk)
+    life_cycle.wake_workers()
     return count
-
-
-def waits(pk: int) -> bool:
-    """Whether a running job has queued rows and may have another lane now."""
-    kind = kind_of(Job.objects.get(pk=pk))
-    return bool(queries.due(kind.with_work(kind.model._default_manager.filter(pk=pk))))

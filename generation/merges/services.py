@@ -57,7 +57,7 @@ def undo_merge(draft_id: int, *, actor: User | None, reason: str) -> MergeEvent:
     )
     merge_trail.record_decisions([event], _lock_descendants(merged_draft)[1])
     life_cycle.settle(life_cycle.lock_job(row.batch_id), is_open=True)
-    life_cycle.wake_workers(row.batch_id)
+    life_cycle.wake_workers()
     return event
 
 

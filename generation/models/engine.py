@@ -18,7 +18,8 @@ class Lane(models.Model):
     `in_flight`: calls that the lane may have started and that are not in the ledger yet. `holds`:
     endpoint -> [slots wished for, slots held, calls in flight]; the slots that all live lanes hold
     of an endpoint never exceed its concurrency. `worker`: the worker process, ``host:pid:random``,
-    which has at most one lane of a job.
+    which has at most one lane of a job. `started_at`: null while the thread that reserved it
+    prepares its work.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
@@ -26,7 +27,7 @@ class Lane(models.Model):
     until = models.DateTimeField()
     in_flight = models.PositiveIntegerField(default=0)
     holds = models.JSONField(default=dict)
-    started_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint("job", "worker", name="lane_once_per_process")]

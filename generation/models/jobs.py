@@ -1,5 +1,6 @@
 """The common part of a batch and a run: status, budget and totals."""
 
+from datetime import datetime
 from typing import Any
 
 from django.db import models
@@ -29,7 +30,7 @@ class Job(CallTotals):
 
     `paused_because`: the name of the error class that paused the job, with its detail in
     `paused_detail`; empty if a person paused it. `rests_until`: no lane is started before this
-    moment (an endpoint asked us to wait).
+    moment (an endpoint asked us to wait). `idle_since`: when its last lane ended or it was resumed.
 
     `model_checks`: what a try of each endpoint showed before the first row was taken, by endpoint;
     a worker tries those that are missing, until `checking_until` (`generation.trials.checking`).
@@ -64,6 +65,7 @@ class Job(CallTotals):
     paused_because = models.CharField(max_length=64, blank=True, default="")
     paused_detail = models.TextField(blank=True, default="")
     rests_until = models.DateTimeField(null=True, blank=True)
+    idle_since = models.DateTimeField(null=True, blank=True)
     budget_money = models.DecimalField(max_digits=14, decimal_places=4, null=True, blank=True)
     budget_calls = models.PositiveIntegerField(null=True, blank=True)
     priority = models.CharField(max_length=8, choices=Priority, default=Priority.NORMAL, db_default=Priority.NORMAL)
@@ -129,6 +131,12 @@ class Job(CallTotals):
     @property
     def money_budget_spent(self) -> bool:
         return self.budget_money is not None and self.cost >= self.budget_money
+
+    @property
+    def waits_since(self) -> datetime:
+        """Since when it could have had a lane: meaningful for a running job that has none."""
+        moments = (self.created_at, self.idle_since, self.rests_until)
+        return max(moment for moment in moments if moment is not None)
 
     @property
     def is_resting(self) -> bool:

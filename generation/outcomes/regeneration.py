@@ -76,7 +76,7 @@ def retry_version(sample_id: int) -> Draft:
     Draft.objects.filter(pk=row.pk, round__status=Draft.Status.FAILED).update(round=None)
     life_cycle.settle(job, is_open=True)
     life_cycle.record(job, "retried", sample=sample.key, version=row.version)
-    life_cycle.wake_workers(job.pk)
+    life_cycle.wake_workers()
     row.refresh_from_db()
     return row
 
@@ -108,7 +108,7 @@ def draw_again(sample_id: int, trap: str = "") -> Draft:
     Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.REGENERATING)
     life_cycle.settle(job, is_open=True)
     life_cycle.record(job, "drawn again", sample=sample.key, version=row.version, traps=row.preferred)
-    life_cycle.wake_workers(job.pk)
+    life_cycle.wake_workers()
     return row
 
 

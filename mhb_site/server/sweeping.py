@@ -6,7 +6,6 @@ With it, the database alone is enough for all work to be completed, even if ever
 import logging
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import TypeVar
 
 from django.db import InterfaceError, OperationalError
@@ -25,6 +24,7 @@ from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from generation.sources import uploads
 from review.assignments import claims, digest
+from review.common import waking
 from review.common.waking import wake
 from review.rewordings import services as rewordings_services
 
@@ -61,8 +61,9 @@ def sweep() -> dict[str, int]:
         wake(tasks.run_freeze, pk)
     for pk in probings:
         wake(tasks.run_probes, pk)
-    for pk in chain.from_iterable(jobs.values()):
-        wake(tasks.work_on_job, pk)
+    wanted = sum(len(pks) for pks in jobs.values())
+    for _lane in range(max(0, wanted - waking.waiting_messages(tasks.run_lane)) if wanted else 0):
+        wake(tasks.run_lane)
     if messages:
         wake(tasks.send_messages)
     counts = {"leases": leases, "imports": len(imports) + len(results), "freezes": len(freezes), "lapsed": lapsed}

@@ -34,6 +34,20 @@ def wake(task: "Task[..., Any]", *args: Any) -> None:
         log.warning("broker unavailable, %s%s is left to the sweeper: %s", task.name, args, error)
 
 
+def waiting_messages(task: "Task[..., Any]") -> int:
+    """How many messages wait in the queue of a task; 0 if the broker is down."""
+    from kombu.exceptions import OperationalError
+
+    import_module(settings.MHB_CELERY)
+    queue = task.app.amqp.router.route({}, task.name)["queue"]
+    try:
+        with task.app.connection_for_write() as broker, broker.channel() as channel:
+            return int(queue(channel).queue_declare(passive=False).message_count)
+    except (OperationalError, OSError) as error:
+        log.warning("broker unavailable, its messages are not counted: %s", error)
+        return 0
+
+
 def wake_after_commit(task: "Task[..., Any] | str", *args: int) -> None:
     """`wake` once the transaction has committed, so that workers can see the row.
 

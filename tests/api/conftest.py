@@ -37,7 +37,7 @@ def api(db: None) -> Api:
 
 
 @pytest.fixture(autouse=True)
-def no_tasks(sent_tasks: list[tuple[str, int]]) -> None:
+def no_tasks(sent_tasks: list[tuple[Any, ...]]) -> None:
     """No test of the API sends a task."""
 
 

@@ -141,7 +141,7 @@ def test_the_whole_workflow(
     rui: User,
     physicians: list[User],
     models: str,
-    sent_tasks: list[tuple[str, int]],
+    sent_tasks: list[tuple[Any, ...]],
     uploads: Path,
     django_capture_on_commit_callbacks: Any,
 ) -> None:
@@ -188,7 +188,7 @@ def test_the_whole_workflow(
     with_budget = {**launch, "budget_calls": 100}
     with django_capture_on_commit_callbacks(execute=True):
         batch = json_of(admin.post(reverse("api:batches"), with_budget), 202)
-    assert sent_tasks.pop() == ("work_on_job", batch["id"])
+    assert sent_tasks.pop() == ("run_lane",)
     assert (batch["status"], batch["progress"]["queued"]) == ("running", RECORDS)
     again = admin.post(reverse("api:batches"), with_budget)
     assert (again.status_code, again.json()["type"]) == (409, "urn:mhb:nothing-to-do")
@@ -263,7 +263,7 @@ def test_the_whole_workflow(
     assert researcher.post(reverse("api:runs"), launch).status_code == 403
     with django_capture_on_commit_callbacks(execute=True):
         run = json_of(admin.post(reverse("api:runs"), {**launch, "confirmed": True}), 202)
-    assert sent_tasks.pop() == ("work_on_job", run["id"])
+    assert sent_tasks.pop() == ("run_lane",)
     assert run["progress"]["responses"]["queued"] == 2 * RECORDS
     runs_work.work_on_run(run["id"])
     run = json_of(researcher.get(reverse("api:run", args=[run["id"]])))

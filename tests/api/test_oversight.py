@@ -68,7 +68,7 @@ def test_before_the_reveal_a_physician_reads_no_remarks_of_others(api: Api, adel
 
 
 def test_the_trail_can_be_checked_and_read(
-    api: Api, adela: User, ana: User, sent_tasks: list[tuple[str, int]], django_capture_on_commit_callbacks: Any
+    api: Api, adela: User, ana: User, sent_tasks: list[tuple[Any, ...]], django_capture_on_commit_callbacks: Any
 ) -> None:
     case = open_case()
     claim(ana)

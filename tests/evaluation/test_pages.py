@@ -180,7 +180,7 @@ def test_a_run_is_launched_with_the_published_temperature(
         response: Page = admin.post(url, {**data, "endpoints": ["one", "two"]})
     run = Run.objects.get()
     assert response["Location"] == reverse("evaluation:run", args=[run.pk])
-    assert sent_tasks == [("work_on_job", run.pk)]
+    assert sent_tasks == [("run_lane",)]
     assert (run.judge_temperature, run.created_by) == (0.5, adela)
     assert run.responses.count() == 6
     admin.post(url, {**data, "endpoints": ["one"], "judge_temperature": "0"})
@@ -231,7 +231,7 @@ def test_cancel_and_retry_need_a_post_and_refuse_a_run_that_has_ended(
     assert admin.get(retry).status_code == 405
     with django_capture_on_commit_callbacks(execute=True):
         admin.post(retry)
-    assert sent_tasks == [("work_on_job", run.pk)]
+    assert sent_tasks == [("run_lane",)]
     assert run.judgments.filter(status=Status.QUEUED).count() == failed > 0
     assert admin.post(cancel).status_code == 302
     assert admin.post(cancel).status_code == 302, "cancelling twice does no harm"

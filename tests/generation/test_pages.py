@@ -364,7 +364,7 @@ def test_a_batch_is_launched_over_the_remaining_records(
         response: Page = admin.post(url, data)
     batch = Batch.objects.get()
     assert response["Location"] == reverse("generation:batch", args=[batch.pk])
-    assert sent_tasks == [("work_on_job", batch.pk)]
+    assert sent_tasks == [("run_lane",)]
     assert batch.drafts.count() == 2
     assert batch.plan["name"] == "paper"
     assert batch.checks == list(registry.check_names("mhb"))
@@ -423,7 +423,7 @@ def test_cancel_and_retry_need_a_post_and_refuse_a_batch_that_has_ended(
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.RUNNING
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(retry).status_code == 302
-    assert sent_tasks == [("work_on_job", batch.pk)]
+    assert sent_tasks == [("run_lane",)]
     assert not batch.drafts.filter(status=Status.FAILED).exists()
     assert admin.post(cancel).status_code == 302
     assert admin.post(cancel).status_code == 302, "cancelling twice does no harm"

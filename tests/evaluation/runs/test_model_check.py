@@ -17,7 +17,7 @@ from generation.jobs import services as jobs_services
 from generation.llm.errors import BadRequest, LLMError, StreamsOnly, UnknownEnding
 from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Usage
-from generation.models import Call, Endpoint, EndpointDay, Release
+from generation.models import Batch, Call, Endpoint, EndpointDay, Release
 from generation.models.work import Work
 from generation.trials import checking
 from generation.trials.findings import findings
@@ -47,9 +47,10 @@ async def strict(request: web.Request) -> web.Response:
 
 
 def work(pk: int) -> None:
-    """What the workers of both queues do."""
+    """What the workers of both queues do, with no other job beside this one."""
+    Batch.objects.update(status=Batch.Status.FINISHED)
     tasks.check_models(pk)
-    tasks.work_on_job(pk)
+    tasks.run_lane()
 
 
 @pytest.mark.django_db

@@ -833,7 +833,7 @@ def test_no_worker_is_woken_while_a_batch_is_pending(release: Release, settings:
         work.work_on_run(run.pk)
         clock.advance(seconds=1)
         assert sweep(RUNS) == []
-        assert not jobs_services.waits(run.pk)
+        assert run.pk not in RUNS.due()
         clock.advance(minutes=2)
         assert sweep(RUNS) == [run.pk]
         work.work_on_run(run.pk)
@@ -854,11 +854,11 @@ def test_no_worker_is_woken_while_batches_cannot_be_filled_yet(release: Release,
     assert in_flight
     work.work_on_run(run.pk)
     assert not ProviderBatch.objects.exists()
-    assert not jobs_services.waits(run.pk)
+    assert run.pk not in RUNS.due()
     assert sweep(RUNS) == []
     for row in in_flight:
         requeue(row)
-    assert jobs_services.waits(run.pk)
+    assert run.pk in RUNS.due()
     assert work_until_idle(run).status == Run.Status.FINISHED
 
 

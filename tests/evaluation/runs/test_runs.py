@@ -295,7 +295,7 @@ def test_a_run_does_not_ask_a_question_that_another_run_has_in_flight(bare: Rele
         [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
         work.work_on_run(second.pk)
         assert status_counts(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
-        assert not jobs_services.waits(second.pk), "the question that it needs is in flight in another run"
+        assert second.pk not in RUNS.due(), "the question that it needs is in flight in another run"
         assert sweep(RUNS) == [first.pk]
         requeue(row)
         work.work_on_run(first.pk)
@@ -311,7 +311,7 @@ def test_a_run_does_not_ask_a_question_that_another_run_has_in_flight(bare: Rele
         )
         for run in (third, fresh):
             work.work_on_run(run.pk)
-            assert not jobs_services.waits(run.pk)
+            assert run.pk not in RUNS.due()
         assert status_counts(third, Judgment) == {Status.QUEUED: 4}
         assert status_counts(fresh, Judgment) == {Status.DONE: 4}, "a fresh run asks again and waits for no other run"
         assert (len(target.bodies), len(judge.bodies)) == (4, 8)

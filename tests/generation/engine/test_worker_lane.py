@@ -101,7 +101,7 @@ def test_lanes_share_an_endpoint_and_never_hold_more_than_it_has(endpoint_and_jo
     assert pulse(second, endpoint_row, job).hold == 3
     assert pulse(first, endpoint_row, job, in_flight=2).hold == 4
     reply = pulse(second, endpoint_row, job)
-    assert (reply.hold, reply.lanes) == (4, 2)
+    assert (reply.hold, reply.part) == (4, 0.5)
     assert pulse(first, endpoint_row, job, wanted=1, in_flight=1).hold == 1
     assert pulse(second, endpoint_row, job).hold == 7, "one lane may use what the other does not need"
 
@@ -309,20 +309,21 @@ def test_a_lane_ends_when_its_time_is_up_and_wakes_the_next(
     source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MHB_LANE_SECONDS = 0.3
-    woken: list[int] = []
-    monkeypatch.setattr("celery.app.task.Task.delay", lambda _task, pk: woken.append(pk))
+    woken: list[str] = []
+    monkeypatch.setattr("celery.app.task.Task.delay", lambda task: woken.append(task.name))
     with simulator(latency=0.2) as url:
         batch = launch_batch(source, endpoint(url, concurrency=2))
-        tasks.work_on_job(batch.pk)
+        tasks.run_lane()
         done = status_counts(batch)[Status.DONE]
         assert 2 <= done < 12
         assert status_counts(batch) == {Status.DONE: done, Status.QUEUED: 12 - done}, (
             "the calls in flight were finished"
         )
-        assert woken == [batch.pk]
+        assert woken == ["generation.tasks.run_lane"]
         for _ in range(12):
             if woken:
-                tasks.work_on_job(woken.pop())
+                woken.pop()
+                tasks.run_lane()
         assert simulator_stats(url)["requests"] == 12
     assert status_counts(batch) == {Status.DONE: 12}
     assert woken == []

@@ -72,7 +72,7 @@ def test_pause_and_resume_on_the_page_may_be_repeated(
     with django_capture_on_commit_callbacks(execute=True):
         for _ in range(2):
             assert admin.post(url_of(batch, "-resume")).status_code == 302
-    assert set(sent_tasks) == {("work_on_job", batch.pk)}
+    assert set(sent_tasks) == {("run_lane",)}
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Status.FINISHED
@@ -375,12 +375,12 @@ def test_launching_by_service_wakes_workers_for_each_batch(
 ) -> None:
     settings = BatchSettings(benchmark="mhb", source=source, roles=makers(models), limit=1)
     with django_capture_on_commit_callbacks(execute=True):
-        batch = batches_launch.launch_batch(settings)
-    assert sent_tasks == [("work_on_job", batch.pk)]
+        batches_launch.launch_batch(settings)
+    assert sent_tasks == [("run_lane",)]
     with django_capture_on_commit_callbacks(execute=True):
         comparison = batches_launch.launch_comparison(replace(settings, compare="v1"))
     arms = comparison.batches.order_by("arm").values_list("pk", flat=True)
-    assert sent_tasks[1:] == [("work_on_job", pk) for pk in arms]
+    assert sent_tasks[1:] == [("run_lane",) for pk in arms]
 
 
 def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:

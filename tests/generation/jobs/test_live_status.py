@@ -38,9 +38,12 @@ from generation.models import (
     Lane,
     Release,
     SourceRecord,
+    WorkerBeat,
 )
 from generation.models.work import Work
 from generation.templatetags.work import span
+from review.models import User
+from tests.conftest import Clock
 from tests.engine import (
     bare_release,
     calls,
@@ -53,6 +56,7 @@ from tests.engine import (
     simulator,
 )
 from tests.generation.engine.test_worker_lane import lane_report
+from tests.in_progress import put_in_progress
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
@@ -241,6 +245,32 @@ def test_an_endpoint_shows_its_lanes_and_their_shares() -> None:
     assert [(lane.job, lane.share, lane.in_flight) for lane in whole.lanes] == [(batch.name, 6, 3), (other.name, 2, 1)]
     Lane.objects.update(until=now)
     assert endpoint_now(target).state == "idle", "expired lanes do not count"
+
+
+def test_a_job_without_a_lane_says_behind_what_it_waits(clock: Clock, client: Client, adela: User) -> None:
+    target = endpoint("http://models.example/v1")
+    batch, other = batch_asking(target), batch_asking(target, name="other")
+    WorkerBeat.objects.create(name="one:1", seen_at=clock.now)
+    assert BATCHES.live(batch).waits is None, "a worker is free"
+    create_lane(other)
+    clock.advance(seconds=15)
+    waits = BATCHES.live(batch).waits
+    assert waits is not None
+    assert (waits.lasted, waits.behind) == (timedelta(seconds=15), (other.name,))
+    assert BATCHES.live(other).waits is None
+    client.force_login(adela)
+    assert f"behind {other.name}" in client.get(reverse("generation:batch-progress", args=[batch.pk])).content.decode()
+
+
+def test_the_time_left_is_unknown_while_a_breaker_is_open(clock: Clock) -> None:
+    target = endpoint("http://models.example/v1")
+    batch = batch_asking(target, 2)
+    put_in_progress(batch, target)
+    EndpointState.objects.update(blocked_until=None, openings=0)
+    batch.refresh_from_db()
+    assert BATCHES.live(batch).left is not None
+    EndpointState.objects.update(blocked_until=clock.now + timedelta(seconds=100), openings=1)
+    assert BATCHES.live(batch).left is None
 
 
 def test_lanes_at_an_open_breaker_hold_only_their_calls_in_flight() -> None:

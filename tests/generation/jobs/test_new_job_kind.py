@@ -144,8 +144,8 @@ def test_a_new_job_kind_is_worked_on_swept_and_shown(
     brew = create_brew(3)
     assert (brew.kind, brew.name) == ("brew", f"brew:{brew.pk}")
     assert sweep()["brews"] == len(sent_tasks) > 0, "the sweep wakes workers"
-    assert set(sent_tasks) == {("work_on_job", brew.pk)}
-    tasks.work_on_job(brew.pk)
+    assert set(sent_tasks) == {("run_lane",)}
+    tasks.run_lane()
     brew.refresh_from_db()
     assert (brew.status, brew.calls) == (Job.Status.FINISHED, 3)
     assert {call.endpoint for call in calls(brew)} == {kettle}
@@ -176,19 +176,19 @@ def test_a_new_job_kind_is_controlled_from_its_page(
     brew.refresh_from_db()
     assert (brew.status, brewing.work(brew.pk)) == (Job.Status.PAUSED, 0)
     client.post(url_of("resume"))
-    tasks.work_on_job(brew.pk)
+    tasks.run_lane()
     brew.refresh_from_db()
     assert (brew.status, brew.paused_because, brew.calls) == (Job.Status.PAUSED, "BudgetSpent", 1)
     page = client.get(reverse("generation:brew", args=[brew.pk])).content.decode()
     assert "Raise the budget" in page
     assert "1 of 1 calls" in page
     client.post(url_of("budget"), {"budget_calls": "2", "budget_money": ""})
-    tasks.work_on_job(brew.pk)
+    tasks.run_lane()
     Cup._default_manager.filter(status=Status.QUEUED).update(status=Status.FAILED, error="TimedOut")
     services.settle(brew.pk)
     assert url_of("retry") in client.get(reverse("generation:brew", args=[brew.pk])).content.decode()
     client.post(url_of("retry"))
-    assert set(sent_tasks) == {("work_on_job", brew.pk)}
+    assert set(sent_tasks) == {("run_lane",)}
     assert Cup._default_manager.filter(brew=brew, status=Status.QUEUED).count() == 2
     assert "cannot be undone" in client.get(url_of("cancel")).content.decode()
     client.post(url_of("cancel"))

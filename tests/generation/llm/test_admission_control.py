@@ -454,7 +454,12 @@ def test_examples_of_fair_shares() -> None:
     assert fair_shares(7, [100, 100, 100]) == [3, 2, 2]
     assert fair_shares(2, [5, 5, 5]) == [1, 1, 0]
     assert fair_shares(0, [5]) == [0]
-    assert shares_by_rank(8, [100, 5, 100, 100], [1, 0, 1, 2]) == [2, 5, 1, 0]
+    assert shares_by_rank(8, [100, 5, 100, 100], [1, 0, 1, 2], [1, 2, 3, 4]) == [2, 5, 1, 0]
+
+
+def test_a_job_with_two_lanes_gets_no_more_slots_than_one_with_one() -> None:
+    assert shares_by_rank(8, [100, 100, 100], [1, 1, 1], [7, 7, 9]) == [2, 2, 4]
+    assert shares_by_rank(8, [100, 100, 1], [1, 1, 1], [7, 7, 9]) == [4, 3, 1], "what one leaves goes to the other"
 
 
 @given(st.integers(0, 500), st.lists(st.integers(0, 300), max_size=12))

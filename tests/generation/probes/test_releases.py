@@ -104,7 +104,7 @@ def test_held_out_samples_are_named_to_those_who_may_see_them(source: Source, ru
 def test_a_source_is_probed_by_a_worker_and_by_command(
     source: Source,
     admin_client: Client,
-    sent_tasks: list[tuple[str, int]],
+    sent_tasks: list[tuple[Any, ...]],
     manage: Any,
     django_capture_on_commit_callbacks: Any,
 ) -> None:

@@ -109,7 +109,7 @@ def test_a_sample_withdrawn_during_a_freeze_is_left_out(
 
 
 def test_one_name_has_one_freeze_at_a_time_and_wakes_workers_for_it(
-    approved_samples: list[Sample], sent_tasks: list[tuple[str, int]], django_capture_on_commit_callbacks: Any
+    approved_samples: list[Sample], sent_tasks: list[tuple[Any, ...]], django_capture_on_commit_callbacks: Any
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
         row = services.start_freeze("own", benchmark="mhb")
