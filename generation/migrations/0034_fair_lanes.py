@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0032_shared_clusters'),
+        ('generation', '0033_roles_of_templates'),
     ]
 
     operations = [
