@@ -15,7 +15,7 @@ from mhb_site.demo import views as demo_views
 from mhb_site.observability import system
 from mhb_site.sign_in import first_password, language, own_data, sessions, sso, tokens
 from mhb_site.sign_in.limits import limit_beginnings
-from mhb_site.web import kept_forms
+from mhb_site.web import kept_forms, search
 from review.people.accounts import record_factor_changes
 
 # The admin uses the site's own sign-in, which asks for the second factor.
@@ -66,6 +66,7 @@ urlpatterns = [
     path("public/releases/<slug:name>/", releases_views.public, name="public-release"),
     path("public/releases/<slug:name>/<int:version>/", releases_views.public, name="public-release-version"),
     path("api/", include("mhb_site.api")),
+    path("search/", search.search, name="search"),
     path("system/", system.system, name="system"),
     path("styleguide/", views.styleguide, name="styleguide"),
     path("kept/", login_required(kept_forms.kept_form), name="kept-form"),

@@ -10,6 +10,19 @@ from django.utils.translation import gettext_lazy as _
 from review.rules import json_nesting
 
 
+class NamesSecret(forms.BaseForm):
+    """A form with the name of a variable; a refused one may be the secret: not shown again."""
+
+    hidden_if_refused = ""  # the name of its field
+
+    def full_clean(self) -> None:
+        super().full_clean()
+        if self.is_bound and self.hidden_if_refused in self.errors:
+            typed = self.data.copy()  # type: ignore[attr-defined]
+            typed[self.add_prefix(self.hidden_if_refused)] = ""
+            self.data = typed
+
+
 class JSONValueField(forms.CharField):
     """One value of JSON, as a person types it: what is no JSON is a text, without quotes."""
 

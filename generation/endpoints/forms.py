@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from generation.common.fields import JSONValueField
+from generation.common.fields import JSONValueField, NamesSecret
 from generation.llm.errors import KeyMissing, NotAllowed
 from generation.llm.provider_words import Ending
 from generation.models import ENDPOINT_FIELDS, Endpoint
@@ -79,8 +79,10 @@ TEXTS: dict[str, tuple[Any, Any]] = {  # label and help of the fields
 }
 
 
-class EndpointForm(GrowingForm, forms.ModelForm[Endpoint]):
+class EndpointForm(NamesSecret, GrowingForm, forms.ModelForm[Endpoint]):
     """A model's address and settings."""
+
+    hidden_if_refused = "key_env"
 
     class Meta:
         model = Endpoint

@@ -190,7 +190,9 @@ class Endpoint(models.Model):
         try:
             allowed.check_key(self.key_env, self.url)
         except NotAllowed as error:
-            message = _("Endpoints cannot use this variable. %(detail)s") % {"detail": error.detail}
+            # Its name is not said again: what was typed may be the key itself.
+            detail = error.detail.removeprefix(f"Variable: {self.key_env}. ")
+            message = _("Endpoints cannot use this variable. %(detail)s") % {"detail": detail}
             raise ValidationError({"key_env": message}) from None
 
     @property

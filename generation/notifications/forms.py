@@ -5,6 +5,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from generation.common.fields import NamesSecret
 from generation.models import ENV_NAME_PATTERN
 from generation.notifications.services import EMAIL, FIELDS, OCCASIONS, check
 from review.common.lists import Filters, any_of
@@ -23,8 +24,10 @@ class DeliveryFilters(Filters):
     status = any_of(_("Status"), lambda: Delivery.Status.choices)
 
 
-class WebhookForm(forms.ModelForm[Webhook]):
+class WebhookForm(NamesSecret, forms.ModelForm[Webhook]):
     """A webhook's address and its events."""
+
+    hidden_if_refused = "secret_env"
 
     secret_env = forms.RegexField(
         label=_("Variable with the secret"),

@@ -31,7 +31,8 @@ def check(hook: Webhook) -> None:
     try:
         access.check_key(hook.secret_env, hook.url)
     except LLMError as error:
-        faults["secret_env"] = [str(error)]
+        # Its name is not said again: what was typed may be the secret itself.
+        faults["secret_env"] = [str(error).replace(f"Variable: {hook.secret_env}. ", "")]
     if faults:
         raise ValidationError(faults)
 

@@ -102,6 +102,9 @@ class CaseFilters(Filters):
     )
     specialty = forms.ChoiceField(label=gettext_lazy("Specialty"), required=False)
     language = forms.ChoiceField(label=gettext_lazy("Language"), required=False)
+    assignee = forms.ModelChoiceField(
+        people_queries.reviewers(), label=gettext_lazy("Assigned to"), required=False, empty_label=ALL[1]
+    )
     kind = forms.ChoiceField(label=gettext_lazy("Kind"), required=False, choices=Case.Kind.choices)
 
     def full_clean(self) -> None:
@@ -128,7 +131,7 @@ def case_actions(case_of: Callable[[int], int] = int) -> tuple[Action, ...]:
         return Action(name, label, lambda key, actor, data: service(case_of(key), actor=actor, **data), form)
 
     return (
-        action("reserve", gettext_lazy("Reserve"), reassignment.reserve, ReserveForm),
+        action("reserve", gettext_lazy("Assign"), reassignment.reserve, ReserveForm),
         action("prioritise", gettext_lazy("Set priority"), services.prioritise, PriorityForm),
         action("specialty", gettext_lazy("Set specialty"), services.set_specialty, SpecialtyForm),
         action("language", gettext_lazy("Set language"), services.set_language, LanguageForm),

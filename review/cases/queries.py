@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.cache import cache
-from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, Min, OuterRef, Prefetch, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from review.access.visibility import counted_reviews
-from review.models import Case, Event
+from review.models import Assignment, Case, Event, User
 from review.rules import consolidation
 from review.rules.case_spec import UNDETERMINED, answers_from_json
 from review.rules.citations import Citation
@@ -78,13 +78,21 @@ def idle(cases: QuerySet[Case]) -> QuerySet[Case]:
 
 
 def cases(
-    *, state: str = "", benchmark: str = "", text: str = "", kind: str = "", specialty: str = "", language: str = ""
+    *,
+    state: str = "",
+    benchmark: str = "",
+    text: str = "",
+    kind: str = "",
+    specialty: str = "",
+    language: str = "",
+    assignee: User | None = None,
 ) -> QuerySet[Case]:
     """Cases for the admin's list, newest first.
 
     Args:
         state: a state, NOT_SAMPLED (such cases are not listed as approved) or IDLE.
         kind: WORK by default; copies have kinds of their own.
+        assignee: who holds a role of the case, or has one reserved.
     """
     rows = Case.objects.filter(kind=kind or Case.Kind.WORK).order_by("-id")
     if state == NOT_SAMPLED:
@@ -95,9 +103,23 @@ def cases(
         rows = rows.filter(state=state).exclude(ground=Ground.UNREVIEWED)
     exact = {"benchmark": benchmark, "specialty": specialty, "language": language}
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if assignee:
+        theirs = current_assignments().filter(Q(physician=assignee) | Q(reserved_for=assignee))
+        rows = rows.filter(pk__in=theirs.values("case"))
     if text:
         rows = rows.filter(Q(title__icontains=text) | Q(lineage__icontains=text))
     return rows
+
+
+def current_assignments() -> QuerySet[Assignment]:
+    """The assignments that somebody holds or has reserved, with the physicians."""
+    held = Q(hold=Assignment.Hold.HELD) | Q(hold=Assignment.Hold.OPEN, reserved_for__isnull=False)
+    return Assignment.objects.filter(held).select_related("physician", "reserved_for").order_by("pk")
+
+
+def with_assignees(cases: QuerySet[Case]) -> QuerySet[Case]:
+    """Cases with their `current_assignments`: one more query."""
+    return cases.prefetch_related(Prefetch("assignments", current_assignments(), to_attr="current_assignments"))
 
 
 def trail(case: Case) -> QuerySet[Event]:

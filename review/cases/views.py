@@ -88,7 +88,7 @@ def cases(request: HttpRequest) -> HttpResponse:
     if response := apply_bulk_action(request, ACTIONS, Case.objects.defer("spec"), lambda case: case.title):
         return response
     filters = CaseFilters(request.GET)
-    rows = queries.cases(**filters.active).defer("spec")
+    rows = queries.with_assignees(queries.cases(**filters.active)).defer("spec")
     context = list_context(request, filters, rows, ("title", "state", "priority", "opened_at", "specialty"), ACTIONS)
     return render(request, "review/cases/cases.html", context, status=context["status"])
 

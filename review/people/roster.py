@@ -21,6 +21,12 @@ from review.rules.text import is_storable
 from review.rules.text_files import CSVTable, TwiceNamed, decoded, yes_or_no
 
 COLUMNS = ("name", "role", "specialties", "languages", "institution", "hospital", "email", "username", "senior")
+# Other names of columns, as exports of other programs have them.
+COLUMN_NAMES = {
+    "e-mail": "email", "mail": "email", "e-mail address": "email", "email address": "email", "full name": "name",
+    "specialty": "specialties", "speciality": "specialties", "language": "languages", "user name": "username",
+}  # fmt: skip
+TITLES = frozenset({"dr", "prof", "professor", "med", "univ", "pd", "priv", "doz", "mr", "mrs", "ms", "md", "phd"})
 COLUMN_OF_FIELD = {"first_name": "name", "last_name": "name", "specialty": "specialties"}
 MAX_BYTES = 1024 * 1024
 MAX_ROWS = 1000
@@ -108,11 +114,12 @@ def new_account(**values: str) -> User:
 
 
 def _default_username(name: str) -> str:
-    """The username derived from a name, without characters that usernames cannot contain.
+    """The username derived from a name, without titles and without what usernames cannot contain.
 
     The same one each time, also if no character is left: the preview must show what will be made.
     """
-    words = (re.sub(r"[^\w.@+-]", "", word) for word in normalize_username(name).split())
+    words = [re.sub(r"[^\w.@+-]", "", word) for word in normalize_username(name).split()]
+    words = [word for word in words if word.replace(".", "").replace("-", "") not in TITLES] or words
     return ".".join(filter(None, words))[:150] or f"person-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
@@ -155,7 +162,7 @@ def _read_rows(data: bytes) -> Iterator[tuple[int, list[str], list[str] | csv.Er
         raise _not_csv(error) from None
     except TwiceNamed:
         raise ValidationError(_("A column is named twice.")) from None
-    header = [cell.lower() for cell in table.header]
+    header = [COLUMN_NAMES.get(cell.lower(), cell.lower()) for cell in table.header]
     if "name" not in header:
         reason = _("The first row must name the columns, including “name”. Columns: %s.") % ", ".join(COLUMNS)
         found = _("Found: %s.") % ", ".join(header) if header else ""

@@ -142,3 +142,12 @@ def test_no_key_of_a_held_out_sample_is_listed(world: HeldOutWorld, name: str) -
         answer = client.get(page)
         if answer.status_code == 200 and "bundle" not in page:
             assert world.hidden.key.encode() not in content_of(answer), page
+
+
+def test_the_search_finds_a_held_out_sample_for_nobody_but_its_makers(world: HeldOutWorld) -> None:
+    release = world.hidden.release
+    address = reverse("generation:release-sample", args=[release.name, release.version, world.hidden.key])
+    for name, is_found in (("rui", False), ("adela", True)):
+        client = Client()
+        client.force_login(world[name])
+        assert (address in client.get(reverse("search"), {"q": world.hidden.key}).content.decode()) == is_found

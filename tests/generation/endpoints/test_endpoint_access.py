@@ -43,6 +43,7 @@ def test_a_forbidden_key_or_address_is_refused_when_saved(
     wrong = {**FIELDS, field: value}
     page = client.post(reverse("generation:endpoint-new"), wrong)
     assert (page.status_code, list(page.context["form"].errors)) == (422, [field])
+    assert (value in page.content.decode()) == (field != "key_env"), "what was typed there may be the key itself"
     answer = client.post(reverse("api:endpoints"), wrong, content_type="application/json")
     assert (answer.status_code, [error["field"] for error in answer.json()["errors"]]) == (400, [field])
     key = ["--key-env", wrong["key_env"]] if "key_env" in wrong else []

@@ -281,3 +281,15 @@ def test_the_shell_sets_language_and_specialty_of_cases(adela: User) -> None:
         call_command("set_case", "--undetermined", "--language", "french", verbosity=0)
     with pytest.raises(CommandError, match="--language, --specialty"):
         call_command("set_case", str(other.pk), verbosity=0)
+
+
+def test_the_list_says_and_filters_who_a_case_is_assigned_to(browse: Browse, adela: User, ana: User) -> None:
+    assigned, other = open_case(1), open_case(2)
+    bo = account("bo")
+    act(browse, adela, CASES, "reserve", [assigned.pk], to=bo.pk)
+    everything = browse(adela).get(reverse(CASES)).context["page"].rows
+    assert {case.pk: len(case.current_assignments) for case in everything} == {assigned.pk: 1, other.pk: 0}
+    rows = browse(adela).get(reverse(CASES), {"assignee": bo.pk}).context["page"].rows
+    assert [case.pk for case in rows] == [assigned.pk]
+    assert [assignment.reserved_for for assignment in rows[0].current_assignments] == [bo]
+    assert not browse(adela).get(reverse(CASES), {"assignee": ana.pk}).context["page"].rows

@@ -216,3 +216,25 @@ def test_names_without_letters_get_a_username_and_a_bad_row_hides_no_other() -> 
     assert names[:2] + names[3:] == ["李伟", "محمد", "obrien"]
     assert names[2].startswith("person-")
     assert [refusal.row for refusal in people.refusals] == [5]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("name", "username"),
+    [
+        ("Dr. Ana Ruiz", "ana.ruiz"),
+        ("Prof. Dr. med. Li Wei", "li.wei"),
+        ("Sam Okoro, MD", "sam.okoro"),
+        ("Dr Dr", "dr.dr"),
+    ],
+)
+def test_titles_are_left_out_of_usernames(name: str, username: str) -> None:
+    made = roster.new_account(name=name)
+    assert made.username == username
+    assert made.get_full_name() == name
+
+
+def test_columns_may_have_the_names_that_other_programs_give_them() -> None:
+    read = roster.read_roster("people.csv", b"Full name,E-Mail,Specialty,Language\nAna Ruiz,a@example.org,Surgery,en\n")
+    [entry] = read.entries
+    assert (entry.user.email, entry.user.specialty, entry.user.languages) == ("a@example.org", "Surgery", ["en"])
