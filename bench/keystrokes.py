@@ -27,7 +27,7 @@ RUBRICS = 9
 SOURCE = "Invented guideline on headache, 2024"
 STUDY = "10.1000/invented.2020.1"  # where a source has no level, a DOI says all
 PASSAGE = "There is no such drug."
-GOALS = {"MHB primary": (24, 12), "MedHallu primary": (8, None), "confirmation": (1, None), "adjudication": (8, None)}
+GOALS = {"MHB primary": (14, 12), "MedHallu primary": (8, None), "confirmation": (1, None), "adjudication": (8, None)}
 GOALS |= {"ClinHallu primary": (6, None), "MedHal primary": (4, None), "MedMistake primary": (8, None)}
 MAX_STEPS = 80  # a script that needs more is stuck
 
@@ -256,7 +256,7 @@ class Keyboard:
             self.paste({"reference": reference, "section": "2.1", "passage": PASSAGE}[part], name)
         if self.page_state()["here"] != name:
             return
-        self.press("Escape" if part == "passage" else "Tab")
+        self.press("Tab" if part == "reference" else "Escape")
 
     def submit(self) -> bool:
         """Press Submit or Reveal; returns whether the page accepted the answers."""

@@ -12,8 +12,10 @@ from urllib.parse import SplitResult, urlsplit
 
 from allauth.core.internal import ratelimit
 from django.conf import settings
+from django.contrib import messages
 from django.core import signing
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http.response import HttpResponseBase
 from django.middleware import csrf
 from django.shortcuts import redirect, render
 from django.urls import Resolver404, resolve, reverse
@@ -22,6 +24,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from mhb_site.web.errors import refusal
+from review.assignments.views import draft
 
 PEOPLE = settings.ENV.cookie("people")
 MAX_TOKENS = 40  # the last ones in it
@@ -36,6 +39,10 @@ WORK = {
     *("review:retract", "review:remark", "review:rewording-object"),
     *("generation:sample-report", "generation:review-report"),
 }
+# Forms of the page of a case: their answers open there again, as a draft.
+ANSWERS = {"review:draft", "review:reveal", "review:submit", "review:release"}
+# What a page sends by itself. Kept, it would replace what its reader sent.
+BY_ITSELF = {"review:activity", "review:heartbeat"}
 NOT_KEPT = {"csrfmiddlewaretoken", "password", "code"}
 LONG = 60  # characters: a text that somebody wrote, shown to be read again
 
@@ -49,6 +56,11 @@ class KeptFormsMiddleware(MiddlewareMixin):
         if request.path_info.startswith("/api/") or response.status_code >= 500:
             return response  # an account could not be loaded of a busy database
         if not request.user.is_authenticated:
+            if _is_by_itself(request):
+                # With its old cookie, the session's middleware would delete the new one, which may
+                # hold a kept form.
+                request.COOKIES.pop(settings.SESSION_COOKIE_NAME, None)
+                return response
             sign_in = reverse(settings.LOGIN_URL)
             leads_there = isinstance(response, HttpResponseRedirect) and urlsplit(response["Location"]).path == sign_in
             if leads_there and keep(request):
@@ -59,6 +71,7 @@ class KeptFormsMiddleware(MiddlewareMixin):
             kept
             and kept["path"] == request.get_full_path()
             and (response.status_code < 400 or response.status_code == 422)
+            and response.headers.get("Location") != reverse("kept-form")
         ):
             del request.session[KEPT]  # it arrived, or its own page shows it
         tokens = _tokens(request)
@@ -74,6 +87,18 @@ class KeptFormsMiddleware(MiddlewareMixin):
                 samesite="Lax",
             )
         return response
+
+
+def _view_name(path: str) -> str:
+    with suppress(Resolver404):
+        return resolve(path).view_name
+    return ""
+
+
+def _is_by_itself(request: HttpRequest) -> bool:
+    """Whether the page sent this without its reader: time on a case, a renewed lease, autosave."""
+    name = _view_name(request.path_info)
+    return name in BY_ITSELF or (name == "review:draft" and "HX-Request" in request.headers)
 
 
 def _digest(secret: str) -> str:
@@ -126,15 +151,12 @@ def _split(address: str) -> SplitResult:
 
 def keep(request: HttpRequest) -> bool:
     """Keep the posted form in the session, if it is somebody's work and not too long."""
-    if request.method != "POST" or not is_own(request):
+    if request.method != "POST" or not is_own(request) or _is_by_itself(request):
         return False
     person = _author(request)
     if person is None or person != (request.user.pk or person):
         return False
-    try:
-        if resolve(request.path_info).view_name not in WORK:
-            return False
-    except Resolver404:
+    if _view_name(request.path_info) not in WORK:
         return False
     fields = [
         [name, value] for name, values in request.POST.lists() if name not in NOT_KEPT for value in map(str, values)
@@ -170,16 +192,37 @@ def csrf_failure(request: HttpRequest, **_reason: str) -> HttpResponse:
     if getattr(request, "htmx", False) or request.headers.get("HX-Request"):
         message = _("This page had expired, and nothing was sent. Your text is kept.")
         return render(request, "site/_problem.html", {"message": message, "kept": True}, status=403)
+    if _view_name(request.path_info) in ANSWERS:
+        return redirect("kept-form")
     return _show(request, request.session[KEPT], status=403)
 
 
-def kept_form(request: HttpRequest) -> HttpResponse:
-    """The form that was kept for this person: to read, change and send. POST discards it."""
+def kept_form(request: HttpRequest) -> HttpResponseBase:
+    """The form that was kept for this person: to read, change and send. POST discards it.
+
+    The answers to a case open on its page, as a draft.
+    """
     kept = request.session.get(KEPT)
     if kept and (request.method == "POST" or kept["person"] != request.user.pk):
         del request.session[KEPT]
         kept = None
+    path = urlsplit(kept["path"]).path if kept else ""
+    if kept and _view_name(path) in ANSWERS:
+        del request.session[KEPT]
+        return _open_answers(request, resolve(path).kwargs["assignment_id"], kept["fields"])
     return _show(request, kept) if kept else redirect("home")
+
+
+def _open_answers(request: HttpRequest, assignment_id: int, fields: list[list[str]]) -> HttpResponseBase:
+    """Store the kept answers as the draft of their case, and show the case."""
+    data = QueryDict(mutable=True)
+    for name, value in fields:
+        if name not in ("do", "keep", "sign", "stop"):
+            data.appendlist(name, value)
+    data["do"] = "open"  # no message that a draft was saved
+    request.method, request.POST = "POST", data  # type: ignore[assignment]
+    messages.warning(request, _("You were signed out before your answers arrived. Check them, then submit again."))
+    return draft(request, assignment_id)
 
 
 def _show(request: HttpRequest, kept: dict[str, Any], status: int = 200) -> HttpResponse:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from review.answers import harms
 from review.answers.controls import (
@@ -36,9 +37,10 @@ from review.labels import (
     translate,
 )
 from review.rules.blocks import Block, Highlight
-from review.rules.citations import is_by_trap
+from review.rules.citations import is_by_trap, level_of
 from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
+    BLOCKING_VALUES,
     AddedRubric,
     Answer,
     Answers,
@@ -50,6 +52,7 @@ from review.rules.questions import (
     Reason,
     RubricAnswer,
     RubricText,
+    blocking_fields,
 )
 
 _REQUIRED_WITH = {"corrected": "wording", "inadequate": "note", "removed": "note"}
@@ -65,9 +68,11 @@ def _options(labels: Mapping[str, object], *, empty: str = "") -> list[Option]:
 class _ControlBuilder:
     """Builds the controls of a form, each with its error."""
 
-    def __init__(self, form: Form, problems: Sequence[Problem]) -> None:
+    def __init__(self, form: Form, answers: Answers, problems: Sequence[Problem]) -> None:
         self.form = form
         self.errors = {problem.field: _sentence(problem) for problem in reversed(problems)}
+        if any(problem.code == "verdict-contradicts" for problem in problems):
+            self.errors["verdict"] = _contradiction(form, answers)
         first = problems[0].field if problems else ""
         self.focused = "citation.1.reference" if first == "citations" else first
 
@@ -96,14 +101,19 @@ class _ControlBuilder:
         return self.control(name, value, options, id_=id_)
 
     def citation(self, number: int, citation: Citation) -> RepeatedRow:
-        options = {"kind": _options(CITATION_KINDS, empty=gettext("Automatic"))}
+        kinds = [
+            replace(option, level=level_of(Citation(option.value)))
+            for option in _options(CITATION_KINDS, empty=gettext("Automatic"))
+        ]
+        options = {"kind": kinds}
         parts = ["reference", "passage", "kind", "read_on", "section"]
         if is_by_trap(self.form.terms):
             citation = replace(citation, trap=citation.trap or only_trap(self.form))
             terms = {term.code: f"{term.code} {translate(term.name)}" for term in self.form.terms}
             options["trap"] = _options(terms, empty=gettext("Choose"))
-            options["level"] = _options(CITATION_LEVELS, empty=gettext("Automatic"))
-            parts = ["trap", "reference", "passage", "kind", "level", "read_on", "section"]
+            citation = replace(citation, level=level_of(citation))
+            options["level"] = _options(CITATION_LEVELS, empty=gettext("Choose"))
+            parts = ["trap", *parts[:3], "level", *parts[3:]]
         name = f"citation.{number}"
         fields = {
             part: self.control(f"{name}.{part}", getattr(citation, part), options.get(part, ())) for part in parts
@@ -129,12 +139,39 @@ class _ControlBuilder:
         return RepeatedRow(number, fields)
 
 
+# What is missing from a source, or wrong with it, by the part of the citation.
+_SOURCE_SENTENCES = {
+    ("trap", "citation-incomplete"): _("Choose the trap that this source is about."),
+    ("level", "citation-incomplete"): _("Choose the level of evidence of this source."),
+    ("level", "citation-malformed"): _("This kind of source cannot have this level of evidence. Choose another level."),
+    ("reference", "citation-incomplete"): _("Enter the source: a DOI, PMID, web address, book or guideline."),
+    ("passage", "citation-incomplete"): _("Quote the passage, or enter the words you searched for."),
+    ("section", "citation-incomplete"): _("Enter the section or page of the guideline or book."),
+    ("read_on", "citation-incomplete"): _("Enter the date you read it. The date cannot be in the future."),
+    ("kind", "citation-incomplete"): _("Choose the kind of source."),
+}
+
+
 def _sentence(problem: Problem) -> str:
-    if problem.field.endswith(".read_on"):
-        return gettext("Enter the date you read it. The date cannot be in the future.")
+    part = problem.field.rpartition(".")[2]
+    if sentence := _SOURCE_SENTENCES.get((part, problem.code)):
+        return str(sentence)
     if problem.field.endswith(".note") and problem.code == "unanswered":
         return gettext("Enter your answer.")
     return str(PROBLEM_MESSAGES[problem.code])
+
+
+def _contradiction(form: Form, answers: Answers) -> str:
+    """Which answers rule out the approval."""
+    names = {f"question.{question.key}": translate(question.label) for question in form.questions}
+    names |= {f"rubric.{rubric.key}": rubric_title(number) for number, rubric in enumerate(form.rubrics, 1)}
+    blocking = [names[field] for field in blocking_fields(form, answers)]
+    return gettext("Cannot be approved because of your answer to: %(names)s") % {"names": " · ".join(blocking)}
+
+
+def rubric_title(number: int) -> str:
+    """The heading of a rubric."""
+    return gettext("Rubric %(number)s") % {"number": number}
 
 
 def fill_form(
@@ -160,7 +197,7 @@ def fill_form(
             rubrics change the wording or the meaning.
     """
     trap_levels = harms.trap_levels(form, answers)
-    builder = _ControlBuilder(form, harms.problems_by_trap(form, trap_levels, problems))
+    builder = _ControlBuilder(form, answers, harms.problems_by_trap(form, trap_levels, problems))
     sources = answers.citations or ((blank_citation(),) if asks_for_evidence(form) else ())
     options = {
         "verdict": _options(VERDICTS),
@@ -218,13 +255,17 @@ def _question(
 ) -> ControlRow:
     name, id_ = f"question.{question.key}", f"question-{number}"
     answer = answers.questions.get(question.key, Answer())
-    options = [Option(each.value, translate(each.label), requires=_required_with(each)) for each in question.choices]
+    options = [
+        Option(each.value, translate(each.label), requires=_required_with(each), blocks=each.blocks)
+        for each in question.choices
+    ]
     chosen = [choice.value for choice in question.chosen(answer.value)]
     kinds = dict.fromkeys(kind for choice in question.choices for kind in choice.evidence_kinds)
     is_committed = question.key in committed
     return ControlRow(
         number=number,
         title=translate(question.label),
+        heading=_heading(builder.form, question),
         choice=builder.control(name, answer.value, options, id_=id_, chosen=chosen),
         note=builder.control(f"{name}.note", answer.note, id_=f"{id_}-note"),
         when=_field_and_value(question.when),
@@ -240,6 +281,12 @@ def _question(
         ),
         committed=is_committed,
     )
+
+
+def _heading(form: Form, question: Question) -> str:
+    always_asked = [each for each in form.questions if not each.when]
+    title = translate(question.label)
+    return f"{always_asked.index(question) + 1} {title}" if question in always_asked else title
 
 
 def _required_with(choice: Choice) -> str:
@@ -311,7 +358,7 @@ def _rubric(
     form, name, id_ = builder.form, f"rubric.{rubric.key}", f"rubric-{number}"
     finding = answers.rubrics.get(rubric.key, RubricAnswer())
     options = [
-        Option(value, str(label), requires=_REQUIRED_WITH.get(value, ""))
+        Option(value, str(label), requires=_REQUIRED_WITH.get(value, ""), blocks=value in BLOCKING_VALUES)
         for value, label in FINDINGS.items()
         if value != "removed" or form.rubrics_editable
     ]
@@ -356,12 +403,11 @@ def _form_problems(filled: FilledForm, errors: Mapping[str, str]) -> Iterator[Fo
 def _labelled_controls(filled: FilledForm) -> Iterator[tuple[str, Control]]:
     yield gettext("What both reviewers agree on"), filled.fields["agreed"]
     for row in filled.questions:
-        yield from ((f"{row.number} {row.title}", control) for control in row.controls)
+        yield from ((row.heading, control) for control in row.controls)
         if row.sources:
             yield from _repeated(gettext("Source %(number)s"), filled.citations)
     for row in filled.rubrics:
-        label = gettext("Rubric %(number)s") % {"number": row.number}
-        yield from ((label, control) for control in row.controls)
+        yield from ((rubric_title(row.number), control) for control in row.controls)
     for harm in filled.harms:
         yield gettext("Harm of trap %(tag)s") % {"tag": harm.tag}, harm.choice
     yield from _repeated(gettext("Your rubric %(number)s"), filled.added)

@@ -20,6 +20,8 @@ class Option:
     reducible: bool | None = None  # of a reason: whether a new version can fix it
     about: str = ""  # explanation of the label
     requires: str = ""  # what this answer requires: note, wording, evidence
+    blocks: bool = False  # whether the case cannot be approved with it
+    level: str = ""  # of a kind of source: the level of evidence that follows from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class ControlRow:
     """A question, or a rubric with its controls (`question` is None).
 
     Attributes:
+        heading: the title; of a question that is always asked with its place among these.
         diff: the corrected wording compared with the original.
         committed: answered before the traps were revealed, hence read-only.
         asks: the question in words; the title names the criterion.
@@ -68,6 +71,7 @@ class ControlRow:
     note: Control
     when: tuple[str, ...]
     condition: str
+    heading: str = ""
     question: Question | None = None
     help: str = ""
     asks: str = ""

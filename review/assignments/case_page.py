@@ -47,6 +47,11 @@ def needs_declaration(turn: ReviewTurn, answers: Answers) -> bool | None:
     return turn.changes_rubrics(answers) if turn.declares else None
 
 
+def asks_why(turn: ReviewTurn, answers: Answers) -> bool | None:
+    """Whether these answers need a reason for a change; None if this phase asks for none."""
+    return turn.changes_committed(answers) if turn.phase is Phase.CONFIRM else None
+
+
 def render_case(
     request: HttpRequest,
     turn: ReviewTurn,
@@ -99,6 +104,7 @@ def render_case(
             rejected_before=turn.rejected_before,
             declares=turn.declares,
         ),
+        "asks_why": asks_why(turn, answers),
         "needs_declaration": declaration if declaration is None else declaration or asked_to_declare,
         "keeping_needs_declaration": keeping_needs_declaration(turn),
         "rubrics_disputed": is_dispute_about_rubrics(turn, columns),

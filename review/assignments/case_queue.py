@@ -262,12 +262,12 @@ def blocking_reason(physician: User) -> object | None:
 
 
 def done_today(physician: User) -> int:
-    """How many cases the physician has answered since midnight UTC.
+    """How many cases the physician has answered since midnight, in the time zone of the request.
 
     The daily cap limits this number: returning or declining a case costs nothing, and at most one
     more case is in progress.
     """
-    midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
     answers = Review.objects.filter(physician=physician, phase=Phase.COMMIT, submitted_at__gte=midnight)
     return answers.values("case").distinct().count()
 

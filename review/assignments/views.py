@@ -132,8 +132,13 @@ def _show_case_after_post(
     address = reverse("review:case", args=[assignment_id])
     request.method, request.path, request.path_info, request.META["QUERY_STRING"] = "GET", address, address, ""
     request.GET = request.POST = QueryDict()
-    request.shown_at = address  # type: ignore[attr-defined]
+    _show_at(request, address)
     return _show_case(request, assignment_id, local, turn)
+
+
+def _show_at(request: HttpRequest, address: str) -> None:
+    """Let the browser show this address for the response to a post, which can then be reloaded."""
+    request.shown_at = address  # type: ignore[attr-defined]
 
 
 @requires(Can.REVIEW, "GET")
@@ -184,6 +189,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
     context = {
         "draft": saved,
         "rows": posted_corrections(posted),
+        "asks_why": case_page.asks_why(posted.turn, without_blank_rows(posted.answers)),
         "needs_declaration": case_page.needs_declaration(posted.turn, without_blank_rows(posted.answers)),
         "oob": True,
         **case_page.lease_context(saved.assignment),
@@ -300,6 +306,7 @@ def _render_stale(
 ) -> HttpResponse:
     turn = turn_of(posted.turn.physician, assignment_id)
     if not _is_htmx(request):
+        _show_at(request, reverse("review:case", args=[assignment_id]))
         return case_page.render_case(
             request, turn, answers=posted.answers, status=stale.status, stale=stale, seen_revision=posted.revision
         )
@@ -327,6 +334,7 @@ def _render_refused(
         stale = error
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _render_lost(request, late, assignment_id, answers)
+    _show_at(request, reverse("review:case", args=[assignment_id]))
     return case_page.render_case(
         request,
         turn_of(posted.turn.physician, assignment_id),

@@ -229,6 +229,12 @@ def rejection_reasons(form: Form, answers: Answers) -> list[str]:
         answer = answers.questions.get(question.key)
         if answer and answer.note.strip() and any(choice.blocks for choice in question.chosen(answer.value)):
             reasons.append(f"{question.label}: {answer.note.strip()}")
+    asked = without_unasked(form, answers).questions
+    for question in form.questions:
+        # A text that is asked only with a certain answer belongs to it, such as the right one.
+        text = asked[question.key].note.strip() if question.key in asked else ""
+        if question.kind == "text" and question.when and text:
+            reasons.append(f"{question.label}: {text}")
     reasons += [
         f"{key}: {finding.note.strip()}" for key, finding in answers.rubrics.items() if finding.value == "inadequate"
     ]

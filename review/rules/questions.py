@@ -24,6 +24,7 @@ from review.rules.state_machine import Reason as Reason
 RubricValue = Literal["adequate", "corrected", "inadequate", "removed"]
 RUBRIC_VALUES: tuple[RubricValue, ...] = ("adequate", "corrected", "inadequate", "removed")
 RETAINED_VALUES: tuple[RubricValue, ...] = ("adequate", "corrected")  # the rubric is kept
+BLOCKING_VALUES: tuple[RubricValue, ...] = ("inadequate",)  # the case cannot be approved
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +190,9 @@ def problems(
         result += _rubric_problems(form, answers)
         result += _addition_problems(form, answers)
     result += _unknown_fields(form, answers)
-    blocking = any(choice.blocks for choice in choices) or any(
-        rubrics_asked and answers.rubrics.get(rubric.key, RubricAnswer()).value == "inadequate"
-        for rubric in form.rubrics
-    )
     if answers.verdict not in set(Verdict):
         result.append(Problem("verdict", "verdict-missing"))
-    elif answers.verdict == Verdict.APPROVE and blocking:
+    elif answers.verdict == Verdict.APPROVE and blocking_fields(form, answers):
         result.append(Problem("verdict", "verdict-contradicts"))
     elif answers.verdict == Verdict.APPROVE and _no_rubric_left(form, answers):
         result.append(Problem("rubrics", "no-rubric-left"))
@@ -209,11 +206,27 @@ def problems(
             result.append(Problem("dissent_code", "unknown-value" if answers.dissent_code else "dissent-code-missing"))
         if not (answers.reason.strip() or answers.change_reason.strip()):
             result.append(Problem("reason", "dissent-reason-missing"))
-    ignored = {question.key for question in form.questions if not question.compared}
-    asked = without_unasked(form, answers)
-    if committed is not None and differs(committed, asked, ignored) and not answers.change_reason.strip():
+    if committed is not None and is_changed(form, committed, answers) and not answers.change_reason.strip():
         result.append(Problem("change_reason", "change-reason-missing"))
     return result
+
+
+def blocking_fields(form: Form, answers: Answers) -> list[str]:
+    """The fields whose answer rules out approval, in the order of the page."""
+    asked = without_unasked(form, answers)
+    fields = []
+    for question in form.questions:
+        chosen = question.chosen(asked.questions.get(question.key, Answer()).value)
+        if any(choice.blocks for choice in chosen):
+            fields.append(f"question.{question.key}")
+    vetoes = {key for key, finding in asked.rubrics.items() if finding.value in BLOCKING_VALUES}
+    return fields + [f"rubric.{rubric.key}" for rubric in form.rubrics if rubric.key in vetoes]
+
+
+def is_changed(form: Form, committed: Answers, answers: Answers) -> bool:
+    """Whether `answers` differ from the committed ones in substance, which needs a reason."""
+    ignored = {question.key for question in form.questions if not question.compared}
+    return differs(committed, without_unasked(form, answers), ignored)
 
 
 def _unknown_fields(form: Form, answers: Answers) -> list[Problem]:

@@ -31,7 +31,9 @@ def written_in(language: str, text: object = None) -> SafeString:
     """
     from_right = language in _RTL_LANGUAGES or language.split("-")[0] in _RTL_LANGUAGES
     direction = "rtl" if from_right and (text is None or is_right_to_left(str(text))) else "auto"
-    return format_html(' lang="{}" dir="{}"' if language else ' dir="{1}"', language, direction)
+    # A browser's translation would change words that are judged, quoted and highlighted.
+    of_language = format_html(' lang="{}"', language) if language else ""
+    return format_html('{} dir="{}" translate="no"', of_language, direction)
 
 
 def is_right_to_left(text: str) -> bool:

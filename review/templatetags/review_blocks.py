@@ -1,5 +1,6 @@
 """Rendering of a case's blocks, and labels for the values of the state machine."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -20,7 +21,17 @@ from review.access.pictures import picture_token
 from review.answers.marked_text import Marks, Piece, TextMark, pieces, trap_place
 from review.answers.side_by_side import citation_line
 from review.charts.scatter import points_chart
-from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, language_label, task_label, translate
+from review.labels import (
+    GROUNDS,
+    MEANINGS,
+    PHASES,
+    ROLES,
+    VERDICTS,
+    language_label,
+    task_label,
+    translate,
+    with_label,
+)
 from review.models import Review, User
 from review.rules.blocks import Block, Diff, Images, Picture, Points, Table, Text
 from review.rules.citations import Citation
@@ -273,6 +284,29 @@ def shown_language(code: str) -> str:
 def msgid(text: str) -> str:
     """A benchmark's string that is frozen in a case, in the reader's language."""
     return translate(text)
+
+
+_TURN = re.compile(r"turn ([0-9]{1,3}) \((user|assistant)\)")
+
+
+@register.filter
+def in_words(text: str) -> str:
+    """Like `msgid`, with the place of a turn that a model names ("turn 5 (user)"), too."""
+
+    def place(match: re.Match[str]) -> str:
+        return gettext("turn %(number)s (%(speaker)s)") % {
+            "number": match[1],
+            "speaker": gettext(match[2].capitalize()).lower(),
+        }
+
+    return _TURN.sub(place, translate(text))
+
+
+@register.filter
+def requested_change(reason: str) -> str:
+    """Why an earlier version was rejected, with the question's or reason's label translated."""
+    label, separator, text = reason.partition(": ")
+    return with_label(translate(label), text) if separator else reason
 
 
 @register.filter(name="task_label")

@@ -29,7 +29,7 @@ from review.models import Assignment, Case, Draft, FirstLook, Review, RewordingO
 from review.rules import consolidation
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.permissions import Can, may_read
-from review.rules.questions import Answers, Form, Problem, opinion, problems, without_unasked
+from review.rules.questions import Answers, Form, Problem, is_changed, opinion, problems, without_unasked
 from review.rules.state_machine import ADJUDICATORS, Consent, Opinion, Phase, Role, State, Verdict
 from review.turns import common_ground
 from review.turns.checks import highlight_problems, located_citations, with_allowed_highlights
@@ -231,6 +231,12 @@ class ReviewTurn:
         primary = self.review_by(Role.PRIMARY) if self.moment is Moment.CONFIRM else None
         return consolidation.changes_rubrics(self.case.frozen.form, answers, primary)
 
+    def changes_committed(self, answers: Answers) -> bool:
+        """Whether `answers` differ from what the physician committed blind."""
+        if self.moment is not Moment.CONFIRM or self.submitted is None:
+            return False
+        return is_changed(self.asks, self.submitted, self.with_first_look(answers))
+
     @cached_property
     def common_answers(self) -> Answers | None:
         """The answers on which both reviewers agree, filled in for an adjudicator's first vote."""
@@ -298,6 +304,9 @@ class ReviewTurn:
             primary, committed = self._blind_answers(Role.PRIMARY), self._blind_answers(self.role)
         rejected_before = primary is not None and primary.verdict == Verdict.REJECT
         faults = problems(form, answers, committed=committed, rejected_before=rejected_before)
+        if committed is not None and not is_changed(form, committed, answers):
+            # There is no reason for a change; the text may say why the case is approved.
+            answers = replace(answers, reason=answers.reason or answers.change_reason, change_reason="")
         if self.declares:
             faults += consolidation.declaration_problems(form, answers, primary)
         if faults := faults + misplaced + highlight_problems(spec, answers):

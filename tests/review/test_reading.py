@@ -28,7 +28,7 @@ ARABIC = "خذ <5 µg/kg يوميا، 12 يوما"
     ],
 )
 def test_a_text_has_the_direction_of_its_language(language: str, attributes: str) -> None:
-    assert written_in(language) == attributes
+    assert written_in(language) == f'{attributes} translate="no"'
 
 
 def test_doses_are_isolated_among_words_from_right_to_left() -> None:

@@ -1,5 +1,6 @@
 """A form that arrives after its session or its token has ended is kept for its author."""
 
+import html
 import re
 from typing import Any
 
@@ -11,7 +12,8 @@ from django.urls import resolve, reverse
 from django.urls.converters import get_converters
 
 from mhb_site.web import kept_forms
-from review.models import Remark, User
+from review.models import Draft, Remark, User
+from review.rules.case_spec import answers_from_json
 from tests.review.factories import FULL_FORM, claim, open_case
 from tests.site.routes import routes
 
@@ -202,3 +204,27 @@ def test_a_visitor_who_was_nobody_here_keeps_nothing(remarks: str) -> None:
     client = Client()
     response = client.post(remarks, {"text": TEXT}, headers=ORIGIN)
     assert "kept" not in response["Location"]
+
+
+def test_what_a_page_sends_by_itself_replaces_no_kept_form(browser_of_ana: Client, ana: User) -> None:
+    """Leaving an expired page sends its time on the case, with the cookie of the old session."""
+    open_case(form=FULL_FORM)
+    held = claim(ana)
+    fields = {"token": str(held.token), "revision": "0", "question.natural": "no", "question.natural.note": TEXT}
+    old = browser_of_ana.cookies["sessionid"].value
+    browser_of_ana.session.flush()
+    browser_of_ana.handler.enforce_csrf_checks = False
+    browser_of_ana.post(reverse("review:submit", args=[held.pk]), fields | {"verdict": "approve"}, headers=ORIGIN)
+    kept = browser_of_ana.cookies["sessionid"].value
+    for name, headers in (("activity", ORIGIN), ("heartbeat", ORIGIN), ("draft", ORIGIN | {"HX-Request": "true"})):
+        browser_of_ana.cookies["sessionid"] = old
+        response = browser_of_ana.post(reverse(f"review:{name}", args=[held.pk]), fields, headers=headers)
+        assert response.status_code == 302
+        assert "sessionid" not in response.cookies, name
+    browser_of_ana.cookies["sessionid"] = kept
+    sign_in(browser_of_ana, ana)
+    page = browser_of_ana.get(reverse("kept-form"), headers=ORIGIN, follow=True)
+    assert page.redirect_chain[0][0].startswith(reverse("review:case", args=[held.pk]))
+    assert TEXT in html.unescape(page.content.decode())
+    assert "signed out before your answers arrived" in page.content.decode()
+    assert answers_from_json(Draft.objects.get().answers).verdict == "approve"

@@ -3,18 +3,26 @@
 import re
 from collections.abc import Sequence
 
+from mhb_site.benchmarks.clinhallu.review import FORM
 from mhb_site.benchmarks.clinhallu.trace_text import STAGE_LABELS, stage_fault
 
 # The review form's questions on stages have their labels; the engine starts a reason with the label.
 _STAGE_OF = {label: stage for stage, label in STAGE_LABELS.items()}
 _REASON = re.compile(rf"({'|'.join(map(re.escape, _STAGE_OF))}): (.*)", re.DOTALL)
+# The field for the right text of each stage.
+_FIELDS = {
+    f"{question.label}: ": question.key.removesuffix("-corrected")
+    for question in FORM.questions
+    if question.key.endswith("-corrected")
+}
+# Cases that were opened before there were such fields ask for it in the note.
 _CORRECTED = re.compile(
     r"(?:^|\n|(?<=[\s.;:!?。；]))(?:Corrected|Corrected text|更正|更正后)\s*[:：]\s*(.+)\Z", re.DOTALL
 )
 
 
 def corrected_stages(reasons: Sequence[str]) -> dict[str, str]:
-    """Stage -> the text that a physician wrote for it after 'Corrected:' in the note.
+    """Stage -> the text that a physician wrote for it.
 
     Of several texts, the last counts. Empty if any stage was rejected without a corrected text:
     then the generator has to write a new trace.
@@ -22,6 +30,9 @@ def corrected_stages(reasons: Sequence[str]) -> dict[str, str]:
     corrections: dict[str, str] = {}
     rejected = set()
     for reason in reasons:
+        label = next((label for label in _FIELDS if reason.startswith(label)), "")
+        if label and not stage_fault(_FIELDS[label], reason.removeprefix(label)):
+            corrections[_FIELDS[label]] = reason.removeprefix(label).strip()
         if (match := _REASON.fullmatch(reason)) is None:
             continue
         stage = _STAGE_OF[match[1]]

@@ -9,81 +9,98 @@ const panel = form.closest(".split__ask");
 const visible = (element) => element.checkVisibility();
 const typing = (element) =>
   element.isContentEditable || element.matches?.("textarea, select, input:not([type='radio'], [type='checkbox'])");
-const FIELDS = "textarea, input:not([type='radio'], [type='checkbox'], [type='hidden'])";
+const FIELDS = "textarea, select, input:not([type='radio'], [type='checkbox'], [type='hidden'])";
 // Milliseconds around a key press within which a letter that is no key means that somebody is
 // typing text.
 const TYPING_WINDOW = 1000;
 const MIN_READ_TIME = 600; // milliseconds: nobody has read a page that was loaded more recently
 
-// The answers decide what is required: a note for a problem, a source for an answer that needs one,
-// and the harm of a trap unless all of its rubrics are inadequate or removed.
-const isWanted = (element) =>
-  element.dataset.wanted.split(" ").some((name) => $(`[data-wants~="${name}"]:checked`, element.closest(".question")));
+// What an answer requires and whether it rules out approval is the server's to say (data-wants,
+// data-blocks; review/rules/questions.py). A question that is not asked requires nothing.
+const isAsked = (element) => !element.closest("[data-when][hidden]");
+const isStarted = (row) => $$("input[type='text'], textarea", row).some((field) => field.value.trim());
+const valueOf = (name) => $(`[name="${CSS.escape(name)}"]:checked`, form)?.value;
+const changeReason = $("#change-reason", form);
+
+function isWanted(element) {
+  const wanted = element.dataset.wanted.split(" ");
+  if (wanted.includes("change")) return true; // shown only if it is
+  const group = element.closest(".question");
+  return wanted.some((name) => $(`[data-wants~="${name}"]:checked`, group) && !(name === "dissent" && isSaidBelow(element)));
+}
+
+// The reason for a change may also say why a rejected case is approved.
+const isSaidBelow = (element) => element.name === "reason" && changeReason && isAsked(changeReason) && Boolean(changeReason.value.trim());
 
 function updateRequired() {
-  for (const element of $$("[data-wanted]", form)) {
-    const yes = isWanted(element) && (element.name?.startsWith("citation.") ? isFirstOrStarted(element) : true);
+  for (const element of $$("[data-wanted]:not([name^='citation.'])", form)) {
+    const yes = isWanted(element);
     for (const field of element.matches("[data-stop]") ? $$("input", element) : [element]) field.required = yes;
     if (element.matches(FIELDS)) label(element);
   }
-  const change = $("#change-reason", form);
-  if (change) change.required = isChanged();
-  const blocked = $("[data-blocked]", form);
-  if (blocked) blocked.hidden = !isBlocked();
-  for (const harm of $$("[data-harm]", form)) {
-    const values = harm.dataset.harm.split(" ").map((name) => $(`[name="${CSS.escape(name)}"]:checked`, form)?.value);
-    const isRequired = values.some((value) => !["inadequate", "removed"].includes(value));
-    harm.hidden = !isRequired;
-    for (const field of $$("input", harm)) field.required = isRequired;
+  const wantsSource = $$('[data-wants~="evidence"]:checked', form).some(isAsked);
+  for (const [number, row] of $$(".evidence [data-rows] > [data-row]", form).entries()) requireSource(row, isStarted(row) || (number === 0 && wantsSource));
+  for (const row of $$("[data-rows='added'] > [data-row]", form)) {
+    const yes = isStarted(row);
+    for (const box of $$(".tags input", row).slice(0, 1)) box.required = yes;
+    for (const field of $$(".severity input", row)) field.required = yes;
   }
+  for (const harm of $$("[data-harm]", form)) requireHarm(harm);
+  const agreed = $("#agreed", form);
+  if (agreed) agreed.required = $$(".agreed details [data-stop]", form).some((stop) => $$("input", stop).every((one) => one.checked === one.defaultChecked));
+  const blocked = $("[data-blocked]", form);
+  if (!blocked) return;
+  blocked.textContent = obstacle();
+  blocked.hidden = !blocked.textContent;
 }
 
-// An answer that rules out approval, and a confirmed answer that is not what was committed.
-const isBlocked = () => $$("[data-stop] input:checked", form).some((one) => one.dataset.wants?.split(" ").includes("note") || one.value === "inadequate" && one.closest(".rubric"));
-const isChanged = () => $$("[data-stop] input", form).some((one) => one.checked !== one.defaultChecked && !one.closest("[data-uncompared]"));
+function requireSource(row, yes) {
+  const part = (name) => $(`[name$=".${name}"]`, row);
+  for (const name of ["reference", "passage", "read_on", "trap", "level"]) {
+    const field = part(name);
+    if (!field) continue;
+    field.required = yes;
+    if (name === "passage") label(field);
+  }
+  part("section").required = yes && ["guideline", "book"].includes(part("kind").value);
+}
+
+// The harm of a trap counts for each of its rubrics that is kept and has no harm of its own.
+function requireHarm(harm) {
+  const names = harm.dataset.harm.split(" ").filter((name) => isAsked($(`[name="${CSS.escape(name)}"]`, form)));
+  const kept = names.filter((name) => !["inadequate", "removed"].includes(valueOf(name)));
+  harm.hidden = kept.length === 0;
+  const required = kept.some((name) => valueOf(`${name}.severity`) === undefined);
+  for (const field of $$("input", harm)) field.required = required;
+}
+
+// Why the case cannot be approved, or "".
+function obstacle() {
+  const words = $("[data-blocked]", form)?.dataset;
+  const answers = $$("[data-blocks]:checked, .given [data-blocks]", form).filter(isAsked);
+  if (answers.length) return words.because.replace("{names}", answers.map(title).join(" · "));
+  const rubrics = $$(".rubric", form).filter(isAsked);
+  const removed = rubrics.filter((rubric) => $("[data-stop] input[value='removed']:checked", rubric));
+  const added = $$("[data-rows='added'] > [data-row]", form).some(isStarted);
+  return rubrics.length && removed.length === rubrics.length && !added ? words.noneLeft : "";
+}
 
 // What a field without a label of its own says in its place.
 function label(field) {
   field.dataset.label ??= field.placeholder;
-  const parts = [field.dataset.label, field.required && field.dataset.label && form.dataset.required, field === guarded && form.dataset.enter];
-  field.placeholder = parts.filter(Boolean).join(" · ");
-}
-
-// A field that the page moved to by itself takes letters only after Enter or a click, so that the
-// digit for the next answer does not land in it. A paste and composed text are meant for it.
-let guarded = null;
-
-function guard(field) {
-  guarded = field;
-  if (!field) return;
-  field.dataset.guarded = "";
-  label(field);
-  const release = () => {
-    if (guarded === field) guarded = null;
-    delete field.dataset.guarded;
-    label(field);
-    for (const name of ["pointerdown", "paste", "drop", "compositionstart", "blur"]) field.removeEventListener(name, release);
-  };
-  for (const name of ["pointerdown", "paste", "drop", "compositionstart", "blur"]) field.addEventListener(name, release);
-  field.addEventListener("guard:release", release, { once: true });
-}
-
-form.addEventListener("beforeinput", (event) => {
-  if (event.target === guarded && event.inputType === "insertText") event.preventDefault();
-});
-
-// The first source is required, and all fields of every source that was started.
-function isFirstOrStarted(field) {
-  const row = field.closest("[data-row]");
-  return row === row.parentElement.firstElementChild || $$("input[type='text'], textarea", row).some((one) => one.value.trim());
+  field.placeholder = [field.dataset.label, field.required && field.dataset.label && form.dataset.required].filter(Boolean).join(" · ");
 }
 
 const checkedOption = (stop) => $("input:checked", stop);
-const isEmpty = (element) =>
-  element.matches("[data-stop]")
-    ? ($("input", element)?.required && !checkedOption(element)) || (checkedOption(element)?.matches(".verdict__pick--approve") && isBlocked())
-    // CustomError: a malformed reference of a source.
-    : element.validity.customError || (element.required && !element.value.trim());
+const isUnchanged = (field) => field.dataset.original !== undefined && field.value.trim() === field.dataset.original.trim();
+
+function isEmpty(element) {
+  if (!element.matches("[data-stop]")) return element.required && (!element.value.trim() || isUnchanged(element));
+  const chosen = checkedOption(element);
+  if (chosen?.matches(".verdict__pick--approve")) return Boolean(obstacle());
+  return Boolean($("input", element)?.required) && !chosen;
+}
+
 const stops = () => $$("[data-stop]", form).filter(visible);
 const openElements = () => $$(`[data-stop], ${FIELDS}`, form).filter((element) => visible(element) && isEmpty(element));
 
@@ -107,7 +124,6 @@ function visit(element) {
   if (stop) lastStop = element;
   const target = stop ? (checkedOption(element) ?? $("input", element)) : element;
   target.focus({ preventScroll: true });
-  guard(stop ? null : target);
   const whole = element.closest(".severity, .source, .question") ?? element;
   // If it does not fit, show its beginning, the question. The text beside the panel does not
   // scroll.
@@ -158,19 +174,13 @@ document.addEventListener(
   "keydown",
   (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const leaving = event.key === "g" || document.documentElement.classList.contains("going"); // to another page
-    if (event.target === guarded && !leaving && (event.key === "Enter" || event.key.length === 1)) {
-      if (event.key === "Enter") guarded.dispatchEvent(new Event("guard:release"));
-      event.preventDefault();
-      event.stopPropagation();
-      return;
-    }
     if (event.key.length > 1 || event.isComposing || typing(event.target) || !panel.contains(event.target)) return;
-    if (leaving) return;
+    const pressed = window.mhbCharacter(event);
+    if (pressed === "g" || document.documentElement.classList.contains("going")) return; // to another page
     const now = performance.now();
     const isSoon = lastChoice && now - lastChoice.at < TYPING_WINDOW;
-    const digit = /^[1-9? ]$/.test(event.key);
-    const isKey = digit || $$(`[data-key="${CSS.escape(window.mhbKeyOf(event.key))}"]`, document).some(visible);
+    const digit = /^[1-9? ]$/.test(pressed);
+    const isKey = digit || $$(`[data-key="${CSS.escape(window.mhbKeyOf(pressed))}"]`, document).some(visible);
     // A letter so soon after a verdict is never a key.
     const verdict = isSoon && lastChoice.option.name === "verdict" && !digit;
     if (isKey && !verdict && now - lastTyped > TYPING_WINDOW && !(isSoon && event.key === " ")) return;
@@ -221,24 +231,28 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
     if (event.defaultPrevented) return;
     if (event.target.matches(".code__mark")) event.target.blur();
+    // Out of a field to its own question, or on to the next one if this one is complete.
     const inField = typing(event.target) && form.contains(event.target);
-    if (inField && advance(event.target)) return;
+    const question = inField && event.target.closest(".question");
+    if (question && !openElements().some((one) => question.contains(one)) && advance(event.target)) return;
     if (inField || !panel.contains(event.target)) (stopInFocus() ? visit(stopInFocus()) : panel.focus());
     return;
   }
   if (event.defaultPrevented || typing(event.target) || !panel.contains(event.target)) return;
   if (document.body.dataset.keys === "off") return;
-  if (/^[1-9]$/.test(event.key) && choose(Number(event.key))) event.preventDefault();
+  const pressed = window.mhbCharacter(event);
+  if (/^[1-9]$/.test(pressed) && choose(Number(pressed))) event.preventDefault();
 });
 
 // Progress.
 const progress = $("[data-steps]", form);
 
+// Questions are counted, not their fields, whose number grows with the answers.
 function updateProgress() {
-  const isRequired = (one) => (one.matches("[data-stop]") ? $("input", one) : one)?.required;
-  const all = $$(`[data-stop], ${FIELDS}`, form).filter((one) => visible(one) && isRequired(one));
+  const all = $$(".question", form).filter((one) => visible(one) && $("[data-stop] :required, textarea:required", one));
+  const open = openElements();
   progress.hidden = all.length === 0;
-  $("[data-answered]", progress).textContent = `${all.filter((one) => !isEmpty(one)).length}/${all.length}`;
+  $("[data-answered]", progress).textContent = `${all.filter((one) => !open.some((element) => one.contains(element))).length}/${all.length}`;
 }
 
 // An error disappears once it is corrected, and the summary with the last one.
@@ -289,8 +303,8 @@ function changed(event) {
 
 // Before submitting, list everything that is missing and focus the first of it.
 function title(element) {
-  const group = element.closest("fieldset, .question");
-  const legend = $("legend, .question__title", group)?.cloneNode(true);
+  const group = element.closest(".rubric, fieldset, .question");
+  const legend = ($("legend, .question__title", group) ?? element.labels?.[0])?.cloneNode(true);
   for (const part of $$("[data-required-mark], .code__about", legend ?? document.createElement("p"))) part.remove();
   return legend?.textContent.replace(/\s+/g, " ").trim() ?? element.name;
 }
@@ -302,7 +316,7 @@ function showErrors(missing) {
     const stop = element.matches("[data-stop]");
     const controls = stop ? $$("input", element) : [element];
     const contradicts = stop && checkedOption(element);
-    const sentence = contradicts ? $("[data-blocked]", form).textContent : stop ? form.dataset.choose : element.validity.customError ? element.validationMessage : form.dataset.fill;
+    const sentence = contradicts ? obstacle() : stop || element.matches("select") ? form.dataset.choose : element.value.trim() ? form.dataset.unchanged : form.dataset.fill;
     const id = `${controls[0].id}-error`;
     if (!errorOf(element)) {
       const list = document.createElement("ul");
@@ -335,8 +349,9 @@ form.addEventListener(
     }
     if (button?.hasAttribute("formaction") || button?.name === "sign") return;
     updateRequired();
-    // An answer that is kept is complete, but for the reason of a dissent.
-    const missing = openElements().filter((one) => button?.name !== "keep" || one.matches('[data-wanted~="dissent"]'));
+    // An answer that is kept is complete, but for what is asked only now.
+    const isNew = (one) => one.matches('[data-wanted~="dissent"]') || $('[name="declaration"]', one);
+    const missing = openElements().filter((one) => button?.name !== "keep" || isNew(one));
     if (!missing.length) return;
     event.preventDefault();
     event.stopImmediatePropagation();

@@ -12,9 +12,10 @@ const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const visible = (element) => element.checkVisibility?.() ?? element.offsetParent !== null;
 
-// A page that was the response to a form gets its own URL, so that it can be reloaded and
-// revisited.
-if (document.body.dataset.shownAt) history.replaceState(null, "", document.body.dataset.shownAt);
+// A page that was the response to a form gets its own URL, so that Back and reload show it again
+// and send nothing twice; so does a page that refuses a form.
+const isRefusal = performance.getEntriesByType("navigation")[0]?.responseStatus >= 400;
+if (document.body.dataset.shownAt ?? isRefusal) history.replaceState(null, "", document.body.dataset.shownAt ?? location.href);
 for (const form of $$("form[data-here]")) form.setAttribute("action", `${form.getAttribute("action")}?here`);
 
 // Texts that somebody else left unsent in this browser go with the sign-in of another account. Their
@@ -34,7 +35,7 @@ const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `mhb_time_zone=${zone}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
 
 // After a rejected form, focus the first invalid field, wherever on the page its form is.
-const invalidField = performance.getEntriesByType("navigation")[0]?.responseStatus === 422 && $("main :is([aria-invalid='true'], fieldset:has(> .errorlist) input)");
+const invalidField = isRefusal && $("main :is([aria-invalid='true'], fieldset:has(> .errorlist) input)");
 if (invalidField && !$("[autofocus]")) {
   invalidField.closest("details")?.setAttribute("open", "");
   invalidField.focus();
@@ -182,10 +183,22 @@ function listKeys() {
 
 const typing = (target) =>
   target.isContentEditable ||
-  (target.matches?.("input, textarea, select") && !target.matches("[data-guarded]") && !target.matches('[type="radio"], [type="checkbox"], [type="button"], [type="submit"]'));
+  (target.matches?.("input, textarea, select") && !target.matches('[type="radio"], [type="checkbox"], [type="button"], [type="submit"]'));
 
 // The default key for a pressed one: readers may have reassigned or disabled keys.
 const keyMap = JSON.parse(document.body.dataset.keyMap || "{}");
+
+// The character of a key by which shortcuts go: the Latin letter or digit that it types, or else the
+// one at its place on an English keyboard (Cyrillic letters, the digits of AZERTY).
+const PLACES = { BracketLeft: "[", BracketRight: "]" };
+
+function characterOf(event) {
+  const typed = event.key.toLowerCase();
+  if (typed.length !== 1 || /[a-z0-9?\s]/.test(typed)) return typed;
+  const [, letter, digit] = event.code.match(/^(?:Key([A-Z])|Digit([0-9]))$/) ?? [];
+  if (digit && event.shiftKey) return typed;
+  return letter?.toLowerCase() ?? digit ?? PLACES[event.code] ?? typed;
+}
 
 function keyOf(pressed) {
   const original = Object.keys(keyMap).find((key) => keyMap[key] === pressed);
@@ -193,6 +206,7 @@ function keyOf(pressed) {
 }
 
 window.mhbKeyOf = keyOf; // for the scripts of single pages
+window.mhbCharacter = characterOf;
 
 let goTimer = 0;
 
@@ -238,7 +252,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const modified = event.ctrlKey || event.metaKey || event.altKey;
-  const name = (event.ctrlKey || event.metaKey ? "ctrl+" : "") + (event.altKey ? "alt+" : "") + keyOf(event.key.toLowerCase());
+  const name = (event.ctrlKey || event.metaKey ? "ctrl+" : "") + (event.altKey ? "alt+" : "") + keyOf(characterOf(event));
   if ($("dialog[open]") || (!modified && typing(event.target))) return;
   // A closed dialog keeps the focus until the next frame.
   const target = event.target.closest?.("dialog") ? document.body : event.target;
@@ -248,7 +262,7 @@ document.addEventListener("keydown", (event) => {
   if (!modified && (document.body.dataset.keys === "off" || (within && !within.contains(target)))) return;
 
   if (!modified && goTimer) {
-    const place = $(`[data-go="${CSS.escape(event.key.toLowerCase())}"]`);
+    const place = $(`[data-go="${CSS.escape(characterOf(event))}"]`);
     endGo();
     if (place) {
       event.preventDefault();
@@ -268,7 +282,7 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     // A key held down since the previous page must not submit this one.
     if (!(event.repeat && element.type === "submit")) press(element);
-  } else if (!modified && event.key === "g") {
+  } else if (!modified && characterOf(event) === "g") {
     root.classList.add("going");
     goTimer = setTimeout(endGo, 1500);
   }

@@ -29,7 +29,6 @@ function updateRow(row) {
   const [kind, reference] = [part(row, "kind"), part(row, "reference")];
   if (!kind.hasAttribute("data-own")) kind.value = kindOf(reference.value);
   const fits = !STRICT.has(kind.value) || FORMS[kind.value].test(reference.value.trim()) || !reference.value.trim();
-  reference.setCustomValidity(fits ? "" : evidence.dataset.malformed);
   const errorId = `${reference.id}-form`;
   document.getElementById(errorId)?.remove();
   if (!fits && !document.getElementById(`${reference.id}-error`)) {
@@ -37,7 +36,9 @@ function updateRow(row) {
     list.append(Object.assign(document.createElement("li"), { textContent: evidence.dataset.malformed }));
     reference.after(list);
   }
-  part(row, "section").required = ["guideline", "book"].includes(kind.value);
+  // The level follows from most kinds of source, until the reader has chosen one.
+  const level = part(row, "level");
+  if (level && !level.hasAttribute("data-own")) level.value = kind.selectedOptions[0].dataset.level ?? "";
   part(row, "section").closest(".field").hidden = ["case", "search"].includes(kind.value);
   for (const name of $$("[data-named]", row)) name.hidden = (name.dataset.named === "search") !== (kind.value === "search");
 }
@@ -86,20 +87,19 @@ if (evidence) {
   for (const row of $$("[data-row]", evidence)) {
     const kind = part(row, "kind");
     kind.toggleAttribute("data-own", Boolean(kind.value) && kind.value !== kindOf(part(row, "reference").value));
+    part(row, "level")?.toggleAttribute("data-own", Boolean(part(row, "level").value));
     updateRow(row);
   }
   evidence.addEventListener("input", (event) => {
     const row = event.target.closest("[data-row]");
-    if (event.target.matches("[data-kind]")) event.target.toggleAttribute("data-own", Boolean(event.target.value));
+    if (event.target.matches("[data-kind], [name$='.level']")) event.target.toggleAttribute("data-own", Boolean(event.target.value));
     if (row) updateRow(row);
   });
-  // A pasted DOI, PMID or URL is complete: go on to the passage.
+  // What is pasted into an empty field is complete: go on to what the source still lacks.
   evidence.addEventListener("paste", (event) => {
     const row = event.target.closest("[data-row]");
-    if (!event.target.matches("[name$='.reference']")) return;
-    setTimeout(() => {
-      if (["doi", "pmid", "url"].includes(kindOf(event.target.value)) && !part(row, "passage").value) part(row, "passage").focus();
-    });
+    if (!row || event.target.value) return;
+    setTimeout(() => $$("input, textarea, select", row).find((field) => field.required && !field.value.trim())?.focus());
   });
   evidence.addEventListener("click", (event) => {
     if (event.target.closest("[data-cite]")) cite();

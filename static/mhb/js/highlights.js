@@ -202,13 +202,16 @@ function showMenu() {
   menu.style.left = `${Math.max(8, Math.min(box.left, innerWidth - width - 8))}px`;
 }
 
-let pressed = false;
-document.addEventListener("pointerdown", () => (pressed = true));
-document.addEventListener("pointerup", () => {
-  pressed = false;
-  setTimeout(showMenu);
-});
-document.addEventListener("selectionchange", () => pressed || showMenu());
+let isPointerDown = false;
+document.addEventListener("pointerdown", () => (isPointerDown = true));
+// A finger that scrolls ends with a cancelled pointer.
+for (const type of ["pointerup", "pointercancel"]) {
+  document.addEventListener(type, () => {
+    isPointerDown = false;
+    setTimeout(showMenu);
+  });
+}
+document.addEventListener("selectionchange", () => isPointerDown || showMenu());
 addEventListener("scroll", () => menu.hidden || showMenu(), { passive: true, capture: true });
 
 // By keyboard: a selection that moves by words and sentences, in English and Chinese alike.
@@ -276,7 +279,8 @@ document.addEventListener(
   (event) => {
     if (!cursor || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target !== cursor.passage) return;
-    const label = /^[1-9]$/.test(event.key) && labels[Number(event.key) - 1];
+    const pressed = window.mhbCharacter(event);
+    const label = /^[1-9]$/.test(pressed) && labels[Number(pressed) - 1];
     if (STEPS[event.key]) step(...STEPS[event.key], event.shiftKey);
     else if (label) add(cursor, label);
     else if (event.key === "Delete" || event.key === "Backspace") remove(cursor);

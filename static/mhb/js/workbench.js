@@ -104,9 +104,11 @@ form.addEventListener("click", (event) => {
 // drafts.js restores stored rows.
 form.addEventListener("rows:add", (event) => addRow(event.detail.kind, event.detail.number));
 
-// Enter in a single-line field moves on instead of pressing a button.
+// Enter in a single-line field moves on instead of pressing a button. In a required field that is
+// still empty it does nothing.
 form.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.isComposing || event.keyCode === 229 || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("textarea:required, input[type='text']:required") && !event.target.value) return event.preventDefault();
   if (!event.target.matches("input:not([type='password'], [type='radio'], [type='checkbox']), select")) return;
   event.preventDefault();
   const fields = [...form.elements].filter(visible);

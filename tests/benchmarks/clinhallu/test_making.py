@@ -212,10 +212,10 @@ def test_a_corrected_stage_becomes_the_next_version_without_asking_a_model() -> 
     first = run_recipe(draft(), ScriptedModels(generator=GOOD % "yes", judge=[RIGHT, AGREES]))
     sample = recipe.sample(first)
     form = review.case(sample, "c", 1).form
-    note = "It is on the other side. Corrected: The left angle is blunted."
     answers = Answers(
         questions={
-            "visual": Answer("unsupported", note), "knowledge": Answer("supported"),
+            "visual": Answer("unsupported", "It is on the other side."),
+            "visual-corrected": Answer("", "The left angle is blunted."), "knowledge": Answer("supported"),
             "reasoning": Answer("supported"), "answer": Answer("right"),
         },
         verdict="reject", reason="See there.", reason_code="stage",
