@@ -88,7 +88,7 @@ class Counting:
 
 def verdict_counts(frame: Frame, facet: str = "", *, pooled: bool) -> dict[str, VerdictCounts]:
     """Value of the facet ('' without one) -> the counts of verdicts, without control samples."""
-    rows = frame.rows.filter(~pl.col("is_control"))
+    rows = frame.rows.filter(~pl.col("is_control")).select("rubric", "model", "dataset", "verdict")
     rows = rows.join(frame.facet(facet), on="rubric") if facet else rows.with_columns(pl.lit("").alias("value"))
     counts: dict[str, dict[tuple[str, str], Counter[str]]] = {}
     by_verdict = rows.group_by("value", "model", "dataset", "verdict").agg(pl.len())

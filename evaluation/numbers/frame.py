@@ -233,7 +233,7 @@ def build_frame(
         is_judged = pl.col("variant").is_in(list(variants)) | pl.col("status").is_not_null()
         rows = rows.filter((pl.col("key") != key) | is_judged)
     rows = _with_voids(rows.drop("key", "variant"), tables.voids)
-    rows = _counted(rows, rules)
+    rows = _with_units(_counted(rows, rules), units)
     found = tables.responses.join(
         units.filter(~pl.col("withdrawn")).select("sample", "variant", "dataset"), on=["sample", "variant"]
     )
@@ -278,9 +278,15 @@ def _answers(models: Sequence[str], units: pl.DataFrame, tables: Tables, names: 
     keys = ["model", "repeat", "unit"]
     if further.height < found.select("model", "repeat").n_unique():
         possible = pl.concat([possible, found.select(keys)]).unique()
-    possible = possible.join(units.drop("task"), on="unit")
-    found = found.select(*keys, "response", "outcome", "failed")
-    return possible.join(found, on=keys, how="left").drop("variant").sort("unit", "model", "repeat")
+    found = found.select(*keys, "response", "outcome")
+    return possible.join(found, on=keys, how="left").sort("unit", "model", "repeat")
+
+
+def _with_units(rows: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the columns of their units, and with `counts`."""
+    of_units = units.select("sample", "dataset", "cluster", "is_control", "is_held_out", "withdrawn")
+    rows = rows.hstack(of_units[rows["unit"]])  # the number of a unit is its place
+    return rows.with_columns(((pl.col("verdict") != UNJUDGED) & ~pl.col("withdrawn")).alias("counts"))
 
 
 def _with_voids(rows: pl.DataFrame, voids: pl.DataFrame) -> pl.DataFrame:
@@ -316,5 +322,4 @@ def _counted(rows: pl.DataFrame, rules: Mapping[str, str]) -> pl.DataFrame:
     return rows.with_columns(
         pl.col("said").cast(pl.Enum(said)),
         pl.col("outcome").cast(pl.Enum(["", *OUTCOMES])),
-        ((pl.col("verdict") != UNJUDGED) & ~pl.col("withdrawn")).alias("counts"),
-    ).drop("status", "error", "failed", "void", "is_missing")
+    ).drop("status", "error", "void", "is_missing")

@@ -1,8 +1,8 @@
-"""The sums of rates by model and unit: one group-by over the frame, overall or for a breakdown."""
+"""The sums of rates by model and unit, over all rows of a frame or those of a breakdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.metrics import Totals
-from evaluation.numbers.frame import Flags, Frame, Ints, as_array
+from evaluation.numbers.frame import Flags, Floats, Frame, Ints, as_array
 from evaluation.numbers.late import pl
 from evaluation.numbers.rates import Rate, Weights
 from evaluation.numbers.rules import COMBINED, CONTROL, UNJUDGED
-from evaluation.numbers.scores import Judged, Score
+from evaluation.numbers.scores import Judged
 
 
 @dataclass(frozen=True)
@@ -116,100 +116,81 @@ def weighted_sums(indices: Ints, weights: Ints, count: int) -> Ints:
 
 def unit_totals(frame: Frame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
     """The totals of rates over all criteria, by name. Units of the other arm are in the arrays."""
-    sums = _sums(frame, frame.rows, rates, [])
-    units = _units(frame.units)
-    return {rate.name: _of_rate(frame, frame.rows, sums, units, rate) for rate in rates}
+    return _totals_of(frame, frame.rows, frame.units, rates)
 
 
 def facet_totals(frame: Frame, rates: Sequence[Rate], facet: str) -> Iterator[tuple[str, dict[str, UnitTotals]]]:
     """The totals by value of a facet, over the criteria that have it; without control samples."""
-    of_facet = frame.facet(facet)
-    rows = frame.rows.filter(~pl.col("is_control")).join(of_facet, on="rubric")
-    sums = _sums(frame, rows, rates, ["value"]).partition_by("value", as_dict=True, include_key=False)
-    has_score = any(rate.score for rate in rates)
-    rows_of = rows.partition_by("value", as_dict=True) if has_score else {}
-    for (value,), of_value in sorted(sums.items()):
-        present = frame.units.filter(pl.col("unit").is_in(of_value["unit"].unique().implode()))
-        units, own_rows = _units(present), rows_of.get((value,), rows)
-        yield str(value), {rate.name: _of_rate(frame, own_rows, of_value, units, rate) for rate in rates}
+    rows = frame.rows.filter(~pl.col("is_control")).select("rubric", "model", "unit", "verdict")
+    by_value = rows.join(frame.facet(facet), on="rubric").partition_by("value", as_dict=True, include_key=False)
+    for (value,), of_value in sorted(by_value.items()):
+        units = frame.units.filter(pl.col("unit").is_in(of_value["unit"].unique().implode()))
+        yield str(value), _totals_of(frame, of_value, units, rates)
 
 
-def _units(rows: pl.DataFrame) -> Units:
+def _totals_of(frame: Frame, rows: pl.DataFrame, units: pl.DataFrame, rates: Sequence[Rate]) -> dict[str, UnitTotals]:
+    """The totals of rates over some rows of a frame, which are on these units."""
     columns = ("unit", "sample", "dataset", "cluster", "is_control", "is_held_out")
-    return Units(*(as_array(rows[name]) for name in columns))
-
-
-def _sums(frame: Frame, rows: pl.DataFrame, rates: Sequence[Rate], by: Sequence[str]) -> pl.DataFrame:
-    """The sums of all rates without a score, by model and unit, in one group-by."""
-    sums = []
+    arrays = Units(*(as_array(units[name]) for name in columns))
+    unit_place = np.searchsorted(arrays.unit, as_array(rows["unit"]))
+    place = as_array(rows["model"]).astype(np.int64) * len(arrays) + unit_place
+    shape = (len(frame.models), len(arrays))
+    result = {}
     for rate in rates:
-        if rate.score:
-            continue
-        if rate.weights:
-            weights = _rubric_weights(frame, rate.weights).rename({"weight": f"{rate.name}/weight"})
-            rows = rows.join(weights, on="rubric", how="left")
-        sums += _sums_of(frame, rate)
-    return rows.lazy().group_by(*by, "model", "unit").agg(*sums).collect()
+        totals = _scores(frame, rows, place, shape, rate) if rate.score else _sums(frame, rows, place, shape, rate)
+        result[rate.name] = UnitTotals(rate, frame.models, frame.datasets, arrays, totals)
+    return result
 
 
-def _sums_of(frame: Frame, rate: Rate) -> list[pl.Expr]:
-    """The sums of a rate over criteria, named RATE/SUM; what has no weight is excluded."""
-    chosen = frame.on_criteria(rate)
-    within = chosen & frame.has(rate.scope_verdicts)
-    own: Any = 1
+def _sums(frame: Frame, rows: pl.DataFrame, place: Ints, shape: tuple[int, int], rate: Rate) -> Totals:
+    """The sums of a rate over criteria by model and unit. `place`: of each row in these arrays."""
+    verdict = as_array(rows["verdict"])
+
+    def of_verdicts(weights: Mapping[str, int]) -> Ints:
+        of_words = np.array([weights.get(word, 0) for word in frame.verdicts])
+        return np.take(of_words, verdict)
+
+    def by_unit(values: NDArray[Any]) -> Ints:
+        return weighted_sums(place, values.astype(np.int64), shape[0] * shape[1]).reshape(shape)
+
+    within = of_verdicts(dict.fromkeys(rate.scope_verdicts, 1)) > 0
+    outside = ~within
+    hits, counted = of_verdicts(rate.hits), of_verdicts(rate.counted)
+    missing = None
+    if rate.only:
+        is_chosen = rows.select(frame.on_criteria(rate).alias("is_chosen"))["is_chosen"].to_numpy()
+        within, outside = within & is_chosen, outside & is_chosen
     if rate.weights:
-        weight = pl.col(f"{rate.name}/weight")
-        within, own = within & weight.is_not_null(), weight.fill_null(0)
-    hits, counted = (_weighed(frame, of_verdicts) * within * own for of_verdicts in (rate.hits, rate.counted))
-    outside = chosen & ~within
-    columns = {
-        "hits": hits,
-        "counted": counted,
-        "number": counted > 0,  # a weight of 0 counts nothing
-        "excluded": outside,
-        "scope": within,
-    }
-    if rate.weights:
-        columns["missing"] = outside * own
-    return [column.cast(pl.Int64).sum().alias(f"{rate.name}/{name}") for name, column in columns.items()]
+        weight = _weight_of_rows(frame, rows, rate.weights)
+        is_weighed = ~np.isnan(weight)
+        own = np.nan_to_num(weight).astype(np.int64)
+        outside = outside | within & ~is_weighed  # what has no weight is excluded
+        within, hits, counted = within & is_weighed, hits * own, counted * own
+        missing = by_unit(outside * own)
+    hits, counted = hits * within, counted * within
+    totals = Totals(
+        by_unit(hits),
+        by_unit(counted),
+        by_unit(counted > 0),  # a weight of 0 counts nothing
+        by_unit(outside),
+        missing=missing,
+        scope=by_unit(within),
+    )
+    return totals if rate.unit == "criterion" else _of_samples(totals)
 
 
-def _weighed(frame: Frame, weights: Any) -> pl.Expr:
-    """The weight of the verdict of each row; 0 for a verdict without one."""
-    parts = [
-        frame.has(frozenset(word for word in weights if weights[word] == weight)) * pl.lit(weight, dtype=pl.Int64)
-        for weight in sorted(set(weights.values()))
-    ]
-    return pl.sum_horizontal(parts)
-
-
-def _rubric_weights(frame: Frame, weights: Weights) -> pl.DataFrame:
-    """The weight of each rubric that has one. Of several weights, the largest counts."""
+def _weight_of_rows(frame: Frame, rows: pl.DataFrame, weights: Weights) -> Floats:
+    """The weight of the rubric of each row, NaN without one. Of several, the largest counts."""
     weighed = frame.facet(weights.facet).filter(pl.col("value").is_in(list(weights.of)))
-    weight = pl.col("value").replace_strict(dict(weights.of), return_dtype=pl.Int64)
-    return weighed.group_by("rubric").agg(weight.max().alias("weight"))
+    weight = pl.col("value").replace_strict(dict(weights.of), return_dtype=pl.Float64)
+    by_rubric = weighed.group_by("rubric").agg(weight.max().alias("weight"))
+    joined = rows.select("rubric").join(by_rubric, on="rubric", how="left", maintain_order="left")
+    return as_array(joined["weight"].fill_null(float("nan")))
 
 
-def _of_rate(frame: Frame, rows: pl.DataFrame, sums: pl.DataFrame, units: Units, rate: Rate) -> UnitTotals:
-    """The totals of one rate from the sums of all."""
-    totals = _scores(frame, rows, units, rate, rate.score) if rate.score else _totals(frame, sums, units, rate)
-    return UnitTotals(rate, frame.models, frame.datasets, units, totals)
-
-
-def _totals(frame: Frame, sums: pl.DataFrame, units: Units, rate: Rate) -> Totals:
-    shape = (len(frame.models), len(units))
-    places = as_array(sums["model"]).astype(np.int64), np.searchsorted(units.unit, as_array(sums["unit"]))
-
-    def dense(name: str) -> Ints:
-        values = np.zeros(shape, dtype=np.int64)
-        values[places] = sums[f"{rate.name}/{name}"].to_numpy()
-        return values
-
-    hits, counted, number, excluded, scope = map(dense, ("hits", "counted", "number", "excluded", "scope"))
-    if rate.unit == "criterion":
-        missing = dense("missing") if rate.weights else None
-        return Totals(hits, counted, number, excluded, missing=missing, scope=scope)
-    is_hit, is_counted, has_excluded = hits > 0, counted > 0, excluded > 0
+def _of_samples(criteria: Totals) -> Totals:
+    """The totals of a rate over samples, from those over their criteria: one failed, all failed."""
+    is_hit, is_counted, has_excluded = criteria.hits > 0, criteria.counted > 0, criteria.excluded > 0
     number = is_counted.astype(np.int64)
     return Totals(
         is_hit.astype(np.int64),
@@ -217,25 +198,24 @@ def _totals(frame: Frame, sums: pl.DataFrame, units: Units, rate: Rate) -> Total
         number,
         (has_excluded & ~is_counted).astype(np.int64),
         unsure=(is_counted & has_excluded & ~is_hit).astype(np.int64),
-        scope=scope,
+        scope=criteria.scope,
     )
 
 
-def _scores(frame: Frame, rows: pl.DataFrame, units: Units, rate: Rate, score: Score) -> Totals:
+def _scores(frame: Frame, rows: pl.DataFrame, place: Ints, shape: tuple[int, int], rate: Rate) -> Totals:
     """The score of each unit as `hits`, by the benchmark's own rule."""
-    shape = (len(frame.models), len(units))
-    of_rate = rows.filter(frame.on_criteria(rate))
-    model, unit, rubric = (as_array(of_rate[name]) for name in ("model", "unit", "rubric"))
-    in_hits, in_scope = frame.has(frozenset(rate.hits)), frame.has(rate.scope_verdicts)
-    flags = of_rate.select(in_hits.alias("hit"), in_scope.alias("scope"))
-    scores = score.of(
+    assert rate.score is not None  # noqa: S101
+    columns = {"hit": frame.has(frozenset(rate.hits)), "scope": frame.has(rate.scope_verdicts)}
+    flags = rows.select("rubric", chosen=frame.on_criteria(rate), **columns)
+    is_chosen = flags["chosen"].to_numpy()
+    scores = rate.score.of(
         Judged(
             answers=shape[0] * shape[1],
-            answer=model.astype(np.int64) * shape[1] + np.searchsorted(units.unit, unit),
-            hit=flags["hit"].to_numpy(),
-            has_verdict=flags["scope"].to_numpy(),
-            rubric=rubric,
-            members={name: frame.rubrics_by_value(name) for name in score.facets},
+            answer=place[is_chosen],
+            hit=flags["hit"].to_numpy()[is_chosen],
+            has_verdict=flags["scope"].to_numpy()[is_chosen],
+            rubric=as_array(flags["rubric"])[is_chosen],
+            members={name: frame.rubrics_by_value(name) for name in rate.score.facets},
         )
     )
     hits, reached, possible = (values.reshape(shape) for values in (scores.score, scores.reached, scores.possible))
