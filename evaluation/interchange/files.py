@@ -27,6 +27,7 @@ MAX_LOG = 2**29  # bytes; a JSON log of inspect-ai is read into memory
 MAX_UNPACKED = 2**32  # bytes; all samples of an .eval file, of which one is in memory
 MAX_SAMPLES = 100_000  # in an .eval file
 MAX_NAME = 200
+MAX_TOGETHER, MAX_CHARACTERS = 200, 2**20  # rows that are sent together, and characters in them
 REQUIRED = ("sample", "rubric")
 NAMES = (*REQUIRED, "model")
 _DOCUMENT_STARTS = (b'{"version"', b'{"evalId"', b'{"score"', b'{"object"')
@@ -81,6 +82,20 @@ def parse(path: str) -> Iterator[tuple[Any, ...]]:
     """
     for entry in _entries(Path(path)):
         yield entry if isinstance(entry, VerdictRow) else astuple(entry)
+
+
+def parse_together(path: str) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows of `parse`, many at a time: to send each by itself takes longer than to read it."""
+    together: list[tuple[Any, ...]] = []
+    characters = 0
+    for row in parse(path):
+        together.append(row)
+        characters += sum(len(value) for value in row if isinstance(value, str))
+        if len(together) == MAX_TOGETHER or characters > MAX_CHARACTERS:
+            yield together
+            together, characters = [], 0
+    if together:
+        yield together
 
 
 def _entries(path: Path) -> Iterator[Entry]:

@@ -107,9 +107,12 @@ def _promptfoo_verdict(component: Fields) -> tuple[str, bool | None, str]:
     kind = assertion.get("type")
     if kind not in ("llm-rubric", "not-llm-rubric"):
         raise Missing(f"an assertion is {kind!s:.40}, no llm-rubric on a criterion")
-    passed = bool(component["pass"])
+    passed: bool | None = bool(component["pass"])
+    if assertion.get("weight") == 0:  # it always passes then, whatever the grader said
+        passed = {0: False, 1: True}.get(component.get("score"))
     criterion = str(assertion["value"]).replace('{{ "{" }}', "{")
-    return criterion, passed if kind == "llm-rubric" else not passed, str(component.get("reason") or "")
+    met = passed if kind == "llm-rubric" or passed is None else not passed
+    return criterion, met, str(component.get("reason") or "")
 
 
 # ------------------------------------------------------------------------------------- simple-evals

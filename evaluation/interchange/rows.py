@@ -36,7 +36,9 @@ def read(path: Path, *, while_silent: Callable[[], object] = lambda: None) -> It
     """
     try:
         known = [files.UnreadableResults]
-        for row in limited.stream(files.parse, str(path.resolve()), raises=known, while_silent=while_silent):
-            yield _ENTRIES[len(row)](*row)
+        together = limited.stream(files.parse_together, str(path.resolve()), raises=known, while_silent=while_silent)
+        for found in together:
+            for row in found:
+                yield _ENTRIES[len(row)](*row)
     except (files.UnreadableResults, limited.LimitsExceeded) as error:
         raise errors.WrongResults(error.detail) from error

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from generation.releases import export
 from generation.releases.exporters.programs import mhb_judging
 from mhb_site.benchmarks.healthbench import simulate
 from review.models import User
+from review.rules.text import has_visible_text
 from tests.benchmarks.healthbench.test_published import POINTS, healthbench
 from tests.engine import Manage, bare_release, endpoint, evaluate_release, make_release_with_controls
 from tests.evaluation.interchange.silent import silent_models
@@ -193,6 +195,15 @@ def test_other_tools_count_as_we_do(db: None) -> None:
         ours = row.rates[rate["name"]]
         assert (sum(hits for hits, _n in counts), sum(n for _hits, n in counts)) == (ours.numerator, ours.denominator)
         assert mhb_judging.pooled(counts) == ours.value
+
+
+@pytest.mark.plain
+def test_exported_tasks_see_the_same_answers_as_blank() -> None:
+    """For every character of the Basic Multilingual Plane that Python knows."""
+    letters = [chr(number) for number in range(0x10000) if unicodedata.category(chr(number)) not in ("Cn", "Cs")]
+    assert [letter for letter in letters if mhb_judging.is_blank(letter) == has_visible_text(letter)] == []
+    assert mhb_judging.is_blank("\u200b \u2060\ufeff\n")
+    assert not mhb_judging.is_blank("\u200bNo.")
 
 
 @pytest.mark.plain

@@ -49,6 +49,16 @@ def promptfoo_result(kind: str = "llm-rubric", **changes: Any) -> dict[str, Any]
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize(("score", "met"), [(0, False), (1, True), (0.3, None)])
+def test_of_promptfoos_assertions_without_weight_the_score_counts(tmp_path: Path, score: float, met: Any) -> None:
+    """They pass whatever the grader says."""
+    assertion = {"type": "llm-rubric", "value": MADE_UP, "weight": 0}
+    component = {"pass": True, "score": score, "reason": "", "assertion": assertion}
+    result = promptfoo_result(gradingResult={"componentResults": [component]})
+    assert [verdict[1] for verdict in told(read(tmp_path, result))] == [met]
+
+
+@pytest.mark.plain
 def test_promptfoos_assertions_are_verdicts_whichever_way_they_are_turned(tmp_path: Path) -> None:
     document = {"evalId": "eval-1", "results": {"version": 3, "results": [promptfoo_result()]}, "config": {}}
     verdicts = [

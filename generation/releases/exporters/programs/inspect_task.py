@@ -66,7 +66,7 @@ def criteria(temperature: float | None = None):
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 - the criteria are in the metadata
         grader, answer = get_model(role="grader"), mhb_judging.answer_of(state.output.completion)
         rubrics, verdicts = state.metadata["rubrics"], {}
-        if not answer.strip():
+        if mhb_judging.is_blank(answer):
             verdicts = mhb_judging.unasked(JUDGING, rubrics)
         else:
             for rubric in rubrics:

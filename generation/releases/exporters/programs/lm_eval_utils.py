@@ -80,7 +80,7 @@ class ConversationTask(ConfigurableTask):
 def verdicts_on(doc, answer):
     """The verdict on each criterion, by its key."""
     rubrics, answer = doc["rubrics"], mhb_judging.answer_of(answer)
-    if not answer.strip():
+    if mhb_judging.is_blank(answer):
         return mhb_judging.unasked(JUDGING, rubrics)
     requests = [mhb_judging.judge_messages(doc["judging"], answer, rubric["criterion"]) for rubric in rubrics]
     with ThreadPoolExecutor(AT_ONCE) as pool:

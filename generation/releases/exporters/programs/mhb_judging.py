@@ -13,11 +13,13 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unicodedata import category
 
 Json = dict[str, Any]
 
 FOLDER = Path(__file__).parent
 FIELDS = FOLDER / "judging.json"
+UNSEEN = "\u115f\u1160\u2800\u3164\uffa0"  # letters and symbols that are drawn as nothing
 MARKS = re.compile(r'"@@(RESPONSE|CRITERION)@@"|@@(RESPONSE|CRITERION)@@')
 
 
@@ -56,6 +58,11 @@ def answer_of(text: str) -> str:
     """What counts as the answer: a reply without the thoughts before it, as MHB reads it."""
     answer: str = module_beside("reasoning").split_reasoning(text)[0]
     return answer
+
+
+def is_blank(answer: str) -> bool:
+    """Whether an answer has no character that a reader can see; nobody judges such a one."""
+    return not any(category(letter)[0] in "LNPS" and letter not in UNSEEN for letter in answer)
 
 
 def as_data(text: str) -> str:
