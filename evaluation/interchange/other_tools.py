@@ -109,7 +109,7 @@ def _promptfoo_verdict(component: Fields) -> tuple[str, bool | None, str]:
         raise Missing(f"an assertion is {kind!s:.40}, no llm-rubric on a criterion")
     passed: bool | None = bool(component["pass"])
     if assertion.get("weight") == 0:  # it always passes then, whatever the grader said
-        passed = {0: False, 1: True}.get(component.get("score"))
+        passed = {0: False, 1: True}.get(component.get("score", -1))
     criterion = str(assertion["value"]).replace('{{ "{" }}', "{")
     met = passed if kind == "llm-rubric" or passed is None else not passed
     return criterion, met, str(component.get("reason") or "")
