@@ -48,6 +48,10 @@ class UnknownDataSet(EvaluationError, status=422):
     """This release does not contain this data set."""
 
 
+class UnknownPolicy(EvaluationError, status=422):
+    """This benchmark does not use this fixed text."""
+
+
 class ChainWithoutStart(EvaluationError, status=422):
     """Some of these data sets build on the answers to others. Choose those as well."""
 

@@ -33,6 +33,8 @@ class Run(Job):
     `judge`: the first judge; the others are `RunJudge` rows. `judges_left_out`: those without which
     the run goes on, by endpoint: `at` and `because` (`evaluation.runs.leaving`).
     `answers_each`: answers per question. `judgments_each`: judgments per judge and criterion.
+    `policies`: fixed texts that the first judge judges as if models had given them, on a sample of
+    each data set; they are no models of the run.
     """
 
     class Origin(models.TextChoices):
@@ -70,6 +72,8 @@ class Run(Job):
     variants = models.JSONField(default=list, blank=True)
     endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint, as of the launch
     plan = models.JSONField(default=dict, blank=True)  # {} for runs older than plans
+    policies = models.JSONField(default=list, blank=True)
+    policy_samples = models.PositiveSmallIntegerField(default=50, db_default=50)
     responses_total = models.PositiveIntegerField(default=0)
     rubrics_total = models.PositiveIntegerField(default=0)
     responses_done = models.PositiveIntegerField(default=0, editable=False)
@@ -306,6 +310,28 @@ class Vote(Work):
                 condition=Q(status="done") & ~Q(verdict="") | ~Q(status="done") & Q(verdict=""),
                 name="vote_verdict_iff_done",
             ),
+        ]
+        indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+
+
+class PolicyAnswer(Work):
+    """A fixed text as the answer to a question about a sample, and what a judge says of it.
+
+    `policy`: its name in `evaluation.policies`. `verdicts`: key of a rubric -> `verdict`, and
+    `error` where the judge gave none. A row with such an error has failed and may be retried.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="policy_answers")
+    sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="+")
+    variant = models.CharField(max_length=40, blank=True)
+    policy = models.CharField(max_length=20)
+    text = models.TextField(blank=True)
+    verdicts = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        constraints = [
+            *work_constraints("policy_answer"),
+            models.UniqueConstraint(fields=["run", "policy", "sample", "variant"], name="policy_answer_once"),
         ]
         indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
 

@@ -252,6 +252,8 @@ class Protocol:
       first rate.
     - `chosen_by`: the facet that names the models whose failures decided which samples were chosen;
       '' for none. For samples made here, see `ModelRole.selects`.
+    - `policies`: names of the fixed texts (`evaluation.policies`) that a run may have judged as if
+      a model had given them, where a judge alone decides on the answers to single questions.
 
     Scores:
     - `scores`: numbers beside the verdicts, reported as means.
@@ -300,6 +302,7 @@ class Protocol:
     example: Callable[[Sample], Sequence[Message]] | None = None
     kept_together: Callable[[Sample], Sequence[str]] | None = None
     chosen_by: str = ""
+    policies: tuple[str, ...] = ()
 
     def pools(self, names: Iterable[str]) -> bool:
         """Whether rates are also pooled over the data sets with these names.

@@ -21,6 +21,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from evaluation.claims import api as claims_api
 from evaluation.human_baseline import api as human_baseline_api
 from evaluation.interchange import api as interchange_api
 from evaluation.judges import api as judges_api
@@ -253,6 +254,7 @@ _v1 = [
     path("releases/<slug:name>/<int:version>/power/", interchange_api.ReleasePower.as_view(), name="release-power"),
     path("releases/<slug:name>/<int:version>/probes/", probes_api.ReleaseProbes.as_view(), name="release-probes"),
     path("sources/<slug:name>/probes/", probes_api.SourceProbes.as_view(), name="source-probes"),
+    path("runs/<int:pk>/claims/", claims_api.RunClaims.as_view(), name="run-claims"),
     path("batches/<int:pk>/probes/", probes_api.BatchProbes.as_view(), name="batch-probes"),
     path("runs/<int:pk>/validation/", judges_api.RunValidation.as_view(), name="run-validation"),
     path("runs/<int:pk>/report.md", reports_api.ReportViewSet.as_view({"get": "markdown"}), name="run-report-md"),

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from evaluation.claims.measures import Turns, settled_share, trap_effect, turns
 from evaluation.numbers.comparing import ModelComparison
 from evaluation.numbers.frame import Frame
 from evaluation.numbers.late import pl
-from evaluation.numbers.plans import Plan
+from evaluation.numbers.plans import AGREEMENT, Plan
+from evaluation.numbers.policies import PolicyScore, PolicyScores, policy_scores
+from evaluation.numbers.rates import Rate
 from evaluation.numbers.rates import gettext_noop as _
 from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Protocol
-
-# Agreement by chance taken out, below which it is not substantial: Landis & Koch (1977), Biometrics
-# 33. The claim is contradicted where the whole interval is below.
-AGREEMENT = 0.6
+from review.rules.shown_values import shown
 
 UNREAD, BLIND, TRAP, REWORDED, FLOOR, PEOPLE, COVERAGE = NAMES = (
     _("cannot be told without reading"),
@@ -45,7 +44,8 @@ class BenchmarkClaim:
 
     `holds`: True, False, or None where it is not measured; `why` then says what is missing.
     `low`, `high`: the 95 % interval; None for what is counted and not estimated. `detail`: what was
-    compared or counted, in names and numbers.
+    compared or counted, in names and numbers. `confirmed`: whether it holds on held-out samples
+    alone; None where there are none, or too few.
     """
 
     name: str
@@ -56,25 +56,51 @@ class BenchmarkClaim:
     holds: bool | None = None
     why: str = ""
     detail: str = ""
+    confirmed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of a run. `floor`: how often verdicts turn. `below`: pairs of models below it."""
+    """The claims of a run.
+
+    `floor`: how often verdicts turn. `below`: pairs of models below it. `policies`: what fixed
+    texts score by `rate`, the primary metric.
+    """
 
     claims: tuple[BenchmarkClaim, ...]
     floor: tuple[Turns, ...]
     below: tuple[tuple[str, str], ...]
+    rate: Rate
+    policies: tuple[PolicyScore, ...] = ()
+
+    @property
+    def failing(self) -> tuple[BenchmarkClaim, ...]:
+        """The measured claims that fail."""
+        return tuple(claim for claim in self.claims if claim.holds is False)
+
+    @property
+    def winning(self) -> tuple[PolicyScore, ...]:
+        """The fixed texts that beat a model."""
+        return tuple(score for score in self.policies if score.beats)
 
     @property
     def failed(self) -> int:
         """How many measured claims fail."""
-        return sum(claim.holds is False for claim in self.claims)
+        return len(self.failing)
 
     def as_json(self) -> dict[str, Any]:
         """As the command prints it, and as `claims.json` has it."""
         return {
-            "policies": [],
+            "policies": [
+                {
+                    "name": each.policy,
+                    "dataset": each.dataset,
+                    "rate": self.rate.name,
+                    **shown(each.measured, "value low high n excluded clusters"),
+                    "beats": list(each.beats),
+                }
+                for each in self.policies
+            ],
             "claims": [asdict(claim) for claim in self.claims],
             "floor": [
                 {
@@ -100,6 +126,7 @@ def claims_of(
     comparisons: Sequence[ModelComparison],
     validation: Mapping[str, Any] | None,
     probe: BenchmarkClaim,
+    fixed: Frame | None = None,
 ) -> Claims:
     """All claims of a run.
 
@@ -109,6 +136,7 @@ def claims_of(
         comparisons: those of the report.
         validation: of the report, as JSON.
         probe: the claim that rests on the probes of the release (`unread`).
+        fixed: of the fixed texts; None if none was judged.
     """
     frame = frame.current
     rate = next((rate for rate in protocol.rates if rate.name == plan.metric), protocol.rates[0])
@@ -116,16 +144,36 @@ def claims_of(
     planned = planned_comparisons(comparisons, rate.name, plan)
     limit = max((each.moved for each in floor if each.moved is not None), default=None)
     below = tuple((each.first, each.second) for each in planned if limit is not None and _reach(each)[1] <= limit)
+    blind = _policy_scores(frame, fixed, protocol, plan, rate)
     claims = (
         probe,
-        _not_measured(BLIND, _("No fixed text was judged as the answer of a model.")),
-        _trap(frame, protocol, plan),
+        _blind(blind, protocol.is_lower_better(rate), len(frame.models)),
+        _trap(frame, rate, plan),
         _not_measured(REWORDED, _("The release has no controls that only reword.")),
         _floor(planned, limit),
-        _people(validation),
+        _people(validation, plan),
         _coverage(frame),
     )
-    return Claims(claims, floor, below)
+    if frame.units["is_held_out"].any():
+        held_out = frame.held_out
+        of_held_out = _policy_scores(held_out, None if fixed is None else fixed.held_out, protocol, plan, rate)
+        confirmed = {
+            BLIND: _blind(of_held_out, protocol.is_lower_better(rate), len(frame.models)),
+            TRAP: _trap(held_out, rate, plan),
+        }
+        claims = tuple(_confirmed(claim, confirmed) for claim in claims)
+    return Claims(claims, floor, below, rate, () if blind is None else blind.scores)
+
+
+def _confirmed(claim: BenchmarkClaim, confirmed: Mapping[str, BenchmarkClaim]) -> BenchmarkClaim:
+    """The claim with whether it holds on held-out samples alone."""
+    return replace(claim, confirmed=confirmed[claim.name].holds) if claim.name in confirmed else claim
+
+
+def _policy_scores(
+    frame: Frame, fixed: Frame | None, protocol: Protocol, plan: Plan, rate: Rate
+) -> PolicyScores | None:
+    return None if fixed is None else policy_scores(frame, fixed.current, protocol, plan, rate)
 
 
 def unread(
@@ -145,8 +193,7 @@ def planned_comparisons(comparisons: Sequence[ModelComparison], metric: str, pla
     return [each for each in of_metric if not whole or each.dataset == whole]
 
 
-def _trap(frame: Frame, protocol: Protocol, plan: Plan) -> BenchmarkClaim:
-    rate = next((rate for rate in protocol.rates if rate.name == plan.metric), protocol.rates[0])
+def _trap(frame: Frame, rate: Rate, plan: Plan) -> BenchmarkClaim:
     effect = trap_effect(frame, rate, plan.minimum)
     if effect is None:
         return _not_measured(TRAP, _("The release has no controls beside its samples."))
@@ -176,7 +223,7 @@ def _floor(planned: Sequence[ModelComparison], limit: float | None) -> Benchmark
     return BenchmarkClaim(FLOOR, CONTRADICTED_BY[FLOOR], size, nearest, farthest, nearest > limit, detail=detail)
 
 
-def _people(validation: Mapping[str, Any] | None) -> BenchmarkClaim:
+def _people(validation: Mapping[str, Any] | None, plan: Plan) -> BenchmarkClaim:
     models = [] if validation is None else validation["models"]
     known = [model["judge"]["kappa"] for model in models if model["judge"]["kappa"]["low"] is not None]
     if not known:
@@ -184,7 +231,23 @@ def _people(validation: Mapping[str, Any] | None) -> BenchmarkClaim:
     worst = min(known, key=lambda kappa: kappa["value"])
     said = _("Simulated physicians: not evidence.") if validation and validation["simulated_physicians"] else ""
     ends = worst["value"], worst["low"], worst["high"]
-    return BenchmarkClaim(PEOPLE, CONTRADICTED_BY[PEOPLE], *ends, worst["high"] >= AGREEMENT, said)
+    holds = worst["high"] >= plan.thresholds[AGREEMENT]
+    return BenchmarkClaim(PEOPLE, CONTRADICTED_BY[PEOPLE], *ends, holds, said)
+
+
+def _blind(blind: PolicyScores | None, lower: bool, models: int) -> BenchmarkClaim:
+    if blind is None:
+        return _not_measured(BLIND, _("No fixed text was judged as the answer of a model."))
+    closest = blind.closest
+    if closest is None or closest.difference is None or closest.low is None or closest.high is None:
+        return _not_measured(BLIND, _("Fixed texts were judged on too few samples."))
+    ends = closest.difference, closest.low, closest.high
+    if lower:
+        ends = -closest.difference, -closest.high, -closest.low
+    detail = f"{closest.first} – {closest.second}"
+    if blind.winners:
+        detail = f"{', '.join(blind.winners)}: {len(blind.beaten)}/{models}"
+    return BenchmarkClaim(BLIND, CONTRADICTED_BY[BLIND], *ends, not blind.winners, detail=detail)
 
 
 def _coverage(frame: Frame) -> BenchmarkClaim:

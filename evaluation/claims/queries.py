@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluation.claims.claims import BenchmarkClaim, Claims, claims_of, unread
+from evaluation.judges import summary
 from evaluation.models import Run
 from evaluation.numbers.late import pl
+from evaluation.reports import queries as reports_queries
 from evaluation.reports.queries import Report
 from evaluation.runs.rows.result_cache import cached, key_of
-from evaluation.runs.verdicts import RunVerdicts
+from evaluation.runs.verdicts import RunVerdicts, policy_frame
 from generation.models import Release
 from generation.probes import queries as probes_queries
 from generation.probes.labels import sentence
@@ -25,9 +27,15 @@ def claims(run: Run, report: Report, validation: Mapping[str, Any] | None) -> Cl
         verdicts = RunVerdicts(run)
         votes = verdicts.votes if run.panel else pl.DataFrame()
         compared = report.numbers.comparisons
-        return claims_of(verdicts.frame, votes, report.protocol, report.plan, compared, validation, probe)
+        fixed = policy_frame(run)
+        return claims_of(verdicts.frame, votes, report.protocol, report.plan, compared, validation, probe, fixed)
 
     return cached(key_of(run, "claims", report.numbers_key, validation, probe), count)
+
+
+def claims_of_run(run: Run) -> Claims:
+    """The claims of a run by itself, with its report and the validation of its judge."""
+    return claims(run, reports_queries.report(run), summary.validation(run))
 
 
 def probe_claim(release: Release) -> BenchmarkClaim:

@@ -34,7 +34,7 @@ from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
-from evaluation.runs.verdicts import load_samples
+from evaluation.runs.verdicts import load_samples, policy_verdicts
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
@@ -99,6 +99,8 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
         )
     if run.panel:
         yield sums.add(_lines(folder / "votes.jsonl", _votes(run, with_held_out)))
+    if run.policies:
+        yield sums.add(_lines(folder / "policies.jsonl", _policy_verdicts(run)))
     if validation := validation_of(run):
         yield sums.add(_lines(folder / "validation.jsonl", judging.validation_rows(validation)))
         yield sums.add(_lines(folder / "physicians.jsonl", judging.physician_rows(validation)))
@@ -157,6 +159,7 @@ def _run_document(run: Run, report: Report, with_held_out: bool) -> dict[str, An
         "further_judges": queries.further_judges(run),
         "judges_left_out": [each.endpoint.name for each in report.left_out if each.role == queries.JUDGE],
         "endpoints": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),
+        "policies": run.policies,
         "models": [asdict(model) for model in queries.models_asked(run)],
         "protocol": {
             "label": protocol.label,
@@ -274,6 +277,14 @@ def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
             "messages": [{"role": message.role, "content": message.text} for message in request.messages],
             "temperature": run.judge_temperature if request.temperature is None else request.temperature,
         }
+
+
+def _policy_verdicts(run: Run) -> Iterator[dict[str, Any]]:
+    """The verdicts on fixed texts, which are no text of the release."""
+    keys = dict(ReleasedSample.objects.filter(release=run.release_id).values_list("pk", "key"))
+    for policy, sample, variant, rubric, verdict, error in policy_verdicts(run).iter_rows():
+        names = {"policy": policy, "sample": keys[sample], "variant": variant, "rubric": rubric}
+        yield {**names, "verdict": verdict, "error": error}
 
 
 def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:

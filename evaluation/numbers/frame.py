@@ -129,6 +129,11 @@ class Frame:
             return self
         return replace(self, rows=self.rows.filter(~pl.col("withdrawn")), units=self.units.filter(~pl.col("withdrawn")))
 
+    @cached_property
+    def held_out(self) -> Frame:
+        """The samples that are not published, alone."""
+        return replace(self, rows=self.rows.filter("is_held_out"), units=self.units.filter("is_held_out"))
+
     @property
     def withdrawn(self) -> int:
         """How many samples were withdrawn."""

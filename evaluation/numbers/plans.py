@@ -7,6 +7,11 @@ from typing import Any
 from evaluation.statistics.intervals import MINIMUM
 
 Pair = tuple[str, str]
+# What contradicts the claims of a benchmark (`evaluation.claims`): κ of people and judge below
+# AGREEMENT, by Landis & Koch (1977), Biometrics 33; a difference beyond ± EQUIVALENCE where there
+# should be none; the chance ERROR of finding a policy better than a model where none is.
+AGREEMENT, EQUIVALENCE, ERROR = "agreement", "equivalence", "error"
+THRESHOLDS = {AGREEMENT: 0.6, EQUIVALENCE: 0.05, ERROR: 0.05}
 # What a comparison is to a plan: of the one family that it answers; by its metric, but on a data
 # set beside the primary one; or anything else.
 PLANNED, SECONDARY, EXPLORATORY = ROLES = "planned", "secondary", "exploratory"
@@ -24,6 +29,7 @@ class Plan:
         frozen: False for a run launched before plans existed; this is then its default plan.
         preset: the chosen counting preset, '' if the benchmark has none.
         dataset: the primary data set; '' if comparisons on all of them are one family.
+        thresholds: what contradicts the claims of the benchmark, as `THRESHOLDS`.
     """
 
     metric: str
@@ -33,6 +39,7 @@ class Plan:
     frozen: bool = True
     preset: str = ""
     dataset: str = ""
+    thresholds: Mapping[str, float] = field(default_factory=lambda: dict(THRESHOLDS))
 
     def role(self, metric: str, dataset: str) -> str:
         """What a comparison by this rate on this data set is to the plan: one of `ROLES`."""
@@ -49,4 +56,5 @@ class Plan:
             "comparisons": [list(pair) for pair in self.comparisons],
             "outcomes": dict(self.outcomes),
             "minimum": self.minimum,
+            "thresholds": dict(self.thresholds),
         }

@@ -8,8 +8,10 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
+from evaluation.claims.api import ClaimsSerializer
 from evaluation.models import IncompletePublication, Publication
 from evaluation.releases import queries, services
+from evaluation.releases.board_claims import board_claims
 from evaluation.releases.leaderboard import (
     IncompleteResult,
     Leaderboard,
@@ -78,6 +80,12 @@ class IncompleteResultSerializer(DataclassSerializer):
     coverage = CoverageSerializer()
 
 
+class BoardClaimsSerializer(ClaimsSerializer):
+    """What the newest run of a leaderboard says of its benchmark, with the fixed texts, which have no rank."""
+
+    typed = {**ClaimsSerializer.typed, int: "run failed"}
+
+
 class ResultsSerializer(DataclassSerializer):
     """The leaderboard of a release: each model of its complete runs once, the best first.
 
@@ -95,6 +103,7 @@ class ResultsSerializer(DataclassSerializer):
 
     incomplete = IncompleteResultSerializer(many=True)
     publication = PublicationSerializer(allow_null=True)
+    claims = BoardClaimsSerializer(allow_null=True)
 
 
 class NamedResultSerializer(serializers.Serializer[Any]):
@@ -132,7 +141,9 @@ class ResultsViewSet(GenericViewSet[Release]):
         """The leaderboard of a release."""
         release = releases_queries.release(name, version)
         board, publication = leaderboard(release, **query), queries.publication(release)
-        return WithValues(board, publication=publication, incomplete=incomplete_results(release))
+        found = board_claims(board)
+        claims = found and {"run": found.run, "failed": found.claims.failed, **found.claims.as_json()}
+        return WithValues(board, publication=publication, incomplete=incomplete_results(release), claims=claims)
 
     @acts(PublicationSerializer)
     def publish(self, request: Request, name: str, version: int) -> Any:

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from evaluation.errors import EvaluationError, NotPublished
 from evaluation.releases import queries, services
+from evaluation.releases.board_claims import board_claims
 from evaluation.releases.forms import IncompleteForm, NamedResultForm
 from evaluation.releases.leaderboard import beside_published, incomplete_results, leaderboard
 from evaluation.reports import paper_layout
@@ -37,6 +38,7 @@ def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
 def _board_context(release: Release, request: HttpRequest) -> dict[str, Any]:
     all_ranked = request.GET.get("all_ranked", "") in ("1", "true", "on")
     board = leaderboard(release, all_ranked=all_ranked)
+    found = board_claims(board)
     return {
         "release": release,
         "all_ranked": all_ranked,
@@ -44,6 +46,8 @@ def _board_context(release: Release, request: HttpRequest) -> dict[str, Any]:
         "simulated_reviewers": bool(release.simulated_samples),
         "paper": paper_layout.views(beside_published(board, release.benchmark)),
         "board": board,
+        "found_claims": found,
+        "fixed_texts": found.standings(board) if found else (),
         "rate": _(board.rate.label),
     }
 

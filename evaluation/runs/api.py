@@ -47,7 +47,7 @@ class WorkCountsSerializer(DataclassSerializer):
 class RunProgressSerializer(DataclassSerializer):
     """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`.
 
-    `votes`: of a panel; its judgments are decided from them.
+    `votes`: of a panel; its judgments are decided from them. `policies`: answers that are fixed texts.
     """
 
     mirrors = RunProgress
@@ -56,6 +56,7 @@ class RunProgressSerializer(DataclassSerializer):
     responses = WorkCountsSerializer()
     judgments = WorkCountsSerializer()
     votes = WorkCountsSerializer()
+    policies = WorkCountsSerializer()
 
 
 class PlanSerializer(DataclassSerializer):
@@ -64,11 +65,12 @@ class PlanSerializer(DataclassSerializer):
     `preset`: the counting rules; empty if the benchmark has only one set. `dataset`: the primary
     data set; empty if all data sets are one family of comparisons. `comparisons`: pairs of models.
     `outcomes`: how each outcome of a response or failure of a judge counts: `judged`, `excluded`, or
-    a verdict. `minimum`: samples below which no interval is given.
+    a verdict. `minimum`: samples below which no interval is given. `thresholds`: what contradicts the
+    claims of the benchmark.
     """
 
     mirrors = Plan
-    shows = "preset metric dataset comparisons outcomes minimum"
+    shows = "preset metric dataset comparisons outcomes minimum thresholds"
     optional = True
 
 

@@ -1,13 +1,16 @@
 """Estimates the calls and cost of a run before launch, with the basis of each line."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from math import ceil
 
 from django.db.models import QuerySet
 
 from evaluation import registry
 from evaluation.models import Run, Validation
+from evaluation.protocol import DataSet, Protocol
 from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import MAX_LOOKED_UP, Estimate, estimate_line, paces
@@ -79,7 +82,27 @@ def _estimate(settings: RunSettings) -> Estimate:
     for judge in judges:
         batched = in_batches and judge.batches
         lines += [estimate_line("judge", judge, prompt, count, batched=batched) for prompt, count in judged.items()]
+    blind = _judged_policies(settings, protocol, datasets)
+    lines += [estimate_line("judge", judges[0], prompt, count) for prompt, count in blind.items()]
     return Estimate(tuple(lines), rows=sum(asked.values()) * len(tested), paces=paces(settings.asked))
+
+
+def _judged_policies(settings: RunSettings, protocol: Protocol, datasets: Sequence[DataSet]) -> Counter[str]:
+    """The first judge's calls on fixed texts, by prompt: those on a sample of mean length."""
+    calls = Counter[str]()
+    samples, rubrics = queries.counts_by_task(settings.release)
+    for dataset in datasets if settings.policies else ():
+        [first] = queries.first_samples(settings.release, [dataset])
+        of_first = queries.rubric_values(first)
+        asked = queries.example_judgings(protocol, first, of_first, settings.judging, dataset.variant)
+        if not asked:
+            continue
+        judged = min(settings.policy_samples, samples[dataset.task]) * len(set(settings.policies))
+        _key, request, _shape = asked[0]
+        if settings.judging == Run.Judging.PER_RUBRIC:
+            judged = ceil(judged * rubrics[dataset.task] / samples[dataset.task])
+        calls[request.prompt] += judged
+    return calls
 
 
 @dataclass(frozen=True, slots=True)

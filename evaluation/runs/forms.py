@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from evaluation import registry
 from evaluation.models import Run
 from evaluation.numbers.rules import COMBINED
+from evaluation.policies import POLICIES
 from evaluation.protocol import Protocol
 from evaluation.reports.comparison_lines import rule_label, rule_names
 from evaluation.runs import plan, queries
@@ -52,7 +53,7 @@ class RunForm(SpendingForm):
     settings_class = RunSettings
     records_title = _("Release")
     omitted = (*BUDGET, "outcomes", "comparisons")  # the last two are asked for by selects
-    shown = ("datasets", "preset", "primary_dataset")
+    shown = ("datasets", "preset", "primary_dataset", "policies")
 
     release = ReleaseField(queryset=Release.objects.order_by("-pk"))
 
@@ -74,13 +75,17 @@ class RunForm(SpendingForm):
         self.fields["judge_temperature"].help_text = _temperature_help()
         self._add_pairs()
         if release is None:
-            for name in ("datasets", "seed", "prompts", "preset", "primary_dataset"):
+            for name in ("datasets", "seed", "prompts", "preset", "primary_dataset", "policies", "policy_samples"):
                 del self.fields[name]
             return
         protocol, datasets = registry.protocol(release.benchmark), queries.data_sets_in(release)
         names = [(dataset.name, gettext(dataset.label)) for dataset in datasets]
         in_variants = any(dataset.variant for dataset in datasets)
         self._offer("datasets", names, is_offered=in_variants)
+        texts = [(name, gettext(POLICIES[name].label)) for name in protocol.policies]
+        self._offer("policies", texts, is_offered=bool(texts))
+        if not texts:
+            del self.fields["policy_samples"]
         if not in_variants:
             del self.fields["seed"]
         own = prompts_queries.choices(release.benchmark)

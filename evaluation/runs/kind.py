@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from evaluation import errors
-from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
+from evaluation.models import Judgment, PolicyAnswer, Response, Run, RunEndpoint, RunJudge, Vote
 from evaluation.runs import queries, services, trials, work
 from evaluation.runs.queries import RunProgress
 from evaluation.runs.rows import cache_warming, queues, tallies
@@ -27,10 +27,10 @@ class RunKind(JobKind[Run]):
     """Runs work on responses and their judgments; requests may wait in provider batches."""
 
     model = Run
-    rows: Mapping[str, Any] = {"responses": Response, "judgments": Judgment, "votes": Vote}
+    rows: Mapping[str, Any] = {"responses": Response, "judgments": Judgment, "votes": Vote, "policies": PolicyAnswer}
     titles = (gettext_lazy("Run %(n)s"), gettext_lazy("Runs"))
     own_page = True
-    tallied = True
+    tallied = tuple(tallies.ROWS)
     control = Can.MEASURE
     read = Can.READ_RESULTS
     unknown = errors.UnknownRun
@@ -42,6 +42,7 @@ class RunKind(JobKind[Run]):
             "response": visible_to(reader, Response.objects.filter(run=job), "sample"),
             "judgment": visible_to(reader, Judgment.objects.filter(run=job), "rubric__sample"),
             "vote": visible_to(reader, Vote.objects.filter(run=job), "judgment__rubric__sample"),
+            "policyanswer": visible_to(reader, PolicyAnswer.objects.filter(run=job), "sample"),
         }
         visible = Q()
         for name, rows in about.items():
@@ -107,10 +108,10 @@ class RunKind(JobKind[Run]):
         }
 
     def progress(self, job: Run) -> RunProgress:
-        responses, judgments, votes = self.parts(job)
+        responses, judgments, votes, policies = self.parts(job)
         missing = max(0, job.responses_total - responses.total)
         responses = replace(responses, queued=responses.queued + missing)
-        return RunProgress(responses, judgments, votes, job.rubrics_total)
+        return RunProgress(responses, judgments, votes, policies, job.rubrics_total)
 
     def list_address(self) -> str:
         return reverse("evaluation:runs")
@@ -123,6 +124,8 @@ class RunKind(JobKind[Run]):
         ]
         if job.panel:
             bars.append(ProgressBar("votes", _("Votes"), progress.votes.ended, progress.votes.total))
+        if policies := progress.policies.total:
+            bars.append(ProgressBar("policies", _("Fixed texts"), progress.policies.ended, policies))
         return bars
 
     def tiles(self, progress: RunProgress) -> Iterable[Tile]:

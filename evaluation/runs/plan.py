@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluation import errors
 from evaluation.models import Response, Run
-from evaluation.numbers.plans import Pair, Plan
+from evaluation.numbers.plans import THRESHOLDS, Pair, Plan
 from evaluation.numbers.rules import COMBINED, failure_rule
 from evaluation.protocol import EXCLUDED, JUDGE_FAILURES, JUDGED, UNDECIDED, CountingPreset, DataSet, Protocol
 from evaluation.runs.settings import MAX_MINIMUM, RunSettings
@@ -22,7 +22,8 @@ def plan_of(run: Run, protocol: Protocol, endpoints: tuple[str, ...]) -> Plan:
     pairs = tuple((first, second) for first, second in stored["comparisons"])
     rules = {**stored["outcomes"], UNDECIDED: failure_rule(stored["outcomes"], UNDECIDED)}
     chosen = {name: stored.get(name, "") for name in ("preset", "dataset")}
-    return Plan(stored["metric"], pairs, rules, stored["minimum"], **chosen)
+    thresholds = {**THRESHOLDS, **stored.get("thresholds", {})}
+    return Plan(stored["metric"], pairs, rules, stored["minimum"], thresholds=thresholds, **chosen)
 
 
 def outcomes_of(run: Run, protocol: Protocol) -> Mapping[str, str]:

@@ -125,7 +125,8 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
     """Check the settings of a run; returns the protocol, and the data sets to ask.
 
     Raises NoEndpoints, NotCallable, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet,
-    NoBatches, TooManyRepeats, EscalationNeedsThree, NoPanelInBatches, ChainWithoutStart.
+    UnknownPolicy, NoBatches, TooManyRepeats, EscalationNeedsThree, NoPanelInBatches,
+    ChainWithoutStart.
     """
     judge, variants = settings.judge, settings.datasets
     if not settings.endpoints:
@@ -151,6 +152,10 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(dataset.name for dataset in available)}")
     if settings.transport == Run.Transport.BATCH and not any(endpoint.batches for endpoint in settings.asked):
         raise errors.NoBatches
+    unknown_policies = [name for name in settings.policies if name not in protocol.policies]
+    if unknown_policies:
+        known = ", ".join(protocol.policies) or "–"
+        raise errors.UnknownPolicy(f"{', '.join(unknown_policies)}; known: {known}")
     datasets = data_sets_asked(settings)
     _check_chains(protocol, settings, datasets)
     return protocol, datasets
@@ -308,13 +313,22 @@ def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Ru
     """
     judgments = Judgment.objects.filter(pk__in=[row.pk for row in rows])
     rows_loaded = list(judgments.select_related("rubric__sample", "response__sample", "run").order_by("rubric__pk"))
-    key = rows_loaded[0].rubric.sample.key
-    rows_loaded.sort(key=lambda judgment: Random(f"{judgment.run.seed}/{key}/{judgment.rubric.key}").random())
+    key, seed = rows_loaded[0].rubric.sample.key, rows_loaded[0].run.seed
+    rows_loaded.sort(key=lambda judgment: _place_in_prompt(seed, key, judgment.rubric.key))
     rubrics = {
         judgment.pk: Rubric(judgment.rubric.key, judgment.rubric.criterion, tuple(judgment.rubric.traps))
         for judgment in rows_loaded
     }
     return sample_value(rows_loaded[0].rubric.sample), rubrics, rows_loaded[0].response
+
+
+def shuffled_rubrics(run: Run, sample: str, rubrics: Sequence[Rubric]) -> list[Rubric]:
+    """The rubrics of the sample of this key, in the order of `joint_judgment_input`."""
+    return sorted(rubrics, key=lambda rubric: _place_in_prompt(run.seed, sample, rubric.key))
+
+
+def _place_in_prompt(seed: int, sample: str, rubric: str) -> float:
+    return Random(f"{seed}/{sample}/{rubric}").random()
 
 
 def provider_batches_of(run: Run) -> QuerySet[ProviderBatch]:
@@ -327,12 +341,14 @@ class RunProgress:
     """The progress of a run.
 
     `judgments.total` grows while responses arrive; `rubrics_total` is the final number. `votes`: of
-    a panel, which decide its judgments; they do not count in the totals.
+    a panel, which decide its judgments; they do not count in the totals. `policies`: answers
+    that are fixed texts.
     """
 
     responses: live_status.Progress
     judgments: live_status.Progress
     votes: live_status.Progress
+    policies: live_status.Progress
     rubrics_total: int
 
     @property
@@ -342,23 +358,23 @@ class RunProgress:
 
     @property
     def total(self) -> int:
-        return self.responses.total + self.rubrics_total
+        return self.responses.total + self.rubrics_total + self.policies.total
 
     @property
     def ended(self) -> int:
-        return self.responses.ended + self.judgments.ended
+        return self.responses.ended + self.judgments.ended + self.policies.ended
 
     @property
     def failed(self) -> int:
-        return self.responses.failed + self.judgments.failed
+        return self.responses.failed + self.judgments.failed + self.policies.failed
 
     @property
     def running(self) -> int:
-        return self.responses.running + self.judgments.running + self.votes.running
+        return self.responses.running + self.judgments.running + self.votes.running + self.policies.running
 
     @property
     def queued(self) -> int:
-        return self.responses.queued + self.judgments.queued
+        return self.responses.queued + self.judgments.queued + self.policies.queued
 
 
 def count_rubrics(run: Run) -> int:

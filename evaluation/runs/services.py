@@ -8,11 +8,11 @@ from django.db.models import Q
 from django.utils import timezone
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, RunJudge, Vote
+from evaluation.models import Judgment, PolicyAnswer, Response, Run, RunJudge, Vote
 from evaluation.numbers.rules import NO_RESPONSE, NOT_JUDGED
 from evaluation.runs import queries
 from evaluation.runs.plan import make_plan, plan_overrides
-from evaluation.runs.rows import filling, tallies
+from evaluation.runs.rows import filling, policy_answers, tallies
 from evaluation.runs.rows.chains import HOPELESS
 from evaluation.runs.settings import RunSettings
 from generation.common.chunks import chunked
@@ -22,6 +22,7 @@ from generation.jobs import life_cycle
 from generation.jobs.settings import columns, stored_values
 from generation.models import Release
 from generation.models.work import Work
+from generation.prompts import queries as prompts_queries
 from generation.releases import integrity
 from review.models import User
 
@@ -36,7 +37,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     launched a run under this key, that run is returned instead.
 
     Raises NoEndpoints; JudgeNeeded, NoJudgeNeeded; NotPerSample if the benchmark has no such
-    judging; UnknownDataSet; NoBatches if no endpoint offers batches; TooManyRepeats;
+    judging; UnknownDataSet, UnknownPolicy; NoBatches if no endpoint offers batches; TooManyRepeats;
     EscalationNeedsThree, NoPanelInBatches for several judges; InvalidPlan;
     UnknownPrompts; ReleaseAltered; KeyReused if other settings were launched under `key`.
     """
@@ -44,6 +45,8 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     protocol, datasets = queries.protocol_and_data_sets(settings)
     judge = settings.judge
     planned, prompt_set = make_plan(settings, protocol, datasets), settings.prompt_set
+    with prompts_queries.using(settings.release.benchmark, prompt_set):
+        fixed_texts = list(policy_answers.unsaved(settings, protocol, datasets))
     temperatures = (settings.judge_temperature, protocol.judge_temperature, judge.temperature) if judge else ()
 
     def create() -> Run:
@@ -63,6 +66,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
         )
         RunJudge.objects.bulk_create(RunJudge(run=run, endpoint=endpoint) for endpoint in settings.judges[1:])
         filling.add_endpoints(run, settings.tested)
+        policy_answers.create(run, fixed_texts)
         return run
 
     run = life_cycle.launch_once(Run, key, create, actor=actor, content=settings)
@@ -155,7 +159,8 @@ def retry_failed(run_id: int) -> int:
     unjudged = unjudged.exclude(error=NOT_JUDGED)
     tallies.reset(run_id)
     count += unjudged.update(**reset)
-    return count
+    failed_texts = PolicyAnswer.objects.filter(**failed)
+    return count + failed_texts.update(status=Status.QUEUED, error="", detail="", tries=0)
 
 
 def _retry_votes(run_id: int) -> int:

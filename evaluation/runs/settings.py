@@ -16,6 +16,7 @@ RELEASE_HELP = "NAME for the latest version, or NAME@VERSION."
 MAX_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
 MAX_JUDGES = 9
 MAX_MINIMUM = 10_000  # the largest sensible minimum of samples
+MAX_POLICY_SAMPLES = 1000  # of each data set
 
 
 @settings_class
@@ -125,6 +126,26 @@ class RunSettings(LaunchSettings):
         entries=20,
         option="--outcome",
         default=(),
+    )
+    policies: Sequence[str] = setting(
+        _("Fixed texts"),
+        _(
+            "Judged as if a model gave each of them to every question. A benchmark on which one wins can be beaten blindly."
+        ),
+        most=20,
+        entries=20,
+        choices=(),
+        option="--policy",
+        column="policies",
+        default=(),
+    )
+    policy_samples: int = setting(
+        _("Samples for fixed texts"),
+        _("Drawn by the seed from each data set. No model is asked; each text costs a judge's calls on each of them."),
+        least=1,
+        most=MAX_POLICY_SAMPLES,
+        column="policy_samples",
+        default=50,
     )
     datasets: Sequence[str] = setting(
         _("Data sets"),

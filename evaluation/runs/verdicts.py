@@ -12,7 +12,8 @@ from django.db import connection
 from django.db.models import F, QuerySet
 
 from evaluation import registry
-from evaluation.models import Judgment, Response, ResponseScore, Run, VoidVerdict, Vote
+from evaluation.models import Judgment, PolicyAnswer, Response, ResponseScore, Run, VoidVerdict, Vote
+from evaluation.numbers import policies
 from evaluation.numbers.frame import RECORD, SAMPLE, DataSetKey, Frame, Tables, build_frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.rules import CONTROL, HELD_OUT, POLARITY, RUBRIC
@@ -92,10 +93,7 @@ def run_frame(
     samples = load_samples(run.release, as_of)
     tables = Tables(
         samples=samples.drop("cluster_kind"),
-        rubrics=read_table(
-            ReleasedRubric.objects.filter(sample__release=run.release),
-            {"id": "rubric", "sample_id": "sample", "key": "key"},
-        ),
+        rubrics=_rubrics(run.release),
         members=_members(run.release, protocol),
         responses=_responses(run, tested),
         judgments=judgments,
@@ -105,6 +103,41 @@ def run_frame(
         cluster_unit=cluster_unit(samples),
     )
     return build_frame(tuple(tested.values()), keys, rules, tables)
+
+
+def policy_frame(run: Run) -> Frame | None:
+    """The frame of the fixed texts of a run; None if none was judged."""
+    protocol = registry.protocol(run.release.benchmark)
+    rows = policy_verdicts(run)
+    if rows.is_empty():
+        return None
+    samples = load_samples(run.release)
+    nothing = pl.DataFrame(schema={"response": pl.Int64, "rubric": pl.Int64, "void": pl.String})
+    tables = Tables(
+        samples=samples.drop("cluster_kind"),
+        rubrics=_rubrics(run.release),
+        members=_members(run.release, protocol),
+        responses=nothing,
+        judgments=nothing,
+        voids=nothing,
+        variants_of={},
+        repeats=1,
+        cluster_unit=cluster_unit(samples),
+    )
+    keys = [DataSetKey(data.name, data.task, data.variant) for data in data_sets_of(run)]
+    return policies.policy_frame(run.policies, keys, outcomes_of(run, protocol), tables, rows)
+
+
+def policy_verdicts(run: Run) -> pl.DataFrame:
+    """The verdicts on fixed texts: policy, sample, variant, key, said, error."""
+    schema = {"policy": pl.String, "sample": pl.Int64, "variant": pl.String}
+    schema |= dict.fromkeys(("key", "said", "error"), pl.String)
+    ended = PolicyAnswer.objects.filter(run=run, status__in=(Work.Status.DONE, Work.Status.FAILED)).order_by("pk")
+    rows = []
+    for policy, sample, variant, verdicts in ended.values_list("policy", "sample", "variant", "verdicts"):
+        for key, each in verdicts.items():
+            rows.append((policy, sample, variant, key, each["verdict"], each["error"]))
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 class RunVerdicts:
@@ -199,6 +232,12 @@ def cluster_unit(samples: pl.DataFrame) -> str:
     """What the clusters of these samples are: 'image', or 'image, record' for several kinds."""
     kinds = samples.filter(pl.col("cluster") < 0)["cluster_kind"].unique().sort()
     return ", ".join(kinds) or SAMPLE
+
+
+def _rubrics(release: Release) -> pl.DataFrame:
+    """The rubrics of a release: `Tables.rubrics`."""
+    rows = ReleasedRubric.objects.filter(sample__release=release)
+    return read_table(rows, {"id": "rubric", "sample_id": "sample", "key": "key"})
 
 
 def _members(release: Release, protocol: Protocol) -> pl.DataFrame:

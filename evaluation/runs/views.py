@@ -218,6 +218,7 @@ def _plan(report: reports_queries.Report) -> dict[str, object]:
         else "",
         "comparisons": [f"{first} – {second}" for first, second in report.plan.comparisons],
         "minimum": report.plan.minimum,
+        "thresholds": report.plan.thresholds,
         "rules": [
             (label, rule_label(report.plan.outcomes.get(outcome, EXCLUDED), report.protocol))
             for outcome, label in rule_names(report.protocol)

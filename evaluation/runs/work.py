@@ -11,9 +11,9 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
+from evaluation.models import Judgment, PolicyAnswer, Response, ResponseScore, Run, Vote
 from evaluation.numbers.rules import NO_ANSWER, NO_RESPONSE, NOT_JUDGED
-from evaluation.protocol import JUDGED, Decision, Protocol
+from evaluation.protocol import EXCLUDED, JUDGED, Decision, Protocol, Rubric, Sample
 from evaluation.runs import leaving, plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
 from evaluation.runs.rows.reading import Reader, ResponseReading, Rubrics, format_score, rubrics_of
@@ -73,7 +73,8 @@ def _work_on_run(run: Run) -> int:
         undone = Response.objects.filter(run=run, status__in=(Status.QUEUED, Status.RUNNING))
         unjudged = Judgment.objects.filter(run=run, status__in=(Status.QUEUED, Status.RUNNING))
         is_open = undone.filter(sample=work.first).exists() or unjudged.exists()
-        others = undone.exists() or queues.unfilled_endpoints(run).exists()
+        fixed_texts = PolicyAnswer.objects.filter(run=run, status=Status.QUEUED)
+        others = undone.exists() or fixed_texts.exists() or queues.unfilled_endpoints(run).exists()
         life_cycle.pause_after_first(run, is_open=is_open, others=others)
     settle(run.pk)
     return done
@@ -106,8 +107,8 @@ class _RunWork:
         if self.panel and run.judges_left_out:  # a lane that did not know may have queued votes since
             leaving.drop_votes(run)
         # One function object for all rows: the lane groups what the same function stores.
-        outcomes = plan.outcomes_of(run, self.protocol)
-        self.store: StoreResponses = partial(_store_responses, self.protocol, rules=outcomes, panel=self.panel)
+        self.outcomes = plan.outcomes_of(run, self.protocol)
+        self.store: StoreResponses = partial(_store_responses, self.protocol, rules=self.outcomes, panel=self.panel)
         self.store_verdicts: StoreVerdicts = partial(votes.store_votes, self.panel) if self.panel else finish_all
         if self.protocol.prepare is not None:
             self.protocol.prepare()
@@ -145,7 +146,8 @@ class _RunWork:
                 return []
             # Judgments first: answers that are paid for are judged before more questions are asked.
             rows = self._take_judgments(lane, count)
-            return [*rows, *self._take_responses(lane, count - len(rows))]
+            rows = [*rows, *self._take_responses(lane, count - len(rows))]
+            return rows or self._take_policy_answers(lane, count)
 
     def _take_judgments(self, lane: RunningLane, count: int) -> Rows:
         run, judges = self.run, {pk: judge for pk, judge in self.judges.items() if lane.room_for(judge)}
@@ -179,6 +181,19 @@ class _RunWork:
             row.sample, row.asks = samples[row.sample_id], row.endpoint_id
         earlier, rubrics = chains.earlier_answers(rows), rubrics_of(samples)
         return [(row, partial(self.ask, lane, row, earlier[row.pk], rubrics[row.sample_id])) for row in rows]
+
+    def _take_policy_answers(self, lane: RunningLane, count: int) -> Rows:
+        """Fixed texts come last, so that the answers of models are never behind them."""
+        judge = next(iter(self.judges.values()), None)
+        if judge is None or self.first is not None or not lane.room_for(judge):
+            return []
+        queue = PolicyAnswer.objects.filter(run=self.run).order_by("pk")
+        rows = take(queue, min(count, lane.room_for(judge)), lane.claim)
+        samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
+        rubrics = rubrics_of(samples)
+        for row in rows:
+            row.sample, row.asks = samples[row.sample_id], judge.pk
+        return [(row, partial(self.judge_policy, lane, row, rubrics[row.sample_id])) for row in rows]
 
     # ----------------------------------------------------------------------------- work on a row
 
@@ -261,7 +276,63 @@ class _RunWork:
             ends = [(joint_row, Status.FAILED, _error_fields(error)) for joint_row in rows]
         await lane.run(partial(self.store_verdicts, ends))
 
-    def _bind_judge(self, lane: RunningLane, row: Judgment | Vote) -> BoundModels:
+    async def judge_policy(self, lane: RunningLane, row: PolicyAnswer, rubrics: Rubrics) -> None:
+        """Have all rubrics of a fixed text judged as those of an answer, and store the verdicts.
+
+        What is judged before a kill is found in the ledger.
+        """
+        models, sample = self._bind_judge(lane, row), queries.sample_value(row.sample)
+        applicable = [rubric for _pk, rubric in rubrics if self.protocol.rubric_applies(rubric.key, row.variant)]
+        verdicts: dict[str, dict[str, str]] = {}
+        try:
+            check_tries(row)
+            text = await self.reader.judged_text(sample, row.variant, row.text, {})
+            rule = JUDGED if has_visible_text(text) else self.outcomes.get(Outcome.EMPTY, JUDGED)
+            if rule not in (JUDGED, EXCLUDED):  # an empty answer counts as this verdict, whoever gives it
+                verdicts = {rubric.key: {"verdict": rule, "error": "", "detail": ""} for rubric in applicable}
+            elif self.run.judging == Run.Judging.PER_SAMPLE:
+                verdicts = await self._policy_verdicts(models, sample, applicable, row.variant, text)
+            else:
+                for rubric in applicable:
+                    verdicts[rubric.key] = await self._policy_verdict(models, sample, rubric, row.variant, text)
+            failed = next((each for each in verdicts.values() if each["error"]), None)
+            error = {"error": failed["error"], "detail": failed["detail"]} if failed else {}
+        except REQUEUE_ERRORS:
+            raise
+        except LLMError as caught:
+            error = _error_fields(caught)
+        status = Status.FAILED if error else Status.DONE
+        await lane.run_grouped(_store_policy_answers, (row, status, {"verdicts": verdicts, **error}))
+
+    async def _policy_verdict(
+        self, models: BoundModels, sample: Sample, rubric: Rubric, variant: str, text: str
+    ) -> dict[str, str]:
+        """The verdict on one rubric; a reply that cannot be used leaves the others as they are."""
+        judging = queries.judging_of(self.protocol, rubric, self.run)
+        request = queries.judge_request(judging.judge(sample, rubric, variant, text), self.run, answer=0)
+        try:
+            decision = judging.decide(await models.ask_structured("judge", request, judging.shape))
+        except BrokenReply as error:
+            return {"verdict": "", **_error_fields(error)}
+        return {"verdict": decision.verdict, "error": "", "detail": ""}
+
+    async def _policy_verdicts(
+        self, models: BoundModels, sample: Sample, rubrics: Sequence[Rubric], variant: str, text: str
+    ) -> dict[str, dict[str, str]]:
+        """The verdicts on all rubrics from one call, in an order derived as for answers."""
+        judging = self.protocol.sample_judging
+        if judging is None:
+            raise errors.NotPerSample
+        ordered = queries.shuffled_rubrics(self.run, sample.key, rubrics)
+        request = queries.judge_request(judging.judge(sample, ordered, variant, text), self.run, answer=0)
+        decisions: dict[str, list[Decision]] = defaultdict(list)
+        for key, decision in judging.decide(await models.ask_structured("judge", request, judging.shape)):
+            decisions[key].append(decision)
+        empty = {"verdict": "", "error": "", "detail": ""}
+        ends = {rubric.key: _final_state(decisions[rubric.key])[1] for rubric in rubrics}
+        return {key: {name: end.get(name, "") for name in empty} for key, end in ends.items()}
+
+    def _bind_judge(self, lane: RunningLane, row: Judgment | Vote | PolicyAnswer) -> BoundModels:
         return lane.bind_models({"judge": self.judges[row.asks or 0]}, row)
 
 
@@ -332,6 +403,11 @@ def _initial_judgment(
     if decision is None:
         return {"status": Status.QUEUED}
     return {"status": Status.DONE, **asdict(decision)}
+
+
+def _store_policy_answers(ends: Sequence[tuple[PolicyAnswer, Work.Status, Mapping[str, Any]]]) -> list[bool]:
+    """A function of its own, as a lane groups what the same function stores: rows of one table."""
+    return finish_all(ends)
 
 
 def _load_inputs(rows: Sequence[Judgment | Vote]) -> None:

@@ -1,16 +1,29 @@
 """Template filters for figures on judges."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import template
 from django.utils.translation import gettext
 
 from evaluation.labels import failure_words
+from evaluation.policies import POLICIES
 from review.charts.text_measure import format_share
 
 register = template.Library()
 register.filter("failure_words", failure_words)
+
+
+@register.filter
+def dataset_label(name: str, datasets: Iterable[tuple[str, str]]) -> str:
+    """The label of the data set of this name."""
+    return gettext(dict(datasets).get(name, name))
+
+
+@register.filter
+def policy_label(name: str) -> str:
+    """What people read for a fixed text."""
+    return gettext(POLICIES[name].label) if name in POLICIES else name
 
 
 @register.filter

@@ -72,7 +72,7 @@ class JobKind(Generic[J]):
     A kind must define `model`, `rows` and `work`. `rows`: the models of its rows by name; each has
     a foreign key to the job that is named like the kind. `titles`: singular, with %(n)s for the
     number, and plural. `own_page`: whether its app has a view of a job; otherwise the common page
-    is used. `tallied`: whether its jobs have columns with the number of done rows
+    is used. `tallied`: the names of rows of which its jobs have columns with the number done
     (`live_status.with_live_status`). `control`, `read`: the permissions needed. `unknown`: the
     error for a job that does not exist.
     """
@@ -81,7 +81,7 @@ class JobKind(Generic[J]):
     rows: Mapping[str, type[Work]]
     titles: tuple[Text, Text] = (gettext_lazy("Job %(n)s"), gettext_lazy("Jobs"))
     own_page: ClassVar[bool] = False
-    tallied: ClassVar[bool] = False
+    tallied: ClassVar[tuple[str, ...]] = ()
     control: ClassVar[Can] = Can.PRODUCE
     read: ClassVar[Can] = Can.PRODUCE
     unknown: ClassVar[type[Exception]] = errors.UnknownJob

@@ -5,7 +5,7 @@ are counted by index.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -238,18 +238,18 @@ def with_live_status(
     job_key: str,
     endpoints: Mapping[str, Subquery],
     *,
-    tallied: bool = False,
+    tallied: Collection[str] = (),
 ) -> QuerySet[J]:
     """Annotate jobs with all that `progress` and `live` need: one statement, answered from indexes.
 
     `rows`: name -> model of the rows of work, with the foreign key `job_key`. `endpoints`: name ->
-    subquery for endpoints that the job calls. `tallied`: the jobs have columns `NAME_done` and
-    `NAME_done_to`: the number of done rows up to that key.
+    subquery for endpoints that the job calls. `tallied`: names of rows of which the jobs have
+    columns `NAME_done` and `NAME_done_to`: the number of done rows up to that key.
     """
     counts: dict[str, Any] = {}
     for name, model in rows.items():
         for status in Work.Status:
-            if tallied and status == Work.Status.DONE:
+            if name in tallied and status == Work.Status.DONE:
                 count: Any = F(f"{name}_done") + row_count(model, job_key, status, after=f"{name}_done_to")
             else:
                 count = row_count(model, job_key, status)

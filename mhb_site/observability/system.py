@@ -41,6 +41,7 @@ WORDS: Mapping[str, Any] = {
     "responses": _("responses"),
     "judgments": _("judgments"),
     "votes": _("votes"),
+    "policies": _("fixed texts"),
 }
 
 

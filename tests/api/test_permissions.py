@@ -208,6 +208,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("run-bundle", "GET"): READERS,
     ("run-compare", "GET"): READERS,
     ("release-power", "GET"): READERS,
+    ("run-claims", "GET"): READERS,
     ("run-report", "GET"): READERS,
     ("run-report-md", "GET"): READERS,
     ("run-validation", "GET"): READERS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from evaluation.interchange.programs.files import document, lines
 from evaluation.numbers.frame import SAMPLE, DataSetKey, Frame, Tables, build_frame
 from evaluation.numbers.late import pl
 from evaluation.numbers.plans import Plan
+from evaluation.numbers.policies import policy_frame
 from evaluation.numbers.rates import rate_from_json
 from evaluation.numbers.rules import CONTROL, HELD_OUT, NO_RESPONSE, NOT_JUDGED, RUBRIC
 from evaluation.numbers.scoring import with_scores
@@ -75,7 +76,8 @@ class Rows:
     """The rows of a bundle.
 
     `faults`: what contradicts them. `checked`: judgments of a panel that were decided again.
-    `frame`: all verdicts. `votes`: those of a panel with a verdict.
+    `frame`: all verdicts. `votes`: those of a panel with a verdict. `fixed`: the frame of the fixed
+    texts that a judge judged; None without any.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -107,6 +109,7 @@ class Rows:
         self.frame: Frame = build_frame(self.run["endpoints"], keys, self.plan.outcomes, tables)
         if self.protocol.scores:
             self.frame = with_scores(self.frame, self.protocol.scores, self._read_scores())
+        self.fixed = self._read_policies(keys, tables) if self.run.get("policies") else None
         self.votes = self._read_votes() if self.run["panel"] else pl.DataFrame()
 
     def _read(self, name: str, **columns: Any) -> pl.DataFrame:
@@ -184,6 +187,23 @@ class Rows:
         is_first = pl.struct(CRITERION).is_first_distinct()
         self._refuse(name, rows.filter(~is_first), CRITERION, "twice")
         return rows.filter(is_first)
+
+    def _read_policies(self, keys: Sequence[DataSetKey], tables: Tables) -> Frame | None:
+        """The frame of the fixed texts that a judge judged."""
+        name, criterion = "policies.jsonl", ("policy", "sample", "variant", "rubric")
+        rows = self._read(name, **dict.fromkeys((*criterion, "verdict", "error"), pl.String))
+        rubrics = self.rubrics.select(pl.col("name").alias("sample"), pl.col("key").alias("rubric"), number="sample")
+        rows = rows.join(rubrics, on=["sample", "rubric"], how="left", maintain_order="left")
+        is_known = pl.col("number").is_not_null() & pl.col("policy").is_in(self.run["policies"])
+        is_first = pl.struct(criterion).is_first_distinct()
+        self._refuse(name, rows.filter(~is_known), criterion, "not a fixed text of the run, or a rubric of the release")
+        self._refuse(name, rows.filter(is_known & ~is_first), criterion, "twice")
+        verdicts = rows.filter(is_known & is_first).select(
+            "policy", pl.col("number").alias("sample"), "variant", key="rubric", said="verdict", error="error"
+        )
+        if verdicts.is_empty():
+            return None
+        return policy_frame(self.run["policies"], keys, self.plan.outcomes, tables, verdicts)
 
     def _voids(self) -> pl.DataFrame:
         """The marks of tools that verdicts are void; older runs have none."""

@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-NAME, VERSION = "mhb-check", "0.3.0"  # as in check/pyproject.toml
+NAME, VERSION = "mhb-check", "0.4.0"  # as in check/pyproject.toml
 # What counts, below the root of MHB, or of the distribution's copy of it.
 MODULES = (
-    "evaluation/metrics.py", "evaluation/panel.py", "evaluation/protocol.py", "evaluation/claims/[!q]*.py",
+    "evaluation/metrics.py", "evaluation/panel.py", "evaluation/protocol.py",
+    "evaluation/claims/claims.py", "evaluation/claims/measures.py",
     "evaluation/numbers/*.py", "evaluation/statistics/*.py", "evaluation/judges/numbers/*.py",
     "evaluation/interchange/programs/*.py", "generation/llm/types.py", "mhb_site/benchmarks/*/score.py",
     "review/quality/agreement.py", "review/rules/wilson_interval.py", "review/rules/shown_values.py",

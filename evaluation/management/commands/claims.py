@@ -4,8 +4,6 @@ from argparse import ArgumentParser
 from typing import Any
 
 from evaluation.claims import queries
-from evaluation.judges import summary
-from evaluation.reports import queries as reports_queries
 from evaluation.runs.kind import RUNS
 from review.management.step_command import StepCommand
 
@@ -21,5 +19,5 @@ class Command(StepCommand):
 
     def step(self, **options: Any) -> dict[str, Any]:
         run = RUNS.get(options["run"])
-        found = queries.claims(run, reports_queries.report(run), summary.validation(run))
+        found = queries.claims_of_run(run)
         return {**found.as_json(), "failed": found.failed}

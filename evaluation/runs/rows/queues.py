@@ -6,7 +6,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import MD5
 
 from evaluation import registry
-from evaluation.models import Judgment, Response, Run, RunEndpoint, Vote
+from evaluation.models import Judgment, PolicyAnswer, Response, Run, RunEndpoint, Vote
 from evaluation.runs.rows.chains import ENDED, READY
 from generation.engine import provider_batches
 from generation.jobs.life_cycle import OVER
@@ -124,6 +124,7 @@ def with_work(runs: QuerySet[Run]) -> QuerySet[Run]:
         | Exists(available.filter(after__status__in=ENDED))
         | Exists(judgments.filter(live | _is_for_lanes(Judgment)))
         | Exists(Vote.objects.filter(**queued))
+        | Exists(PolicyAnswer.objects.filter(**queued))
     )
     ids = [run.pk for run in runs.filter(for_a_lane) if run.status != Run.Status.RUNNING or not _waits_for_others(run)]
     in_batches = runs.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH).exclude(pk__in=ids)
@@ -138,6 +139,8 @@ def _waits_for_others(run: Run) -> bool:
     queued = {"run": run, "status": Status.QUEUED}
     judging_rows: QuerySet[Any] = Vote.objects.filter(**queued) if run.panel else Judgment.objects.filter(**queued)
     queues: list[QuerySet[Any]] = [responses_to_take(run).filter(status=Status.QUEUED), judging_rows]
+    if PolicyAnswer.objects.filter(**queued).exists():
+        return False
     return not any(without_questions_in_flight(for_lanes(queue, run), run).exists() for queue in queues)
 
 

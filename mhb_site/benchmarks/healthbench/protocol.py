@@ -5,6 +5,7 @@ from pathlib import Path
 
 from django.utils.translation import gettext_noop as _
 
+from evaluation import policies
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.llm.types import Message, Request
 from generation.recipes.prompts import read_prompt
@@ -83,4 +84,5 @@ PROTOCOL = Protocol(
     facets=(FacetView("theme", _("Theme"), "heat"),),
     wrong=frozenset({"not_met"}),
     judged_page=judged_page,
+    policies=policies.EVERY,
 )

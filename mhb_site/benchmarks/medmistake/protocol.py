@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from django.utils.translation import gettext_noop as _
 
+from evaluation import policies
 from evaluation.protocol import Ask, CountingPreset, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.common.declared import read_declared
 from generation.llm.types import Message, Request
@@ -100,4 +101,5 @@ PROTOCOL = Protocol(
     judged_page=judged_page,
     judge_temperature=0.0,  # ours: the paper gives none
     chosen_by="target",
+    policies=policies.EVERY,
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from django.utils.translation import gettext_noop as _
 
+from evaluation import policies
 from evaluation.protocol import (
     Ask,
     DataSet,
@@ -100,4 +101,5 @@ PROTOCOL = Protocol(
     sample_judging=SampleJudging(judge_all, Judgments, decide_all),
     judged_page=judged_page,
     judge_temperature=0.5,  # 'Evaluation Setting', with DeepSeek-R1-0528
+    policies=policies.EVERY,
 )

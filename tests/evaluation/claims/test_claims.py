@@ -63,6 +63,7 @@ def test_a_run_without_a_fault_fails_no_claim() -> None:
         (TRAP, {"rows": {"control": 0.33}}),
         (FLOOR, {"rows": {"rates": {"one": 0.3, "other": 0.3}, "turned": 0.4}}),
         (PEOPLE, {"validation": validation(0.4, 0.2, 0.55)}),
+        (BLIND, {"texts": {"refusal": 0.05, "agree": 0.9}}),
         (UNREAD, {"probe": unread(True, 0.81, 0.76, 0.85)}),
     ],
 )
@@ -73,6 +74,35 @@ def test_a_claim_fails_where_its_measurement_contradicts_it(name: str, fault: di
     assert [each.name for each in failed] == [name]
     assert failed[0].contradicted_by
     assert found.failed == 1
+
+
+@pytest.mark.plain
+def test_fixed_texts_stand_beside_the_models_that_they_beat() -> None:
+    """The models fail .45 and .2 of the criteria; one text fails .3, the other .9."""
+    found = claims(verdicts(6), texts={"refusal": 0.3, "agree": 0.9})
+    [refusal, agree] = [each for each in found.policies if each.dataset == "dialogue"]
+    assert (refusal.policy, refusal.beats, agree.beats) == ("refusal", ("one",), ())
+    assert refusal.measured.value == pytest.approx(0.3, abs=0.05)
+    assert refusal.measured.n == 600
+    claimed = by_name(found)[BLIND]
+    assert claimed.holds is False
+    assert claimed.value == pytest.approx(0.15, abs=0.06)
+    assert claimed.detail == "refusal: 1/2"
+    assert found.winning == (refusal,)
+    held = claims(verdicts(6), texts={"agree": 0.9})
+    assert by_name(held)[BLIND].holds is True
+
+
+@pytest.mark.plain
+def test_claims_are_confirmed_on_held_out_samples_alone() -> None:
+    """On the held-out half the trap does nothing."""
+    rows = list(verdicts(7))
+    plain = list(verdicts(8, rates={"one": 0.03, "other": 0.03}))
+    half = [{**row, "is_held_out": False} for row in rows if row["record"] < 200]
+    half += [{**row, "is_held_out": True} for row in plain if row["record"] >= 200]
+    named = by_name(claims(half))
+    assert (named[TRAP].holds, named[TRAP].confirmed) == (True, False)
+    assert by_name(claims(rows))[TRAP].confirmed is None
 
 
 @pytest.mark.plain

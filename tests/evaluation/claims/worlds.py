@@ -45,6 +45,15 @@ def verdicts(
                         }
 
 
+def fixed_texts(rows: list[dict[str, Any]], rates: dict[str, float]) -> Iterator[dict[str, Any]]:
+    """Each text fails this share of the criteria of a run, whether its sample has a trap or not."""
+    criteria = {row["rubric"]: row for row in rows}
+    for text, rate in rates.items():
+        dice = Random(text)
+        for row in criteria.values():
+            yield {**row, "model": text, "repeat": 0, "said": "not_met" if dice.random() < rate else "met"}
+
+
 def validation(kappa: float, low: float | None, high: float | None) -> dict[str, Any]:
     """What a report says of a judge that physicians checked."""
     estimate = {"value": kappa, "low": low, "high": high}
@@ -52,9 +61,12 @@ def validation(kappa: float, low: float | None, high: float | None) -> dict[str,
 
 
 def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) -> Claims:
-    """The claims of a run with these verdicts. `given`: validation, probe, and votes."""
+    """The claims of a run with these verdicts. `given`: validation, probe, votes, and texts."""
     datasets = [DataSetKey("dialogue", "dialogue", "")]
+    rows = list(rows)
     frame = frame_of(MODELS, datasets, RULES, rows, repeats=2)
+    texts = given.get("texts", {})
+    fixed = frame_of(tuple(texts), datasets, RULES, fixed_texts(rows, texts)) if texts else None
     plan = Plan(PROTOCOL.rates[0].name, (MODELS,), RULES)
     rate = PROTOCOL.rates[0]
     totals = unit_totals(frame.current, [rate])[rate.name]
@@ -67,6 +79,7 @@ def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) 
         comparisons,
         given.get("validation"),
         given.get("probe", unread(None)),
+        fixed,
     )
 
 
