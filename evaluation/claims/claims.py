@@ -10,13 +10,15 @@ from evaluation.claims.measures import Turns, settled_share, trap_effect, turns
 from evaluation.numbers.comparing import ModelComparison
 from evaluation.numbers.frame import Frame
 from evaluation.numbers.late import pl
-from evaluation.numbers.plans import AGREEMENT, Plan
+from evaluation.numbers.plans import AGREEMENT, EQUIVALENCE, ERROR, Plan
 from evaluation.numbers.policies import PolicyScore, PolicyScores, policy_scores
 from evaluation.numbers.rates import Rate
 from evaluation.numbers.rates import gettext_noop as _
 from evaluation.numbers.rules import COMBINED
 from evaluation.protocol import Protocol
 from review.rules.shown_values import shown
+
+TOST = 0.9  # of the interval that two one-sided tests at 5 % look at
 
 UNREAD, BLIND, TRAP, REWORDED, FLOOR, PEOPLE, COVERAGE = NAMES = (
     _("cannot be told without reading"),
@@ -31,7 +33,7 @@ CONTRADICTED_BY = {
     UNREAD: _("a probe that does not read tells right from wrong answers better than chance"),
     BLIND: _("a policy that does not look scores better than a model"),
     TRAP: _("the interval of trap minus control reaches 0"),
-    REWORDED: _("the interval of reworded minus original goes beyond ±.05"),
+    REWORDED: _("reworded minus original is not 0, and its 90 % interval goes beyond ±.05"),
     FLOOR: _("no difference of two models is above the floor with its whole interval"),
     PEOPLE: _("the whole interval of κ is below 0.6"),
     COVERAGE: _("a criterion is not settled"),
@@ -127,6 +129,7 @@ def claims_of(
     validation: Mapping[str, Any] | None,
     probe: BenchmarkClaim,
     fixed: Frame | None = None,
+    twins: Frame | None = None,
 ) -> Claims:
     """All claims of a run.
 
@@ -137,6 +140,8 @@ def claims_of(
         validation: of the report, as JSON.
         probe: the claim that rests on the probes of the release (`unread`).
         fixed: of the fixed texts; None if none was judged.
+        twins: of controls, and of their rewordings in the place of samples with a trap; None if the
+            release has none.
     """
     frame = frame.current
     rate = next((rate for rate in protocol.rates if rate.name == plan.metric), protocol.rates[0])
@@ -149,7 +154,7 @@ def claims_of(
         probe,
         _blind(blind, protocol.is_lower_better(rate), len(frame.models)),
         _trap(frame, rate, plan),
-        _not_measured(REWORDED, _("The release has no controls that only reword.")),
+        _reworded(twins, rate, plan),
         _floor(planned, limit),
         _people(validation, plan),
         _coverage(frame),
@@ -160,6 +165,7 @@ def claims_of(
         confirmed = {
             BLIND: _blind(of_held_out, protocol.is_lower_better(rate), len(frame.models)),
             TRAP: _trap(held_out, rate, plan),
+            REWORDED: _reworded(None if twins is None else twins.held_out, rate, plan),
         }
         claims = tuple(_confirmed(claim, confirmed) for claim in claims)
     return Claims(claims, floor, below, rate, () if blind is None else blind.scores)
@@ -200,6 +206,23 @@ def _trap(frame: Frame, rate: Rate, plan: Plan) -> BenchmarkClaim:
     if effect.low is None:
         return _not_measured(TRAP, _("Too few records have a sample and its control."), str(effect.clusters))
     return BenchmarkClaim(TRAP, CONTRADICTED_BY[TRAP], effect.difference, effect.low, effect.high, effect.low > 0)
+
+
+def _reworded(twins: Frame | None, rate: Rate, plan: Plan) -> BenchmarkClaim:
+    """A wide interval alone does not show that rewording acts: the claim is then not measured."""
+    effect = None if twins is None else trap_effect(twins.current, rate, plan.minimum, TOST)
+    if effect is None:
+        return _not_measured(REWORDED, _("The release has no controls that only reword."))
+    if effect.low is None or effect.high is None or effect.p is None:
+        return _not_measured(REWORDED, _("Too few records have a control and its rewording."), str(effect.clusters))
+    margin = plan.thresholds[EQUIVALENCE]
+    ends = effect.difference, effect.low, effect.high
+    if -margin < effect.low and effect.high < margin:
+        return BenchmarkClaim(REWORDED, CONTRADICTED_BY[REWORDED], *ends, holds=True)
+    if effect.p < plan.thresholds[ERROR]:
+        return BenchmarkClaim(REWORDED, CONTRADICTED_BY[REWORDED], *ends, holds=False)
+    why = _("The interval is wider than ±.05 and contains 0: more records are needed.")
+    return BenchmarkClaim(REWORDED, CONTRADICTED_BY[REWORDED], *ends, why=why)
 
 
 def _reach(comparison: ModelComparison) -> tuple[float, float]:

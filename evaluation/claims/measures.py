@@ -42,10 +42,11 @@ class Turns:
     moved: float | None
 
 
-def trap_effect(frame: Frame, rate: Rate, minimum: int) -> PairedDifference | None:
+def trap_effect(frame: Frame, rate: Rate, minimum: int, confidence: float = 0.95) -> PairedDifference | None:
     """The rate on samples with a trap minus that on their controls, over records that have both.
 
-    A control is the same place without a trap. All models together; the difference, its interval
+    A control is the same place without a trap; in the frame of rewordings, those stand for the
+    samples with a trap. All models together; the difference, its interval
     and p are those of `paired_difference` by cluster. None without controls, or for a score.
     """
     if rate.score or rate.arm == CONTROL:
@@ -55,7 +56,7 @@ def trap_effect(frame: Frame, rate: Rate, minimum: int) -> PairedDifference | No
     if not shared:
         return None
     sides = [np.array([of_arm[cluster] for cluster in shared]).T for of_arm in (on_trap, on_control)]
-    return paired_difference(*sides[0], *sides[1], minimum=minimum)
+    return paired_difference(*sides[0], *sides[1], minimum=minimum, confidence=confidence)
 
 
 def _by_cluster(frame: Frame, rate: Rate) -> dict[int, tuple[float, float]]:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop
 
 from evaluation import registry
 from evaluation.numbers.late import pl
-from evaluation.numbers.rules import COMBINED
+from evaluation.numbers.rules import COMBINED, REWORDED
 from evaluation.protocol import DataSet
 from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
@@ -138,7 +138,7 @@ def _sizes(release: Release, facets: Sequence[str]) -> dict[tuple[str, str], dic
 
     The key ('', '') is for all criteria.
     """
-    samples = load_samples(release)
+    samples = load_samples(release).filter(pl.col("arm") != REWORDED)
     known = samples.filter(~pl.col("is_control")).select("sample", "cluster")
     cluster_of = dict(known.iter_rows())
     sizes: dict[tuple[str, str], dict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))

@@ -27,7 +27,7 @@ VOIDS = INVALIDATED, LIMIT, EDITED, SUPERSEDED, CANCELLED = (
 )
 # All reasons why a criterion has its verdict, or none.
 KINDS = (JUDGED, *OUTCOMES[1:], *JUDGE_FAILURES, PENDING, MISSING, *VOIDS)
-TRAP, CONTROL = "trap", "control"
+TRAP, CONTROL, REWORDED = ARMS = "trap", "control", "reworded"  # a control in other words, which no rate counts
 HELD_OUT = "held-out"  # the part of a release that is not published
 COMBINED = "combined"  # the name of all data sets pooled
 POLARITY = "polarity"  # the breakdown by polarity of rubrics, which is not a stored facet

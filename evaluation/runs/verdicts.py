@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from io import BytesIO
@@ -16,7 +16,7 @@ from evaluation.models import Judgment, PolicyAnswer, Response, ResponseScore, R
 from evaluation.numbers import policies
 from evaluation.numbers.frame import RECORD, SAMPLE, DataSetKey, Frame, Tables, build_frame
 from evaluation.numbers.late import pl
-from evaluation.numbers.rules import CONTROL, HELD_OUT, POLARITY, RUBRIC
+from evaluation.numbers.rules import CONTROL, HELD_OUT, POLARITY, REWORDED, RUBRIC, TRAP
 from evaluation.protocol import DataSet, Protocol
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import data_sets_of
@@ -83,16 +83,26 @@ def run_frame(
     protocol = registry.protocol(run.release.benchmark)
     datasets = data_sets_of(run) if datasets is None else datasets
     rules = outcomes_of(run, protocol) if rules is None else rules
+    tested = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
+    return build_frame(tested, _keys(datasets), rules, run_tables(run, as_of))
+
+
+def _keys(datasets: Sequence[DataSet]) -> list[DataSetKey]:
+    return [DataSetKey(data.name, data.task, data.variant) for data in datasets]
+
+
+def run_tables(run: Run, as_of: datetime | None = None, arms: Collection[str] = (TRAP, CONTROL)) -> Tables:
+    """What the frame of a run is built of. `arms`: of the samples."""
+    protocol = registry.protocol(run.release.benchmark)
     tested = dict(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
-    keys = [DataSetKey(data.name, data.task, data.variant) for data in datasets]
     # Judgments first, so that each finds its response while the run is in progress.
     judgments = read_table(
         Judgment.objects.filter(run=run),
         {"response_id": "response", "rubric_id": "rubric", "verdict": "said", "status": "status", "error": "error"},
     )
-    samples = load_samples(run.release, as_of)
-    tables = Tables(
-        samples=samples.drop("cluster_kind"),
+    samples = load_samples(run.release, as_of).filter(pl.col("arm").is_in(list(arms)))
+    return Tables(
+        samples=samples.drop("cluster_kind", "arm"),
         rubrics=_rubrics(run.release),
         members=_members(run.release, protocol),
         responses=_responses(run, tested),
@@ -102,30 +112,28 @@ def run_frame(
         repeats=run.answers_each,
         cluster_unit=cluster_unit(samples),
     )
-    return build_frame(tuple(tested.values()), keys, rules, tables)
 
 
 def policy_frame(run: Run) -> Frame | None:
     """The frame of the fixed texts of a run; None if none was judged."""
-    protocol = registry.protocol(run.release.benchmark)
     rows = policy_verdicts(run)
     if rows.is_empty():
         return None
-    samples = load_samples(run.release)
-    nothing = pl.DataFrame(schema={"response": pl.Int64, "rubric": pl.Int64, "void": pl.String})
-    tables = Tables(
-        samples=samples.drop("cluster_kind"),
-        rubrics=_rubrics(run.release),
-        members=_members(run.release, protocol),
-        responses=nothing,
-        judgments=nothing,
-        voids=nothing,
-        variants_of={},
-        repeats=1,
-        cluster_unit=cluster_unit(samples),
-    )
-    keys = [DataSetKey(data.name, data.task, data.variant) for data in data_sets_of(run)]
-    return policies.policy_frame(run.policies, keys, outcomes_of(run, protocol), tables, rows)
+    rules = outcomes_of(run, registry.protocol(run.release.benchmark))
+    return policies.policy_frame(run.policies, _keys(data_sets_of(run)), rules, run_tables(run), rows)
+
+
+def twin_frame(run: Run) -> Frame | None:
+    """The frame of controls and their rewordings, which stand for samples with a trap.
+
+    None if the release has no rewordings.
+    """
+    if not ReleasedSample.objects.filter(release=run.release, version__sample__arm=REWORDED).exists():
+        return None
+    tested = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
+    rules = outcomes_of(run, registry.protocol(run.release.benchmark))
+    tables = run_tables(run, arms=(CONTROL, REWORDED))
+    return build_frame(tested, _keys(data_sets_of(run)), rules, tables)
 
 
 def policy_verdicts(run: Run) -> pl.DataFrame:
@@ -207,7 +215,8 @@ def load_samples(release: Release, as_of: datetime | None = None) -> pl.DataFram
 
     Samples of one source record, or of records that share a document, an image or a patient
     (`SourceRecord.shares`), are one cluster (a number below 0); any other sample is a cluster of
-    its own. Several released samples may be versions of one. `cluster_kind`: what is shared.
+    its own. Several released samples may be versions of one. `cluster_kind`: what is shared;
+    `arm`: trap, control or reworded.
     """
     rows = read_table(ReleasedSample.objects.filter(release=release), SAMPLE_COLUMNS)
     withdrawn = list(errata.withdrawn(release, as_of).values_list("sample", flat=True))
@@ -225,6 +234,7 @@ def load_samples(release: Release, as_of: datetime | None = None) -> pl.DataFram
         (pl.col("arm") == CONTROL).alias("is_control"),
         (pl.col("split") == HELD_OUT).alias("is_held_out"),
         pl.col("origin").is_in(withdrawn).alias("withdrawn"),
+        "arm",
     )
 
 

@@ -35,7 +35,7 @@ from generation.prompts import queries as prompts_queries
 from generation.recipes import registry, text_similarity
 from generation.recipes.recipe import CheckFinding as CheckFinding
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import Dropped, NewSample, Step
+from generation.recipes.recipe import Dropped, NewSample, Recipe, Step
 from generation.samples.services import make_control, make_version
 from review.audit.trail import recording_events
 from review.models import User
@@ -127,12 +127,22 @@ async def _work_on_draft(row: Draft, batch: Batch, lane: RunningLane, models: Bo
 
 @dataclass(frozen=True, slots=True)
 class _Finished:
-    """What the recipe makes of a finished draft. `findings`: of its checks."""
+    """What the recipe makes of a finished draft. `controls`: by arm. `findings`: of its checks."""
 
     sample: NewSample
-    control: NewSample | None
+    controls: Mapping[Sample.Arm, NewSample]
     fingerprint: text_similarity.TextFingerprint | None
     findings: Sequence[CheckFinding]
+
+
+def _controls(recipe: Recipe, value: DraftValue) -> dict[Sample.Arm, NewSample]:
+    """The control beside a draft's sample, and its rewording, as far as the recipe makes them."""
+    made = {}
+    for arm, make in ((Sample.Arm.CONTROL, recipe.control), (Sample.Arm.REWORDED, recipe.reworded)):
+        control = None if make is None else make(value)
+        if control is not None:
+            made[arm] = control
+    return made
 
 
 def _finished(row: Draft, batch: Batch, value: DraftValue) -> _Finished:
@@ -142,7 +152,7 @@ def _finished(row: Draft, batch: Batch, value: DraftValue) -> _Finished:
         sample = recipe.sample(value)
         return _Finished(
             sample=sample,
-            control=recipe.control(value) if recipe.control is not None and row.sample_id is None else None,
+            controls=_controls(recipe, value) if row.sample_id is None else {},
             fingerprint=review_gate.fingerprint_of(batch, sample),
             findings=review_gate.findings_of(batch, value),
         )
@@ -219,11 +229,11 @@ def _return_to_generator(row: Draft, batch: Batch, new_sample: NewSample) -> Non
 
 
 def _make_sample(row: Draft, batch: Batch, made: _Finished) -> SampleVersion:
-    """Make the sample, and beside its first version the control if the recipe makes one."""
+    """Make the sample, and beside its first version the controls that the recipe makes."""
     version = make_version(row, batch, made.sample)
     review_gate.index_text(version, made.fingerprint)
-    if made.control is not None:
-        make_control(row, batch, made.control)
+    for arm, control in made.controls.items():
+        make_control(row, batch, control, arm)
     return version
 
 

@@ -26,10 +26,14 @@ class Sample(models.Model):
         WITHDRAWN = "withdrawn", _("withdrawn")
 
     class Arm(models.TextChoices):
-        """A control is the same place without the trap: it exposes models that doubt everything."""
+        """A control is the same place without the trap: it exposes models that doubt everything.
+
+        A reworded control says the same in other words; no rate counts it.
+        """
 
         TRAP = "trap", _("trap")
         CONTROL = "control", _("control")
+        REWORDED = "reworded", _("reworded control")
 
     benchmark = models.CharField(max_length=64)
     task = models.CharField(max_length=40)
@@ -46,7 +50,7 @@ class Sample(models.Model):
                 condition=Q(status__in=["in-review", "regenerating", "approved", "discarded", "withdrawn"]),
                 name="sample_status_known",
             ),
-            models.CheckConstraint(condition=Q(arm__in=["trap", "control"]), name="sample_arm_known"),
+            models.CheckConstraint(condition=Q(arm__in=["trap", "control", "reworded"]), name="sample_arm_known"),
         ]
         indexes = [models.Index(fields=["benchmark", "status"])]
 

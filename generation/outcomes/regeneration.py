@@ -16,7 +16,7 @@ from review.audit.trail import recording_events
 def queue_next(version: SampleVersion) -> bool:
     """Queue the next version of a rejected one; return False if there may be none."""
     sample = version.sample
-    if sample.arm == Sample.Arm.CONTROL:
+    if sample.arm != Sample.Arm.TRAP:
         return False
     job = life_cycle.lock_job(sample.batch_id)
     most = sample.batch.settings.get("versions")  # a setting of recipes that have it
@@ -90,7 +90,7 @@ def draw_again(sample_id: int, trap: str = "") -> Draft:
     Raises NotDiscarded, TrapUsed (the trap is unknown, or a version had it), JobOver.
     """
     job, sample = _locked(sample_id)
-    if sample.status != Sample.Status.DISCARDED or sample.arm == Sample.Arm.CONTROL:
+    if sample.status != Sample.Status.DISCARDED or sample.arm != Sample.Arm.TRAP:
         raise errors.NotDiscarded
     codes = [term.code for term in other_traps(sample)]
     if trap and trap not in codes:

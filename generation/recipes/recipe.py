@@ -426,7 +426,8 @@ class Recipe:
 
     `checks` run on each finished draft. `compared` returns the text of a sample that must not occur
     twice; None: samples may repeat. `control` returns the same place without the trap, made beside
-    a draft's sample; None for no control.
+    a draft's sample; None for no control. `reworded` returns this control in other words, with
+    nothing added and nothing removed.
 
     `plans`: trap plans by name, the default first; their tasks are kinds of records. `prompt_sets`:
     the sets of prompt files besides the default, "". `presets` by name, the default first.
@@ -463,6 +464,7 @@ class Recipe:
     presets: tuple[Preset, ...] = ()
     choices: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     control: Callable[[Draft], NewSample | None] | None = None
+    reworded: Callable[[Draft], NewSample | None] | None = None
     intended: str = ""
     finished: Callable[[Draft], NewSample | None] | None = None
     splits: Callable[[Mapping[str, Any]], Mapping[str, tuple[str, ...]]] | None = None

@@ -287,7 +287,7 @@ class _Groups:
         """Count samples by the traps of their latest version, and where these were not planned."""
         for tally in self.of_sample(task, arm, traps):
             tally.samples += n
-            if arm == Sample.Arm.CONTROL:
+            if arm != Sample.Arm.TRAP:
                 tally.gained["controls"] += n
         if arm != Sample.Arm.TRAP or not self.planned:
             return
@@ -339,9 +339,10 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> dict[s
     Returns how many drafts there are beyond one a record, by what added them (GAINS).
 
     A draft that was split, or that goes on as another one after a barrier, counts as those made of
-    it. A control is made beside its sample and is no draft of its own.
+    it. A control, or its rewording, is made beside its sample and is no draft of its own.
     """
-    of_no_control = Draft.objects.exclude(version_made__sample__arm=Sample.Arm.CONTROL).order_by()
+    controls = (Sample.Arm.CONTROL, Sample.Arm.REWORDED)
+    of_no_control = Draft.objects.exclude(version_made__sample__arm__in=controls).order_by()
     first = of_no_control.filter(batch__in=batches, sample=None)
     roots = first.filter(parent=None).aggregate(records=Count("record", distinct=True), begun=Count("pk"))
     pairs = first.filter(parent=None).values("record", "endpoint").distinct().count()

@@ -140,15 +140,15 @@ def _decide_review(new_sample: NewSample, batch: Batch, previous: SampleVersion 
     return replace(new_sample, provenance={**new_sample.provenance, "review": review})
 
 
-def make_control(row: Draft, batch: Batch, control: NewSample) -> SampleVersion:
-    """Make the control beside a sample, with a finished draft of its own.
+def make_control(row: Draft, batch: Batch, control: NewSample, arm: Sample.Arm) -> SampleVersion:
+    """Make the control beside a sample, or its rewording, with a finished draft of its own.
 
-    A rejected control is not regenerated.
+    If it is rejected, it is not regenerated.
     """
     draft = Draft.objects.create(
         batch=batch, record_id=row.record_id, parent=row, step=row.step, status=Draft.Status.DONE
     )
-    return make_version(draft, batch, control, arm=Sample.Arm.CONTROL)
+    return make_version(draft, batch, control, arm=arm)
 
 
 def generator_of(batch: Batch) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from evaluation.numbers.late import pl
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.policies import policy_frame
 from evaluation.numbers.rates import rate_from_json
-from evaluation.numbers.rules import CONTROL, HELD_OUT, NO_RESPONSE, NOT_JUDGED, RUBRIC
+from evaluation.numbers.rules import CONTROL, HELD_OUT, NO_RESPONSE, NOT_JUDGED, REWORDED, RUBRIC
 from evaluation.numbers.scoring import with_scores
 from evaluation.protocol import CountingPreset, DataSet, FacetView, Protocol, ScoreRule
 
@@ -77,7 +78,7 @@ class Rows:
 
     `faults`: what contradicts them. `checked`: judgments of a panel that were decided again.
     `frame`: all verdicts. `votes`: those of a panel with a verdict. `fixed`: the frame of the fixed
-    texts that a judge judged; None without any.
+    texts that a judge judged; `twins`: of controls and their rewordings; None without any.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -92,7 +93,7 @@ class Rows:
         self.judgments = self._read_judgments()
         keys = [DataSetKey(data.name, data.task, data.variant) for data in self.protocol.datasets]
         tables = Tables(
-            samples=samples,
+            samples=samples.filter(pl.col("arm") != REWORDED).drop("arm"),
             rubrics=self.rubrics.select("rubric", "sample", "key"),
             members=members,
             responses=self.responses.select(
@@ -109,6 +110,12 @@ class Rows:
         self.frame: Frame = build_frame(self.run["endpoints"], keys, self.plan.outcomes, tables)
         if self.protocol.scores:
             self.frame = with_scores(self.frame, self.protocol.scores, self._read_scores())
+        twins = samples.filter(pl.col("arm").is_in([CONTROL, REWORDED]))
+        self.twins: Frame | None = None
+        if (twins["arm"] == REWORDED).any():
+            self.twins = build_frame(
+                self.run["endpoints"], keys, self.plan.outcomes, replace(tables, samples=twins.drop("arm"))
+            )
         self.fixed = self._read_policies(keys, tables) if self.run.get("policies") else None
         self.votes = self._read_votes() if self.run["panel"] else pl.DataFrame()
 
@@ -133,14 +140,16 @@ class Rows:
             cluster = cluster_of.setdefault(sample["cluster"], len(cluster_of))
             is_control, is_held_out = sample["arm"] == CONTROL, sample["split"] == HELD_OUT
             withdrawn = sample.get("withdrawn", False)
-            samples.append((number, sample["sample"], sample["task"], cluster, is_control, is_held_out, withdrawn))
+            samples.append(
+                (number, sample["sample"], sample["task"], cluster, is_control, is_held_out, withdrawn, sample["arm"])
+            )
             for rubric in sample["rubrics"]:
                 of_key = {RUBRIC: [rubric["key"]]} if rubric["key"] in counted_keys else {}
                 for name, values in {**rubric["facets"], **of_key}.items():
                     members += [(name, value, len(rubrics)) for value in values]
                 rubrics.append((len(rubrics), number, sample["sample"], rubric["key"]))
-        columns = ("sample", "name", "task", "cluster", "is_control", "is_held_out", "withdrawn")
-        types = (pl.Int64, pl.String, pl.String, pl.Int64, pl.Boolean, pl.Boolean, pl.Boolean)
+        columns = ("sample", "name", "task", "cluster", "is_control", "is_held_out", "withdrawn", "arm")
+        types = (pl.Int64, pl.String, pl.String, pl.Int64, pl.Boolean, pl.Boolean, pl.Boolean, pl.String)
         of_rubric = {"rubric": pl.Int64, "sample": pl.Int64, "name": pl.String, "key": pl.String}
         of_member = {"facet": pl.String, "value": pl.String, "rubric": pl.Int64}
         return (

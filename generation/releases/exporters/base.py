@@ -16,7 +16,8 @@ from typing import Any, TextIO
 from generation.common.formats import FormatError
 
 # {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool,
-#  "language": str, "specialty": str, "arm": "trap" | "control", "split": "public" | "held-out",
+#  "language": str, "specialty": str, "arm": "trap" | "control" | "reworded",
+#  "split": "public" | "held-out",
 #  "canary": str, "source": {...}, "content": {...}, "facets": {name: [str]},
 #  "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
 #  "made": {name: str}, "messages": [{"role": str, "content": str}] (if the exporter `asks`),

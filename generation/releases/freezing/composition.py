@@ -204,7 +204,7 @@ def _versions_with_own_reason(benchmark: str, composition: Composition) -> Query
         if name in composition.where
     ]
     if not composition.with_controls:
-        reasons.append(When(arm=CONTROL, then=Value("control")))
+        reasons.append(When(~Q(arm=TRAP), then=Value("control")))
     if composition.reviewed == "yes":
         reasons.append(When(case__ground=Ground.UNREVIEWED, then=Value("unreviewed")))
     if composition.reviewed == "no":

@@ -28,7 +28,7 @@ from generation.recipes.recipe import (
     settings_in_force,
 )
 from generation.recipes.text_similarity import longest_leak, word_overlap
-from mhb_site.benchmarks.mhb import control, examiner, judging
+from mhb_site.benchmarks.mhb import control, examiner, judging, rewording
 from mhb_site.benchmarks.mhb.generator_reply import (
     MAX_ADDED_TURNS,
     MAX_CRITERIA,
@@ -326,6 +326,16 @@ RECIPE = Recipe(
             asks=lambda draft: [("generator", control.PROMPTS_BY_KIND[draft.record.content["kind"]].label)],
         ),
         per_draft(
+            rewording.ask_rewording,
+            applies=rewording.makes_rewording,
+            asks=lambda _draft: [("generator", rewording.REWORD.label)],
+        ),
+        per_draft(
+            rewording.check_rewording,
+            applies=rewording.makes_rewording,
+            asks=lambda draft: [(rewording.verifier(draft), rewording.CHECK.label)],
+        ),
+        per_draft(
             examiner.read_blind,
             applies=lambda draft: examiner.GIVES_AWAY in draft.checks,
             asks=lambda _draft: [(examiner.ROLE, examiner.EXAMINE_BLIND.label)],
@@ -359,5 +369,6 @@ RECIPE = Recipe(
     prompt_sets=tuple(name for name in SETS if name),
     presets=PRESETS,
     control=control.control,
+    reworded=rewording.reworded,
     lineage=lineage,
 )

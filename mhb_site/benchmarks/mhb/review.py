@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
+from generation.recipes.review_sampling import review_policy
 from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.forms.design import folder_form
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text, Turn
@@ -28,6 +29,7 @@ FORM = folder_form(__package__)
 # What a rubric has to be like: the same words for physicians, generator, examiner and judge.
 (RUBRIC_FORM,) = (question.help for question in FORM.questions if question.key == "alignment")
 # A control has no trap, so there is nothing to hide, verify or disagree on: one physician is enough.
+REWORDED_FORM = folder_form(__package__, "reworded_form")
 CONTROL_FORM, CONTROL_POLICY = folder_form(__package__, "control_form"), Policy(secondary=False, guided=False)
 
 # The levels of evidence that can show a trap of each type to be false; for all other types,
@@ -55,6 +57,8 @@ POLICY = Policy(reveal_first_look=True, settle_wording=True, signed_wording=True
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
+    if sample.content.get("reworded"):
+        return _case_of_rewording(sample, lineage, version)
     if sample.content.get("control"):
         form = replace(CONTROL_FORM, rubrics=_rubrics(sample))
         shown = model_view(sample.content)
@@ -66,6 +70,20 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         policy=POLICY,
         first_look=model_view(sample.content),
     )
+
+
+def _case_of_rewording(sample: NewSample, lineage: str, version: int) -> CaseSpec:
+    """The case of a control in other words: whether it says the same as the original."""
+    content = sample.content
+    if sample.task == "dialogue":
+        before, after = _turns(content["source_turns"]), _turns(content["turns"])
+        blocks: tuple[Block, ...] = (Diff(_("The conversation: original and rewording"), before, after),)
+    else:
+        original = Text(_("The question before it was reworded"), content["source_question"])
+        blocks = (*model_view(content), original)
+    form = replace(REWORDED_FORM, rubrics=_rubrics(sample))
+    policy = review_policy({**sample.provenance, "reviewers": "one"}, guided=False)
+    return CaseSpec.of(sample, "mhb", lineage, version, blocks=blocks, form=form, policy=policy)
 
 
 def _rubrics(sample: NewSample) -> tuple[RubricText, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from generation.llm.simulator.script import Asked, PromptTable, Scripts, chance, digest_of, pick
 from generation.llm.types import Message
 from generation.recipes.text_similarity import word_overlap
-from mhb_site.benchmarks.mhb import control, examiner, judging, recipe
+from mhb_site.benchmarks.mhb import control, examiner, judging, recipe, rewording
 from mhb_site.benchmarks.mhb.generator_reply import FORBIDS, QUESTION_MARK
 from mhb_site.benchmarks.mhb.simulate_generation import (
     Template,
@@ -257,7 +257,30 @@ def _control_answer(text: str) -> str | None:
     _before, _mark, rest = text.partition("<report>\n")
     report, mark, question = rest.partition("\n</report>")
     control_question = _control_question(report) if mark else {}
-    return str(control_question["answer"]) if question.strip() == control_question.get("question") else None
+    asked = control_question.get("question")
+    if asked is None or question.strip() not in (asked, _in_other_words(str(asked))):
+        return None
+    return str(control_question["answer"])
+
+
+def _in_other_words(text: str) -> str:
+    """The same text in another order of words: sentences turned round, or a courtesy before one."""
+    sentences = [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence and sentence.strip()]
+    if len(sentences) > 1:
+        return " ".join(reversed(sentences))
+    courtesy = "请问，" if template_language(text) == "zh" else "Please: "
+    return courtesy + text.strip()
+
+
+def _reworded(asked: Asked) -> dict[str, Any]:
+    return {"texts": [_in_other_words(text) for text in asked.data["TEXTS"]]}
+
+
+def _same(asked: Asked) -> dict[str, Any]:
+    """Whether each text is the simulated rewording of its original."""
+    pairs = zip(asked.data["ORIGINAL"], asked.data["REWORDED"], strict=True)
+    others = [reworded for text, reworded in pairs if reworded != _in_other_words(text).strip()]
+    return {"added": " ".join(others), "removed": ""}
 
 
 def _judge(blocks: Mapping[str, Any], seed: int, error: float = JUDGE_ERROR) -> dict[str, Any]:
@@ -328,6 +351,8 @@ _PROMPTS = PromptTable(
         _DEFAULT["answerable_report"].heading: (_EXAMINERS, _check_answerable),
         _CONTROLS["report"].heading: ((GENERATOR,), lambda asked: _control_question(asked.data["REPORT"])),
         _CONTROLS["dialogue"].heading: ((GENERATOR,), lambda asked: _control_statement(asked.data["CONVERSATION"])),
+        rewording.REWORD.heading: ((GENERATOR,), _reworded),
+        rewording.CHECK.heading: (_EXAMINERS, _same),
         examiner.EXAMINE_BLIND.heading: (_EXAMINERS, _read_blind),
         examiner.EXAMINE.heading: (_EXAMINERS, _examine),
         judging.JUDGE.heading: (_JUDGES, _judge_prompt),

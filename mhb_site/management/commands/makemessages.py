@@ -15,7 +15,10 @@ from django.core.management.commands import makemessages
 # The files whose texts people read in their language.
 DECLARED = tuple(
     f"{name}.json"
-    for name in ("datasets", "facets", "form", "labels", "presets", "rates", "reasons", "roles", "taxonomy")
+    for name in (
+        *("datasets", "facets", "form", "control_form", "reworded_form", "labels", "presets", "rates", "reasons"),
+        *("roles", "taxonomy"),
+    )
 )
 TEXTS = ("label", "asks", "help", "about", "severity_asks", "locked", "rule", "definition", "note")
 

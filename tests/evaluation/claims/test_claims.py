@@ -63,6 +63,7 @@ def test_a_run_without_a_fault_fails_no_claim() -> None:
         (TRAP, {"rows": {"control": 0.33}}),
         (FLOOR, {"rows": {"rates": {"one": 0.3, "other": 0.3}, "turned": 0.4}}),
         (PEOPLE, {"validation": validation(0.4, 0.2, 0.55)}),
+        (REWORDED, {"reworded": 0.15}),
         (BLIND, {"texts": {"refusal": 0.05, "agree": 0.9}}),
         (UNREAD, {"probe": unread(True, 0.81, 0.76, 0.85)}),
     ],
@@ -91,6 +92,20 @@ def test_fixed_texts_stand_beside_the_models_that_they_beat() -> None:
     assert found.winning == (refusal,)
     held = claims(verdicts(6), texts={"agree": 0.9})
     assert by_name(held)[BLIND].holds is True
+
+
+@pytest.mark.plain
+def test_rewording_is_shown_to_do_nothing_and_not_only_not_shown_to_do_something() -> None:
+    """A control fails .03 of its criteria: of 300 records that is known to ± .02."""
+    alike = by_name(claims(verdicts(9), reworded=0.03))[REWORDED]
+    assert (alike.holds, alike.why) == (True, "")
+    assert alike.low is not None
+    assert alike.high is not None
+    assert -0.05 < alike.low < alike.high < 0.05
+    few = by_name(claims(verdicts(9, records=20, control=0.3), reworded=0.3))[REWORDED]
+    assert few.holds is None
+    assert few.low is not None
+    assert few.why
 
 
 @pytest.mark.plain

@@ -54,6 +54,17 @@ def fixed_texts(rows: list[dict[str, Any]], rates: dict[str, float]) -> Iterator
             yield {**row, "model": text, "repeat": 0, "said": "not_met" if dice.random() < rate else "met"}
 
 
+def twin_rows(rows: list[dict[str, Any]], reworded: float) -> Iterator[dict[str, Any]]:
+    """The controls of a run, and for each its rewording, which fails this share of its criteria."""
+    dice = Random(3)
+    for row in rows:
+        if row["is_control"]:
+            yield row
+            said = "not_met" if dice.random() < reworded else "met"
+            twin = {"sample": row["sample"] + 10_000, "rubric": row["rubric"] + 10_000}
+            yield {**row, **twin, "is_control": False, "said": said}
+
+
 def validation(kappa: float, low: float | None, high: float | None) -> dict[str, Any]:
     """What a report says of a judge that physicians checked."""
     estimate = {"value": kappa, "low": low, "high": high}
@@ -61,12 +72,14 @@ def validation(kappa: float, low: float | None, high: float | None) -> dict[str,
 
 
 def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) -> Claims:
-    """The claims of a run with these verdicts. `given`: validation, probe, votes, and texts."""
+    """The claims of these verdicts. `given`: validation, probe, votes, texts, reworded."""
     datasets = [DataSetKey("dialogue", "dialogue", "")]
     rows = list(rows)
     frame = frame_of(MODELS, datasets, RULES, rows, repeats=2)
     texts = given.get("texts", {})
     fixed = frame_of(tuple(texts), datasets, RULES, fixed_texts(rows, texts)) if texts else None
+    reworded = given.get("reworded")
+    twins = None if reworded is None else frame_of(MODELS, datasets, RULES, twin_rows(rows, reworded), repeats=2)
     plan = Plan(PROTOCOL.rates[0].name, (MODELS,), RULES)
     rate = PROTOCOL.rates[0]
     totals = unit_totals(frame.current, [rate])[rate.name]
@@ -80,6 +93,7 @@ def claims(rows: Iterator[dict[str, Any]] | list[dict[str, Any]], **given: Any) 
         given.get("validation"),
         given.get("probe", unread(None)),
         fixed,
+        twins,
     )
 
 
