@@ -87,6 +87,16 @@ def _estimate(settings: RunSettings) -> Estimate:
     return Estimate(tuple(lines), rows=sum(asked.values()) * len(tested), paces=paces(settings.asked))
 
 
+def estimate_policies(settings: RunSettings) -> Estimate:
+    """Estimate the judge's calls on the fixed texts alone."""
+    protocol = registry.protocol(settings.release.benchmark)
+    with prompts_queries.using(settings.release.benchmark, settings.prompt_set):
+        blind = _judged_policies(settings, protocol, queries.data_sets_asked(settings))
+    judge = settings.judges[0]
+    lines = tuple(estimate_line("judge", judge, prompt, count) for prompt, count in blind.items())
+    return Estimate(lines, rows=sum(blind.values()), paces=paces([judge]))
+
+
 def _judged_policies(settings: RunSettings, protocol: Protocol, datasets: Sequence[DataSet]) -> Counter[str]:
     """The first judge's calls on fixed texts, by prompt: those on a sample of mean length."""
     calls = Counter[str]()

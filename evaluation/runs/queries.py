@@ -152,13 +152,18 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(dataset.name for dataset in available)}")
     if settings.transport == Run.Transport.BATCH and not any(endpoint.batches for endpoint in settings.asked):
         raise errors.NoBatches
-    unknown_policies = [name for name in settings.policies if name not in protocol.policies]
-    if unknown_policies:
-        known = ", ".join(protocol.policies) or "–"
-        raise errors.UnknownPolicy(f"{', '.join(unknown_policies)}; known: {known}")
+    check_policies(settings.policies, protocol)
     datasets = data_sets_asked(settings)
     _check_chains(protocol, settings, datasets)
     return protocol, datasets
+
+
+def check_policies(policies: Iterable[str], protocol: Protocol) -> None:
+    """Raises UnknownPolicy if the benchmark does not use one of these fixed texts."""
+    unknown = [name for name in policies if name not in protocol.policies]
+    if unknown:
+        known = ", ".join(protocol.policies) or "–"
+        raise errors.UnknownPolicy(f"{', '.join(unknown)}; known: {known}")
 
 
 def _check_chains(protocol: Protocol, settings: RunSettings, datasets: Sequence[DataSet]) -> None:

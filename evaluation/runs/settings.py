@@ -16,7 +16,7 @@ RELEASE_HELP = "NAME for the latest version, or NAME@VERSION."
 MAX_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
 MAX_JUDGES = 9
 MAX_MINIMUM = 10_000  # the largest sensible minimum of samples
-MAX_POLICY_SAMPLES = 1000  # of each data set
+POLICY_SAMPLES, MAX_POLICY_SAMPLES = 50, 1000  # of each data set
 
 
 @settings_class
@@ -145,7 +145,7 @@ class RunSettings(LaunchSettings):
         least=1,
         most=MAX_POLICY_SAMPLES,
         column="policy_samples",
-        default=50,
+        default=POLICY_SAMPLES,
     )
     datasets: Sequence[str] = setting(
         _("Data sets"),

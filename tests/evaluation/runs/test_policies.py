@@ -1,5 +1,6 @@
 """Fixed texts are judged as models' answers are, and are models in no number."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.models import Call, Release
 from review.models import User
-from tests.engine import endpoint, evaluate_release, launch_run, make_release_with_controls
+from tests.engine import Manage, endpoint, evaluate_release, launch_run, make_release_with_controls
 
 TEXTS = ("empty", "refusal", "doubt")
 
@@ -94,6 +95,23 @@ def test_a_fixed_text_of_no_benchmark_is_refused(release: Release, models: str) 
     run = launch_run(release, models, "sim-careful", policies=["agree"], policy_samples=1)
     assert PolicyAnswer.objects.filter(run=run).count() == len(registry.protocol("mhb").datasets)
     assert RUNS.repeat_settings(run, {})["policies"] == ["agree"]
+
+
+def test_a_finished_run_gets_fixed_texts_by_the_command(release: Release, models: str, manage: Manage) -> None:
+    run = evaluate_release(release, models, "sim-careful")
+    models_asked = Call.objects.filter(job=run, subject__startswith="response").count()
+    code, out, err = manage("claims", run.pk, "--policy", "refusal,agree", "--json")
+    assert (code, "Nothing was launched" in err) == (1, True)
+    assert json.loads(out)["calls"] == 2 * release.rubrics_count
+    assert manage.json("claims", run.pk)["policies"] == []
+    for _again in range(2):
+        found = manage.json("claims", run.pk, "--policy", "refusal,agree", "--yes", "--wait")
+        assert {each["name"] for each in found["policies"]} == {"refusal", "agree"}
+    run.refresh_from_db()
+    assert (run.status, run.policies, run.policy_samples) == (Run.Status.FINISHED, ["refusal", "agree"], 50)
+    assert PolicyAnswer.objects.filter(run=run).count() == 2 * release.samples_count
+    assert Call.objects.filter(job=run, subject__startswith="response").count() == models_asked
+    assert "known: empty" in manage.refusal("claims", run.pk, "--policy", "bored", "--yes")
 
 
 def test_an_empty_text_counts_as_the_plan_says(release: Release, models: str) -> None:
