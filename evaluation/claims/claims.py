@@ -33,7 +33,7 @@ CONTRADICTED_BY = {
     UNREAD: _("a probe that does not read tells right from wrong answers better than chance"),
     BLIND: _("a policy that does not look scores better than a model"),
     TRAP: _("the interval of trap minus control reaches 0"),
-    REWORDED: _("reworded minus original is not 0, and its 90 % interval goes beyond ±.05"),
+    REWORDED: _("reworded minus original is not 0, and its interval at .90 goes beyond ±.05"),
     FLOOR: _("no difference of two models is above the floor with its whole interval"),
     PEOPLE: _("the whole interval of κ is below 0.6"),
     COVERAGE: _("a criterion is not settled"),
@@ -150,7 +150,7 @@ def claims_of(
     limit = max((each.moved for each in floor if each.moved is not None), default=None)
     below = tuple((each.first, each.second) for each in planned if limit is not None and _reach(each)[1] <= limit)
     blind = _policy_scores(frame, fixed, protocol, plan, rate)
-    claims = (
+    found: tuple[BenchmarkClaim, ...] = (
         probe,
         _blind(blind, protocol.is_lower_better(rate), len(frame.models)),
         _trap(frame, rate, plan),
@@ -167,8 +167,8 @@ def claims_of(
             TRAP: _trap(held_out, rate, plan),
             REWORDED: _reworded(None if twins is None else twins.held_out, rate, plan),
         }
-        claims = tuple(_confirmed(claim, confirmed) for claim in claims)
-    return Claims(claims, floor, below, rate, () if blind is None else blind.scores)
+        found = tuple(_confirmed(claim, confirmed) for claim in found)
+    return Claims(found, floor, below, rate, () if blind is None else blind.scores)
 
 
 def _confirmed(claim: BenchmarkClaim, confirmed: Mapping[str, BenchmarkClaim]) -> BenchmarkClaim:

@@ -28,7 +28,8 @@ class BoardClaims:
 
 def board_claims(board: Leaderboard) -> BoardClaims | None:
     """The claims beside a leaderboard; None without a run. Asks no model."""
-    runs = Run.objects.filter(pk__in={entry.run for entry in board.entries if entry.coverage is None}).select_related("release", "judge")
+    complete = {entry.run for entry in board.entries if entry.coverage is None}
+    runs = Run.objects.filter(pk__in=complete).select_related("release", "judge")
     newest_first = sorted(runs, key=lambda run: (bool(run.policies), run.pk), reverse=True)
     if not newest_first:
         return None
