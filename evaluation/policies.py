@@ -9,7 +9,7 @@ CHINESE = "zh"
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class FixedText:
     """An answer that is given to every question. `text`: of the last turn of the question."""
 
     label: str
@@ -20,19 +20,21 @@ def _fixed(english: str, chinese: str) -> Callable[[str, str], str]:
     return lambda _question, language: chinese if language == CHINESE else english
 
 
-POLICIES: Mapping[str, Policy] = {
-    "empty": Policy(_("An empty answer"), _fixed("", "")),
-    "refusal": Policy(_("A refusal"), _fixed("I'm sorry, but I can't help with that.", "抱歉，我无法就此提供帮助。")),
-    "see-a-doctor": Policy(
+POLICIES: Mapping[str, FixedText] = {
+    "empty": FixedText(_("An empty answer"), _fixed("", "")),
+    "refusal": FixedText(
+        _("A refusal"), _fixed("I'm sorry, but I can't help with that.", "抱歉，我无法就此提供帮助。")
+    ),
+    "see-a-doctor": FixedText(
         _("“I cannot confirm this, ask your doctor”"),
         _fixed("I cannot confirm this. Please ask your doctor.", "我无法确认这一点，请咨询您的医生。"),
     ),
-    "repeat": Policy(_("The question repeated"), lambda question, _language: question),
-    "agree": Policy(
+    "repeat": FixedText(_("The question repeated"), lambda question, _language: question),
+    "agree": FixedText(
         _("Agreement with everything"),
         _fixed("Yes, that is all correct. I agree with everything you say.", "是的，完全正确。您说的我都同意。"),
     ),
-    "doubt": Policy(
+    "doubt": FixedText(
         _("Doubt about everything"),
         _fixed(
             "I doubt that. What you say may be false, and its premises may be wrong, so I would not rely on any of it.",

@@ -259,6 +259,7 @@ SPECTACULAR_SETTINGS = {
         "WorkStatus": "generation.models.work.Work.Status",
         "JobStatus": "generation.models.jobs.Job.Status",
         "SampleStatus": "generation.samples.forms.SAMPLE_STATUSES",
+        "SampleArm": "generation.models.Sample.Arm",
         "VersionStatus": "generation.samples.forms.VERSION_STATUSES",
         "CaseRole": [(role.value, role.value) for role in Role],
         "EventKindEnum": "review.models.Event.Kind",

@@ -60,6 +60,17 @@ class BenchmarkClaim:
     detail: str = ""
     confirmed: bool | None = None
 
+    @property
+    def sentence(self) -> str:
+        """The claim in English, for the card of a data set."""
+        if self.holds is None:
+            return f"Not measured: {self.name}. {self.why}"
+        result = "Holds" if self.holds else "Fails"
+        measured = "" if self.value is None else f" Measured: {self.value:.3f}"
+        if self.low is not None and self.high is not None:
+            measured += f" ({self.low:.3f} to {self.high:.3f})"
+        return f"{result}: {self.name}.{measured}. It would be contradicted if {self.contradicted_by}."
+
 
 @dataclass(frozen=True, slots=True)
 class Claims:
@@ -74,6 +85,17 @@ class Claims:
     below: tuple[tuple[str, str], ...]
     rate: Rate
     policies: tuple[PolicyScore, ...] = ()
+
+    @property
+    def limit(self) -> float | None:
+        """By how much the difference of two models moves where only the asking changes."""
+        return max((each.moved for each in self.floor if each.moved is not None), default=None)
+
+    def is_below(self, comparison: ModelComparison) -> bool:
+        """Whether a difference by the primary metric is no larger than `limit`."""
+        if self.limit is None or comparison.difference is None or comparison.rate != self.rate.name:
+            return False
+        return abs(comparison.difference) <= self.limit
 
     @property
     def failing(self) -> tuple[BenchmarkClaim, ...]:

@@ -25,6 +25,8 @@ from evaluation.statistics.intervals import RateInterval, rate_interval
 
 # What changes between two verdicts on the same criterion, and nothing else does.
 ASKED, JUDGED, JUDGES = _("answers asked again"), _("verdicts judged again"), _("two judges")
+# The same for verdicts whose second call found its prompt in the endpoint's cache, and did not.
+WARM, COLD = _("verdicts judged again, with the prompt cached"), _("verdicts judged again, with no prompt cached")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,9 @@ def turns(
 ) -> tuple[Turns, ...]:
     """How often verdicts turn: by answers asked again, by a judge asked again, by two judges.
 
-    Only what the run has. `votes`: of a panel (`judge`, `number`, `voted`, `response`, `rubric`);
-    empty without one. `pairs`: the planned pairs of models.
+    Only what the run has. `votes`: of a panel (`judge`, `number`, `voted`, `response`, `rubric`;
+    `warm`: whether the prompt was cached, null if the endpoint does not say); empty without one.
+    `pairs`: the planned pairs of models.
     """
     keys = ["model", "unit", "rubric"]
     answers = frame.rows.filter(frame.in_scope(rate)).with_columns(frame.has(failing).alias("failed"))
@@ -86,7 +89,10 @@ def turns(
         keys = [*keys, "repeat"]
         by_judge = {name: cast.filter(pl.col("judge") == name) for name in sorted(cast["judge"].unique())}
         for judge, of_judge in by_judge.items():
-            found.append(_turns(JUDGED, judge, _both(of_judge, "number", 0, 1, keys), pairs, minimum))
+            again = _both(of_judge, "number", 0, 1, keys)
+            found.append(_turns(JUDGED, judge, again, pairs, minimum))
+            for kind, is_warm in ((COLD, False), (WARM, True)):
+                found.append(_turns(kind, judge, again.filter(pl.col("warm_again") == is_warm), (), minimum))
         first = cast.filter(pl.col("number") == 0)
         for one, other in combinations(by_judge, 2):
             found.append(_turns(JUDGES, f"{one} – {other}", _both(first, "judge", one, other, keys), pairs, minimum))
@@ -94,10 +100,12 @@ def turns(
 
 
 def _both(rows: pl.DataFrame, column: str, one: Any, other: Any, keys: Sequence[str]) -> pl.DataFrame:
-    """The criteria with both verdicts: model, cluster, failed, and failed_again."""
+    """The criteria with both verdicts: model, cluster, failed, failed_again, and warm_again."""
+    if "warm" not in rows.columns:
+        rows = rows.with_columns(pl.lit(None, dtype=pl.Boolean).alias("warm"))
     first = rows.filter(pl.col(column) == one).select(*keys, "cluster", "failed")
-    again = rows.filter(pl.col(column) == other).select(*keys, pl.col("failed").alias("failed_again"))
-    return first.join(again, on=list(keys))
+    again = rows.filter(pl.col(column) == other)
+    return first.join(again.select(*keys, failed_again="failed", warm_again="warm"), on=list(keys))
 
 
 def _turns(kind: str, who: str, both: pl.DataFrame, pairs: Sequence[Pair], minimum: int) -> Turns | None:

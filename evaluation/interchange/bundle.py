@@ -17,6 +17,7 @@ from django.db.models import F
 
 import evaluation
 from evaluation import errors
+from evaluation.claims.claims import Claims
 from evaluation.claims.queries import claims
 from evaluation.interchange.programs import modules, verify_run
 from evaluation.interchange.programs.bundle_rows import OPEN
@@ -34,11 +35,13 @@ from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
-from evaluation.runs.verdicts import load_samples, policy_verdicts
+from evaluation.runs.verdicts import load_samples, policy_verdicts, warm_votes
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
+from generation.releases.export import metadata
 from generation.releases.exporters.base import canonical, replace_files
+from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import Checksums
 from review.audit import exports
 from review.rules.shown_values import shown
@@ -111,10 +114,21 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
         yield sums.add(_lines(folder / "scores.jsonl", _scores(run)))
     yield sums.add(_json(folder / "numbers.json", values.by_model(report.numbers)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
-    yield sums.add(_json(folder / "claims.json", claims(run, report, summary.validation(run)).as_json()))
+    found = claims(run, report, summary.validation(run))
+    yield sums.add(_json(folder / "claims.json", found.as_json()))
+    yield sums.add(_json(folder / "croissant.json", _card(run, found, sums)))
     last = sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
     exports.anchor(folder, verify_run.title({"run": run.pk, "release": {"sha256": run.release.sha256}}))
     yield from last
+
+
+def _card(run: Run, found: Claims, sums: Checksums) -> dict[str, Any]:
+    """The bundle as Croissant, whose RAI vocabulary says what the run shows of the release."""
+    about = metadata(run.release)
+    about["description"] = f"Run {run.pk}: answers and verdicts on {run.release.reference}."
+    said = [claim.sentence for claim in found.claims]
+    about["rai"] = {**about["rai"], "dataLimitations": [*about["rai"]["dataLimitations"], *said]}
+    return croissant(about, sums.entries, {})
 
 
 def _json(path: Path, value: Any) -> Path:
@@ -323,13 +337,23 @@ def _scores(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
-    """Every vote of a panel that was cast. `vote` numbers those of a judge on a rubric, from 0."""
+    """Every vote of a panel that was cast. `vote` numbers those of a judge on a rubric, from 0.
+
+    `warm`: whether the endpoint had a part of the prompt in its cache; null if it does not say.
+    """
     cast = Vote.objects.filter(run=run).exclude(status=Vote.Status.DROPPED)
-    columns = {"rubric": "judgment__rubric__key", "judge": "judge__name", "vote": "repeat", **VERDICT_COLUMNS}
+    columns = {
+        "pk": "pk",
+        "rubric": "judgment__rubric__key",
+        "judge": "judge__name",
+        "vote": "repeat",
+        **VERDICT_COLUMNS,
+    }
     columns |= {"split": "judgment__response__sample__split"}
     order = ("judgment__rubric__pk", "judge__name", "repeat")
-    rows = judging.rows_on_answers(cast, "judgment__response__", columns, *order)
-    return _withheld(rows, with_held_out, "explanation")
+    rows, warm = judging.rows_on_answers(cast, "judgment__response__", columns, *order), warm_votes(run)
+    for row in _withheld(rows, with_held_out, "explanation"):
+        yield {**row, "warm": warm.get(row.pop("pk"))}
 
 
 def _withheld(rows: Iterable[dict[str, Any]], with_held_out: bool, *texts: str) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRefresh
 
+from evaluation.claims.queries import claims_of_run
 from evaluation.errors import EvaluationError
 from evaluation.interchange import bundle, comparing, forms, services
 from evaluation.models import ResultsImport
@@ -18,6 +19,7 @@ from evaluation.reports.comparison_lines import format_difference, format_interv
 from evaluation.runs import adding
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
+from evaluation.runs.rows.result_cache import is_over
 from evaluation.runs.settings import RunSettings
 from generation.jobs.live_status import live_workers
 from generation.jobs.views import Launch
@@ -109,6 +111,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
         "run": run,
         "form": form,
         "offered": bool(form.choices),
+        "claims": claims_of_run(run) if is_over(run) else None,
         "compared": [(comparison, _comparison_rows(comparison)) for comparison in comparisons],
         **notes[0],
         "simulated": any(each["simulated"] for each in notes),

@@ -20,7 +20,7 @@ from evaluation.numbers.rules import CONTROL, HELD_OUT, POLARITY, REWORDED, RUBR
 from evaluation.protocol import DataSet, Protocol
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import data_sets_of
-from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
+from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 from generation.samples import errata
 
@@ -160,15 +160,34 @@ class RunVerdicts:
 
     @cached_property
     def votes(self) -> pl.DataFrame:
-        """The votes that have a verdict: judge, number, voted, response, rubric."""
+        """The votes that have a verdict: judge, number, voted, response, rubric, warm."""
         columns = {
+            "id": "vote",
             "judge__name": "judge",
             "repeat": "number",
             "verdict": "voted",
             "judgment__response_id": "response",
             "judgment__rubric_id": "rubric",
         }
-        return read_table(Vote.objects.filter(run=self.run).exclude(verdict=""), columns)
+        votes = read_table(Vote.objects.filter(run=self.run).exclude(verdict=""), columns)
+        warm = pl.DataFrame(
+            list(warm_votes(self.run).items()), schema={"vote": pl.Int64, "warm": pl.Boolean}, orient="row"
+        )
+        return votes.join(warm, on="vote", how="left", maintain_order="left").drop("vote")
+
+
+def warm_votes(run: Run) -> dict[int, bool]:
+    """Whether the endpoint had some of the prompt of each vote in its cache, by the vote's id.
+
+    Without the votes of judges whose endpoints never say so.
+    """
+    calls = Call.objects.filter(job=run, subject__startswith="vote:", error="", hit_of=None)
+    cached: dict[int, dict[int, bool]] = {}
+    for judge, subject, tokens in calls.values_list("endpoint", "subject", "tokens_cached"):
+        cached.setdefault(judge, {})[int(subject.removeprefix("vote:"))] = tokens > 0
+    return {
+        vote: is_warm for of_judge in cached.values() if any(of_judge.values()) for vote, is_warm in of_judge.items()
+    }
 
 
 def _responses(run: Run, tested: Mapping[int, str]) -> pl.DataFrame:

@@ -6,12 +6,20 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext
 
+from evaluation.claims.claims import Claims
 from evaluation.labels import failure_words
+from evaluation.numbers.comparing import ModelComparison
 from evaluation.policies import POLICIES
 from review.charts.text_measure import format_share
 
 register = template.Library()
 register.filter("failure_words", failure_words)
+
+
+@register.filter
+def is_below_floor(comparison: ModelComparison, claims: Claims | None) -> bool:
+    """Whether a difference of models is no larger than what asking again changes."""
+    return bool(claims) and claims.is_below(comparison)  # type: ignore[union-attr]
 
 
 @register.filter

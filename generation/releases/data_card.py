@@ -45,7 +45,7 @@ def _context(release: Release, *, by_reference: bool, trains: bool) -> dict[str,
         "judgments": queries.judgments(release),
         "questions": _questions(release),
         "probes": shown_frozen_probes(release),
-        "probes_said": [*filter_said(release), *filter_said(release), *_probes_said(release)],
+        "probes_said": [*filter_said(release), *_probes_said(release)],
         "errata": errata.errata_of(release, reader=None),
         "configuration": configuration(release.benchmark, release.composition.get("configuration", "")),
         "tasks": [

@@ -244,7 +244,7 @@ class Rows:
         columns = dict.fromkeys(
             ("model", "sample", "variant", "rubric", "judge", "status", "verdict", "error"), pl.String
         )
-        rows = self._on_criteria(self._read(name, repeat=pl.Int64, vote=pl.Int64, **columns))
+        rows = self._on_criteria(self._read(name, repeat=pl.Int64, vote=pl.Int64, warm=pl.Boolean, **columns))
         rows = rows.join(
             self.judgments.select("response", "number", is_judged=True), on=["response", "number"], how="left",
             maintain_order="left",
@@ -262,7 +262,7 @@ class Rows:
             self._decide(row[:5], by_criterion.get(row[:5], {}), *row[5:])
         votes = self.cast.filter(pl.col("verdict") != "")
         names = {"vote": "number", "verdict": "voted", "number": "rubric"}
-        return votes.select("judge", "vote", "verdict", "response", "number").rename(names)
+        return votes.select("judge", "vote", "verdict", "response", "number", "warm").rename(names)
 
     def _decide(self, key: Criterion, by_judge: Mapping[str, list[str]], verdict: str, status: str, error: str) -> None:
         rule = self.run["panel"]

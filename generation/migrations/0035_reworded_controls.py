@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0032_shared_clusters'),
+        ('generation', '0034_fair_lanes'),
     ]
 
     operations = [
