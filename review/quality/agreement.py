@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # takes a quarter of a second to import
     Figure = Callable[[Tables], Values]
 
 MINIMUM = 10  # clusters below which no interval is given, of any figure of the project
+# Of Fleiss' kappa and alpha of several raters, whose intervals hold the truth in 89 to 91 % of
+# studies with 10 or 11 items of careful raters, and in 93 % and more from 12 on.
+MINIMUM_OF_SEVERAL = 12
 DRAWS = 4000
 SEED = 2008  # fixed, so that the same answers have the same interval
 CONFIDENCE = 0.95
@@ -183,11 +186,15 @@ def several_raters(ratings: "ArrayLike", clusters: "Sequence[Any] | Values | Non
     names, cluster = np.unique(ids, return_inverse=True)
     counts = np.zeros((len(names), len(patterns)))
     np.add.at(counts, (cluster, which.ravel()[: len(items)]), 1)
-    estimates = (
-        interval(counts, _item_sums(patterns), patterns, figure)
-        for figure in (_raw_of_items, _fleiss_of_items, _ac1_of_items, _alpha_of_items)
+    sums = _item_sums(patterns)
+    return RaterAgreement(
+        int((raters >= 2).sum()),
+        len(names),
+        raw=interval(counts, sums, patterns, _raw_of_items),
+        fleiss=interval(counts, sums, patterns, _fleiss_of_items, minimum=MINIMUM_OF_SEVERAL),
+        ac1=interval(counts, sums, patterns, _ac1_of_items),
+        alpha=interval(counts, sums, patterns, _alpha_of_items, minimum=MINIMUM_OF_SEVERAL),
     )
-    return RaterAgreement(int((raters >= 2).sum()), len(names), *estimates)
 
 
 def interval(

@@ -120,12 +120,14 @@ def test_perfect_agreement_of_few_is_no_certainty() -> None:
 
 @pytest.mark.parametrize("raters", [2, 3, 7])
 def test_several_raters_who_always_agree_are_no_certainty_either(raters: int) -> None:
-    """No dissent in eleven items: by the exact bound, one item in four may have one (.238)."""
-    result = several_raters([[raters, 0]] * 6 + [[0, raters]] * 5)
+    """No dissent in twelve items: by the exact bound, one item in five may have one (.221)."""
+    result = several_raters([[raters, 0]] * 6 + [[0, raters]] * 6)
     for figure in (result.raw, result.fleiss, result.ac1, result.alpha):
         assert figure.value == figure.high == 1
         assert figure.low is not None
         assert 0.3 < figure.low < 0.97
+    fewer = several_raters([[raters, 0]] * 6 + [[0, raters]] * 5)
+    assert (fewer.fleiss.low, fewer.alpha.why) == (None, MissingReason.TOO_FEW), "where it would not hold"
     few, many = (several_raters([[raters, 0]] * n + [[0, raters]] * n).raw.low or 0 for n in (6, 60))
     assert few < many < 1
 
