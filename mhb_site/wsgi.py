@@ -9,6 +9,7 @@ from django.http.response import HttpResponse, HttpResponseBase
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
+from mhb_site.postgresql.breaker import SECONDS, breaker
 from mhb_site.server import startup
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ handler = get_wsgi_application()
 connecting: dict[str, Any] = cast("dict[str, Any]", settings.DATABASES["default"]["OPTIONS"])
 if settings.MHB_STATEMENT_SECONDS and "options" in connecting:
     connecting["options"] += f" -c statement_timeout={settings.MHB_STATEMENT_SECONDS}s"
+# A page says that the database is away, instead of waiting for it.
+if "pool" in connecting:
+    connecting["pool"]["timeout"] = SECONDS
+    breaker.engaged = True
 # After the apps are loaded.
 handler.request_class = import_string("mhb_site.web.requests.Utf8WSGIRequest")
 # Otherwise the first request of each worker would wait a second until all views are imported.

@@ -23,6 +23,9 @@ QUOTATION = re.compile(r"'[^']{40,10000}'|\"[^\"]{40,10000}\"")
 MENTIONED = ("constraint_name", "table_name", "column_name")  # what PostgreSQL says beside the row
 
 
+FIELDS = ("method", "route", "status", "ms", "account")  # of a line about a request
+
+
 class StructuredFormatter(logging.Formatter):
     """The formatter of Django's LOGGING, which passes every log record through structlog.
 
@@ -50,6 +53,7 @@ def _structlog_formatter(as_json: bool) -> "ProcessorFormatter":
             structlog.contextvars.merge_contextvars,
             structlog.stdlib.add_log_level,
             structlog.stdlib.add_logger_name,
+            *([structlog.stdlib.ExtraAdder(FIELDS)] if as_json else []),
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.ExceptionRenderer(_traceback),
         ],

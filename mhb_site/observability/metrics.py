@@ -1,13 +1,16 @@
-"""Metrics for Prometheus, read from the database at every scrape: all processes give the same.
+"""Metrics for Prometheus, read from database, broker and disk at every scrape.
 
 Names hold no account, case or text; labels are benchmarks, endpoints, kinds, statuses and classes
 of errors.
 """
 
+import shutil
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
+from django.db import connection
 from django.db.models import Count, Min, Sum
 from django.utils import timezone
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -16,22 +19,62 @@ from prometheus_client.registry import Collector
 
 from evaluation.interchange.provenance.software import software
 from generation.jobs import kinds
-from generation.models import Import, Job, JobError, Lane, WorkerBeat
+from generation.models import EndpointState, Import, Job, JobError, Lane, WorkerBeat
 from generation.models.work import Work
+from generation.tasks import run_lane, send_messages
+from mhb_site.backup.services import last_backup
+from review.common import waking
 from review.models import Assignment, Case, ChainHead
 
+GOING_ON = (Job.Status.RUNNING, Job.Status.PAUSED)
+QUEUE_NAMES = {run_lane.name: "mhb-lanes", send_messages.name: "mhb"}
+OLD = 60.0  # seconds without a beat after which a worker or the sweeper is missing
 WAITING = (Work.Status.QUEUED, Work.Status.RUNNING)
 
 
 class SiteCollector(Collector):
-    """All metrics of the site. Statements count rows in progress or sum the jobs' own totals."""
+    """What the database knows. Statements count rows in progress or sum the jobs' own totals."""
 
     def collect(self) -> Iterator[Metric]:
-        yield _family("mhb_info", "Version of MHB.", ["version"], [((software()["mhb"],), 1)])
         yield from _work()
         yield from _calls()
         yield from _reviews()
         yield from _processes()
+        yield from _turns()
+        yield from _endpoints()
+
+
+class Collected(Collector):
+    """Metrics that were collected before."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families
+
+
+class ProcessCollector(Collector):
+    """What a process knows without the database."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield _family("mhb_info", "Version of MHB.", ["version"], [((software()["mhb"],), 1)])
+        disk = shutil.disk_usage(settings.ENV.data_dir)
+        yield _family("mhb_disk_free_bytes", "Free space of the data folder.", [], [((), disk.free)])
+        yield _family("mhb_disk_size_bytes", "Size of the disk of the data folder.", [], [((), disk.total)])
+        backup = last_backup()
+        if backup is not None:
+            age = _age(backup, timezone.now())
+            yield _family("mhb_backup_age_seconds", "Age of the newest backup.", [], [((), age)])
+        messages = [((QUEUE_NAMES[task.name],), waking.waiting_messages(task)) for task in (run_lane, send_messages)]
+        yield _family("mhb_queue_messages", "Messages that wait for a worker.", ["queue"], messages)
+        pool = getattr(connection, "pool", None)
+        if pool is not None:
+            stats = pool.get_stats()
+            sizes = [((state,), stats.get(f"pool_{state}", 0)) for state in ("size", "available", "max")]
+            yield _family("mhb_database_pool", "Connections of the process that answers.", ["state"], sizes)
+            waiting = stats.get("requests_waiting", 0)
+            yield _family("mhb_database_pool_waiting", "Its threads that wait for one.", [], [((), waiting)])
 
 
 def _work() -> Iterator[Metric]:
@@ -39,9 +82,9 @@ def _work() -> Iterator[Metric]:
     now = timezone.now()
     for kind in kinds.all_kinds():
         for name, model in kind.rows.items():
-            counts = dict(
-                model._default_manager.filter(status__in=WAITING).values_list("status").annotate(Count("pk")).order_by()
-            )
+            rows = model._default_manager.filter(status__in=WAITING)
+            going_on = rows.filter(**{f"{kind.name}__status__in": GOING_ON})  # rows of cancelled jobs stay queued
+            counts = dict(going_on.values_list("status").annotate(Count("pk")).order_by())
             depth += [((kind.name, name, status.value), counts.get(status, 0)) for status in WAITING]
         running = kind.model._default_manager.filter(status=Job.Status.RUNNING)
         ages.append(((kind.name,), _age(running.aggregate(first=Min("created_at"))["first"], now)))
@@ -97,18 +140,47 @@ def _reviews() -> Iterator[Metric]:
 
 def _processes() -> Iterator[Metric]:
     now = timezone.now()
-    beats = WorkerBeat.objects.values_list("name", "seen_at")
-    ages = [("sweeper" if name == WorkerBeat.SWEEPER else "worker", _age(seen, now)) for name, seen in beats]
-    youngest = {what: min(age for other, age in ages if other == what) for what, _age_ in ages}
-    yield _family(
-        "mhb_beat_age_seconds", "Seconds since the last beat.", ["process"], [((p,), a) for p, a in youngest.items()]
-    )
+    ages, living = [], {"lanes": 0, "tasks": 0}
+    for beat in WorkerBeat.objects.order_by("name"):
+        age = _age(beat.seen_at, now)
+        process = "sweeper" if beat.name == WorkerBeat.SWEEPER else "worker"
+        ages.append(((process, beat.name), age))
+        if process == "worker" and age < OLD:
+            living["lanes"] += beat.runs_lanes
+            living["tasks"] += beat.runs_tasks
+    yield _family("mhb_beat_age_seconds", "Seconds since a process's last beat.", ["process", "name"], ages)
+    workers = [((runs,), count) for runs, count in living.items()]
+    yield _family("mhb_workers", "Living workers by what they run.", ["runs"], workers)
     lanes = (
         Lane.objects.filter(until__gt=now).values_list("job__kind").annotate(Count("pk"), Sum("in_flight")).order_by()
     )
     rows = list(lanes)
     yield _family("mhb_lanes", "Live lanes.", ["job"], [((kind,), count) for kind, count, _ in rows])
     yield _family("mhb_calls_in_flight", "Calls that lanes may have started.", ["job"], [((k,), n) for k, _, n in rows])
+
+
+def _turns() -> Iterator[Metric]:
+    live = Lane.objects.filter(until__gt=timezone.now()).values("job")
+    waiting = [job for kind in kinds.all_kinds() for job in kind.waiting().exclude(pk__in=live)]
+    now = timezone.now()
+    longest = max(((now - job.waits_since).total_seconds() for job in waiting), default=0.0)
+    yield _family("mhb_jobs_without_lane", "Jobs that wait for a worker.", [], [((), len(waiting))])
+    yield _family("mhb_lane_wait_seconds", "The longest wait among them.", [], [((), longest)])
+
+
+def _endpoints() -> Iterator[Metric]:
+    now = timezone.now()
+    rows = []
+    for state in EndpointState.objects.select_related("endpoint").order_by("endpoint"):
+        is_blocked = state.blocked_until is not None and state.blocked_until > now
+        current = {
+            "down": state.down_since is not None,
+            "paused": is_blocked and not state.openings,
+            "probing": bool(state.openings) and state.down_since is None,
+        }
+        rows += [((state.endpoint.name, name), int(value)) for name, value in current.items()]
+    text = "Whether an endpoint is down, paused at its own request, or probed by the circuit breaker."
+    yield _family("mhb_endpoint", text, ["endpoint", "state"], rows)
 
 
 def _age(since: datetime | None, now: datetime) -> float:

@@ -1,25 +1,28 @@
 """/live, /ready and /metrics: asked by machines, of one process, without a host or HTTPS."""
 
 import hmac
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import redis
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import OperationalError, close_old_connections, connection
 from django.db.migrations.loader import MigrationLoader
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from generation.models import WorkerBeat
-from mhb_site.observability.metrics import SiteCollector
+from mhb_site.observability import http_metrics
+from mhb_site.observability.metrics import OLD, Collected, ProcessCollector, SiteCollector
 
 DATABASE_SECONDS = 2.0
-OLD = 60.0  # seconds without a beat after which a worker or the sweeper is missing
 
+RETRY = 0.2  # seconds until a check that could not connect is tried again
 # One thread: a database that does not answer holds it, and the next probe fails at once.
 _database_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="probe")
 
@@ -47,13 +50,14 @@ class ProbesMiddleware:
 def ready() -> JsonResponse:
     """503 if the pages cannot be served: no database within two seconds, or old tables.
 
-    Without Redis, workers or the sweeper, people can still review, so the answer is 200 with the
-    status `degraded`; monitoring looks at that.
+    Without Redis, workers of lanes or of short tasks, or the sweeper, people can still review, so
+    the answer is 200 with the status `degraded`; monitoring looks at that.
     """
     checks: dict[str, Any] = {"database": _in_time(_database), "redis": _redis()}
     is_ready = checks["database"] == "ok"
     if is_ready:
-        checks |= _in_time(_tables_and_beats)
+        found = _in_time(_tables_and_beats)
+        checks |= found if isinstance(found, dict) else {"migrations": found}
         is_ready = checks["migrations"] == "ok"
     status = "not ready"
     if is_ready:
@@ -72,7 +76,12 @@ def metrics(request: HttpRequest) -> HttpResponse:
         response["WWW-Authenticate"] = "Bearer"
         return response
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(SiteCollector())
+    families = _in_time(lambda: list(SiteCollector().collect()))
+    is_known = isinstance(families, list)
+    up = GaugeMetricFamily("mhb_database_up", "Whether the database answered within two seconds.", value=int(is_known))
+    registry.register(Collected([up, *(families if is_known else ())]))
+    registry.register(ProcessCollector())
+    http_metrics.register(registry)
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
@@ -94,8 +103,16 @@ def _in_time(check: Callable[[], Any]) -> Any:
 
 def _closing(check: Callable[[], Any]) -> Any:
     close_old_connections()
+    deadline = time.monotonic() + DATABASE_SECONDS
     try:
-        return check()
+        while True:
+            try:
+                return check()
+            except OperationalError:  # such as a connection that died with a restart while nobody used it
+                connection.close()
+                if time.monotonic() + RETRY > deadline:
+                    raise
+                time.sleep(RETRY)
     finally:
         connection.close()
 
@@ -111,13 +128,20 @@ def _tables_and_beats() -> dict[str, Any]:
     missing = set(loader.disk_migrations) - set(loader.applied_migrations)
     now = timezone.now()
     beats = {beat.name: (now - beat.seen_at).total_seconds() for beat in WorkerBeat.objects.all()}
-    sweeper = beats.pop(WorkerBeat.SWEEPER, None)
+    runs = {"lanes_age_s": {"runs_lanes": True}, "tasks_age_s": {"runs_tasks": True}}
+    ages: dict[str, float | str] = {"sweeper_age_s": _rounded(beats.pop(WorkerBeat.SWEEPER, None))}
+    for name, filters in runs.items():
+        names = WorkerBeat.objects.filter(**filters).exclude(name=WorkerBeat.SWEEPER).values_list("name", flat=True)
+        ages[name] = _rounded(min((beats[other] for other in names if other in beats), default=None))
     return {
         "migrations": f"{len(missing)} to apply: run migrate" if missing else "ok",
         "workers": sum(age < OLD for age in beats.values()),
-        "worker_age_s": round(min(beats.values()), 1) if beats else "none",
-        "sweeper_age_s": "none" if sweeper is None else round(sweeper, 1),
+        **ages,
     }
+
+
+def _rounded(age: float | None) -> float | str:
+    return "none" if age is None else round(age, 1)
 
 
 def _redis() -> str:

@@ -13,6 +13,7 @@ from celery.signals import before_task_publish, task_postrun, task_prerun
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import LazyObject, empty
 
+from mhb_site.observability import http_metrics
 from review.audit import acts
 
 log = logging.getLogger("mhb.access")
@@ -45,11 +46,17 @@ class AccessLogMiddleware:
             if not request.path_info.startswith(QUIET):
                 match = request.resolver_match
                 account = _known_account(request)
-                milliseconds = round((time.monotonic() - begun) * 1000)
+                seconds = time.monotonic() - begun
                 route = f"/{match.route}" if match else "(unknown)"
-                log.info(
-                    "%s %s %s %d ms account=%s", request.method, route, response.status_code, milliseconds, account
-                )
+                http_metrics.count(request.method, route, response.status_code, seconds)
+                fields = {
+                    "method": request.method,
+                    "route": route,
+                    "status": response.status_code,
+                    "ms": round(seconds * 1000),
+                    "account": account,
+                }
+                log.info("%(method)s %(route)s %(status)s %(ms)d ms account=%(account)s", fields, extra=fields)
         return response
 
 

@@ -19,8 +19,8 @@ from evaluation.interchange.provenance.software import software
 from generation.models import Job, Lane, WorkerBeat
 from generation.models.work import Work
 from mhb_site.backup.services import last_backup
-from mhb_site.observability.metrics import SiteCollector
-from mhb_site.observability.probes import OLD, ready
+from mhb_site.observability.metrics import OLD, SiteCollector
+from mhb_site.observability.probes import ready
 from review.common.decorators import requires
 from review.rules.permissions import Can
 

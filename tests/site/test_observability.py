@@ -1,5 +1,6 @@
 """Probes, metrics, request ids and logs without patients' texts."""
 
+import json
 import logging
 import time
 from collections.abc import Iterator
@@ -14,11 +15,14 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from generation.engine.worker_beats import record_beat
+from generation.jobs import services as jobs_services
 from generation.jobs.live_status import live_workers
 from generation.models import WorkerBeat
 from mhb_site.observability import logs, probes
 from mhb_site.observability.hooks import without_texts
+from mhb_site.observability.metrics import SiteCollector
 from review.models import User
+from tests.engine import drafts
 
 SECRET = "Frau Beispiel, geboren 1950, hustet seit drei Wochen und nimmt Ramipril ein"
 
@@ -56,12 +60,14 @@ def test_live_needs_neither_host_nor_https_nor_database(client: Client) -> None:
 def test_ready_names_ages_and_degrades(client: Client) -> None:
     answer = client.get("/ready", headers={"host": "10.0.0.7:8000"})
     assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
-    assert answer.json()["sweeper_age_s"] == answer.json()["worker_age_s"] == "none"
-    record_beat("celery@one")
+    assert answer.json()["sweeper_age_s"] == answer.json()["lanes_age_s"] == "none"
+    record_beat("celery@one", runs_lanes=False)
     record_beat(WorkerBeat.SWEEPER)
-    assert client.get("/ready").json() | {"worker_age_s": 0, "sweeper_age_s": 0} == {
-        "status": "ready", "database": "ok", "redis": "not used", "migrations": "ok", "workers": 1, "worker_age_s": 0,
-        "sweeper_age_s": 0,
+    assert client.get("/ready").json()["status"] == "degraded", "no process runs lanes"
+    record_beat("celery@two", runs_tasks=False)
+    ages = {"lanes_age_s": 0, "tasks_age_s": 0, "sweeper_age_s": 0}
+    assert client.get("/ready").json() | ages == {
+        "status": "ready", "database": "ok", "redis": "not used", "migrations": "ok", "workers": 2, **ages,
     }  # fmt: skip
     WorkerBeat.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
     assert client.get("/ready").json()["status"] == "degraded"
@@ -85,12 +91,36 @@ def test_ready_gives_up_on_a_silent_database(client: Client, monkeypatch: pytest
     assert (answer.status_code, answer.json()["database"]) == (503, "no answer within 0.05 s")
 
 
+def test_metrics_tell_what_they_know_without_the_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings.ENV, "metrics_token", "scrape-me")
+    monkeypatch.setattr(probes, "_in_time", lambda _check: "OperationalError")
+    answer = client.get("/metrics", headers={"authorization": "Bearer scrape-me"})
+    assert "mhb_database_up 0.0" in answer.text
+    assert "mhb_disk_free_bytes" in answer.text
+    assert "mhb_work_rows" not in answer.text
+
+
+@pytest.mark.django_db
+def test_rows_of_cancelled_jobs_do_not_wait() -> None:
+    batch = drafts(3)
+    depth = {tuple(sample.labels.values()): sample.value for sample in _samples("mhb_work_rows")}
+    assert depth["batch", "drafts", "queued"] == 3
+    jobs_services.cancel(batch.pk)
+    depth = {tuple(sample.labels.values()): sample.value for sample in _samples("mhb_work_rows")}
+    assert depth["batch", "drafts", "queued"] == 0
+
+
+def _samples(name: str) -> list[Any]:
+    return [sample for family in SiteCollector().collect() if family.name == name for sample in family.samples]
+
+
 @pytest.mark.django_db
 def test_a_sweeper_is_no_worker() -> None:
     record_beat(WorkerBeat.SWEEPER)
     assert not live_workers().exists()
 
 
+@pytest.mark.usefixtures("own_connection")
 @pytest.mark.django_db
 def test_metrics_need_their_token(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.get("/metrics").status_code == 404
@@ -98,12 +128,20 @@ def test_metrics_need_their_token(client: Client, monkeypatch: pytest.MonkeyPatc
     assert client.get("/metrics").status_code == 401
     assert client.get("/metrics", headers={"authorization": "Bearer other"}).status_code == 401
     record_beat(WorkerBeat.SWEEPER)
+    client.get("/accounts/login/")
     answer = client.get("/metrics", headers={"authorization": "Bearer scrape-me"})
     families = {family.name: family for family in text_string_to_metric_families(answer.text)}
     assert {"mhb_info", "mhb_work_rows", "mhb_calls", "mhb_reviews", "mhb_lanes", "mhb_audit_entries"} <= set(families)
     (age,) = families["mhb_beat_age_seconds"].samples
-    assert age.labels == {"process": "sweeper"}
+    assert age.labels == {"process": "sweeper", "name": "sweeper"}
     assert 0 <= age.value < 60
+    workers = {sample.labels["runs"]: sample.value for sample in families["mhb_workers"].samples}
+    assert workers == {"lanes": 0, "tasks": 0}
+    routes = {
+        (sample.labels["route"], sample.labels["status"]) for sample in families["mhb_http_request_seconds"].samples
+    }
+    assert ("/accounts/login/", "200") in routes
+    assert {"mhb_database_up", "mhb_disk_free_bytes", "mhb_queue_messages", "mhb_jobs_without_lane"} <= set(families)
     kinds = {(sample.labels["job"], sample.labels["status"]) for sample in families["mhb_work_rows"].samples}
     assert {("batch", "queued"), ("run", "running")} <= kinds
 
@@ -114,7 +152,9 @@ def test_a_request_is_logged_under_its_id(client: Client, written: list[str]) ->
     assert answer["X-Request-ID"] == "proxy-12345678"
     (line,) = [line for line in written if "mhb.access" in line]
     assert "proxy-12345678" in line
-    assert "GET /accounts/login/ 200" in line
+    fields = json.loads(line)
+    assert (fields["method"], fields["route"], fields["status"]) == ("GET", "/accounts/login/", 200)
+    assert fields["ms"] >= 0
     assert "Beispiel" not in line
     assert client.get("/accounts/login/", headers={"x-request-id": "a b\u00e4"})["X-Request-ID"] != "a b\u00e4"
 

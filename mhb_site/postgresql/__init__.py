@@ -1,0 +1,1 @@
+"""The database of an installation: Django's PostgreSQL."""
