@@ -6,9 +6,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from gunicorn.workers.gthread import _DEFER
 
 from mhb_site.postgresql.breaker import REST, Breaker
-from mhb_site.server import probe_worker
 from mhb_site.server.probe_worker import ProbeWorker
 
 
@@ -73,9 +73,7 @@ def test_probes_have_threads_of_their_own(request_line: bytes, beside: bool | No
         submitted: list[str] = []
         worker: Any = ProbeWorker.__new__(ProbeWorker)
         worker._probes, worker.tpool = (_Threads(name, submitted) for name in ("beside", "usual"))
-        worker.finish_request = lambda _conn, done: submitted.append(
-            "deferred" if done.result() is probe_worker._DEFER else "?"
-        )
+        worker.finish_request = lambda _conn, done: submitted.append("deferred" if done.result() is _DEFER else "?")
         worker.enqueue_req(SimpleNamespace(sock=server, initialized=False, data_ready=False))
         assert submitted == [{True: "beside", False: "usual", None: "deferred"}[beside]]
         assert beside is None or server.recv(100) == request_line, "the request is still there"
