@@ -18,7 +18,7 @@ from evaluation.runs import leaving, plan, queries
 from evaluation.runs.rows import batch_requests, chains, filling, queues, votes
 from evaluation.runs.rows.reading import Reader, ResponseReading, Rubrics, format_score, rubrics_of
 from generation.engine import provider_batches
-from generation.engine.bound_models import BoundModels
+from generation.engine.bound_models import BoundModels, Groups
 from generation.engine.task_queue import check_tries, finish_all, join, requeue, take
 from generation.engine.worker_lane import REQUEUE_ERRORS, Rows, RunningLane, work_in_lane
 from generation.jobs import life_cycle
@@ -26,7 +26,7 @@ from generation.jobs.services import settle
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError, StillWriting, UnknownEnding
 from generation.llm.provider_words import Ending
 from generation.llm.reasoning import begins_like_reasoning
-from generation.llm.types import Reply
+from generation.llm.types import Reply, Request
 from generation.models import Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 from review.rules.text import has_visible_text
@@ -199,7 +199,7 @@ class _RunWork:
 
     async def ask(self, lane: RunningLane, row: Response, earlier: chains.EarlierAnswers, rubrics: Rubrics) -> None:
         """Ask a model under test, and store its answer."""
-        models = lane.bind_models({"target": self.tested[row.endpoint_id]}, row)
+        models = lane.bind_models({"target": self.tested[row.endpoint_id]}, row, self._repeats(row))
         try:
             status, fields = await self._answer(models, row, earlier, rubrics)
         except REQUEUE_ERRORS:
@@ -231,7 +231,6 @@ class _RunWork:
 
     async def judge(self, lane: RunningLane, row: Judgment | Vote, earlier: chains.EarlierAnswers) -> None:
         """Have a rubric of an answer judged, and store the verdict."""
-        models = self._bind_judge(lane, row)
         try:
             check_tries(row)
             judgment, repeat = _judgment_of(row)
@@ -240,6 +239,7 @@ class _RunWork:
             text = await self.reader.judged_text(sample, response.variant, response.text, earlier)
             request = judging.judge(sample, rubric, response.variant, text)
             request = queries.judge_request(request, self.run, answer=response.repeat, judgment=repeat)
+            models = self._bind_judge(lane, row, response.sample_id, response.subject)
             decision = judging.decide(await models.ask_structured("judge", request, judging.shape))
             end = row, Status.DONE, asdict(decision)
         except REQUEUE_ERRORS:
@@ -250,7 +250,6 @@ class _RunWork:
 
     async def judge_sample(self, lane: RunningLane, row: Judgment | Vote, earlier: chains.EarlierAnswers) -> None:
         """Decide all queued rubrics of a response in one call. `row` is the first of them."""
-        models = self._bind_judge(lane, row)
         judging = self.protocol.sample_judging
         if judging is None:
             raise errors.NotPerSample
@@ -264,6 +263,7 @@ class _RunWork:
             request = judging.judge(sample, list(rubrics.values()), response.variant, text)
             request = queries.judge_request(request, self.run, answer=response.repeat, judgment=repeat)
             decisions: dict[str, list[Decision]] = defaultdict(list)
+            models = self._bind_judge(lane, row, response.sample_id, response.subject)
             for key, decision in judging.decide(await models.ask_structured("judge", request, judging.shape)):
                 decisions[key].append(decision)
             ends = [
@@ -281,7 +281,8 @@ class _RunWork:
 
         What is judged before a kill is found in the ledger.
         """
-        models, sample = self._bind_judge(lane, row), queries.sample_value(row.sample)
+        models = self._bind_judge(lane, row, row.sample_id, row.subject)
+        sample = queries.sample_value(row.sample)
         applicable = [rubric for _pk, rubric in rubrics if self.protocol.rubric_applies(rubric.key, row.variant)]
         verdicts: dict[str, dict[str, str]] = {}
         try:
@@ -332,8 +333,25 @@ class _RunWork:
         ends = {rubric.key: _final_state(decisions[rubric.key])[1] for rubric in rubrics}
         return {key: {name: end.get(name, "") for name in empty} for key, end in ends.items()}
 
-    def _bind_judge(self, lane: RunningLane, row: Judgment | Vote | PolicyAnswer) -> BoundModels:
-        return lane.bind_models({"judge": self.judges[row.asks or 0]}, row)
+    def _repeats(self, row: Response) -> Groups:
+        """The group of the answers to one question, which begin alike to the end."""
+        names = [f"{row.sample_id}:{row.variant}"] if self.run.answers_each > 1 else []
+        return lambda _request: names
+
+    def _bind_judge(
+        self, lane: RunningLane, row: Judgment | Vote | PolicyAnswer, sample: int, answer: str
+    ) -> BoundModels:
+        """The judge of a row. Its prompts share context and question, then the answer.
+
+        They share their rules with all others, too, for which none waits: they are few tokens, and
+        the whole lane would begin with a single call.
+        """
+
+        def groups(request: Request) -> list[str]:
+            of_sample = f"{request.prompt}:{sample}"
+            return [of_sample, f"{of_sample}:{answer}"]
+
+        return lane.bind_models({"judge": self.judges[row.asks or 0]}, row, groups)
 
 
 @contextmanager

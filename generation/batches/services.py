@@ -14,7 +14,7 @@ from generation import errors
 from generation.batches import bulk_samples, queries, rounds
 from generation.drafts import review_gate
 from generation.engine import worker_lane
-from generation.engine.bound_models import BoundModels
+from generation.engine.bound_models import BoundModels, by_prompt
 from generation.engine.task_queue import check_tries, finish, take
 from generation.engine.watchdog import computing_for
 from generation.engine.worker_lane import RunningLane
@@ -79,13 +79,13 @@ def _work_on_batch(batch: Batch) -> int:
         if several in bound and bound[several].pk in away:  # who plays for drafts that name nobody
             queue = queue.exclude(endpoint=None)
         taken: worker_lane.Rows = [
-            (row, partial(_work_on_draft, row, batch, lane, lane.bind_models(endpoints_for(row), row)))
+            (row, partial(_work_on_draft, row, batch, lane, lane.bind_models(endpoints_for(row), row, by_prompt)))
             for row in take(queue.order_by("pk"), count, lane.claim)
         ]
         if first is None and len(taken) < count and rounds.has_barrier(batch):
             rounds.open_round(batch.pk)
             taken += [
-                (row, partial(rounds.work_on_round, row, batch, lane.bind_models(bound, row)))
+                (row, partial(rounds.work_on_round, row, batch, lane.bind_models(bound, row, by_prompt)))
                 for row in take(BarrierRound.objects.filter(batch=batch), count - len(taken), lane.claim)
             ]
         return taken

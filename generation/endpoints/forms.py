@@ -53,6 +53,10 @@ TEXTS: dict[str, tuple[Any, Any]] = {  # label and help of the fields
         _("Alternate user and assistant strictly"),
         _("For chat templates that want the user first, and no speaker twice in a row."),
     ),
+    "prompt_cache_key": (
+        _("Send prompt_cache_key"),
+        _("The same for prompts that begin alike, for providers that find their cache by it. Others refuse it."),
+    ),
     "reasoning_effort": (_("Reasoning effort"), _("For example low, medium or high. Leave empty to send none.")),
     "family": (_("Model family"), _("Leave empty to take it from the model's name: gpt-4o is gpt.")),
     "price_in": (_("Input price"), _("Per million prompt tokens.")),

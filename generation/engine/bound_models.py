@@ -1,7 +1,8 @@
 """The models that a step of a recipe may call, by role."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -15,6 +16,16 @@ from generation.models import Endpoint
 from generation.models.work import Work
 
 Shape = TypeVar("Shape", bound=BaseModel)
+Groups = Callable[[Request], Sequence[str]]  # the names of what shares a prompt's beginning, the largest first
+
+
+def no_groups(_request: Request) -> Sequence[str]:
+    return ()
+
+
+def by_prompt(request: Request) -> Sequence[str]:
+    """The group of the requests with one prompt file, which begin with its rules."""
+    return [request.prompt] if request.prompt else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +39,35 @@ class BoundModels:
     ledger: LaneLedger
     endpoints: Mapping[str, Endpoint]
     row: Work
+    groups: Groups
+    in_turn: Callable[[Work, Sequence[str]], AbstractAsyncContextManager[None]]
     lines: list[int] = field(default_factory=list)  # of the ledger
 
     async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
         settings, ledger = self._bound(role)
-        with watchdog.calling():
-            return await self.gateway.ask(settings, request, check=check, ledger=ledger)
+        path = self._path(role, request)
+        async with self.in_turn(self.row, path):
+            with watchdog.calling():
+                return await self.gateway.ask(settings, _keyed(request, path), check=check, ledger=ledger)
 
     async def ask_structured(
         self, role: str, request: Request, shape: type[Shape], *, check: Callable[[Shape], None] | None = None
     ) -> Shape:
         settings, ledger = self._bound(role)
-        with watchdog.calling():
-            return (await self.gateway.ask_structured(settings, request, shape, check=check, ledger=ledger))[1]
+        path = self._path(role, request)
+        async with self.in_turn(self.row, path):
+            with watchdog.calling():
+                reply = self.gateway.ask_structured(settings, _keyed(request, path), shape, check=check, ledger=ledger)
+                return (await reply)[1]
 
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         settings, ledger = self._bound(role)
         with watchdog.calling():
             return await self.gateway.embed(settings, texts, ledger=ledger)
+
+    def _path(self, role: str, request: Request) -> list[str]:
+        endpoint = self.endpoints[role].pk
+        return [f"{endpoint}:{name}" for name in self.groups(request)]
 
     def _bound(self, role: str) -> tuple[ModelSettings, Ledger]:
         endpoint = self.endpoints[role]
@@ -56,3 +78,8 @@ class BoundModels:
 
     def model(self, role: str) -> str:
         return self.endpoints[role].model
+
+
+def _keyed(request: Request, path: Sequence[str]) -> Request:
+    """The request with the name of its largest group as the key of its cache."""
+    return replace(request, cache_key=path[0]) if path else request

@@ -5,8 +5,8 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -18,10 +18,11 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from generation.engine import watchdog
-from generation.engine.bound_models import BoundModels
+from generation.engine.bound_models import BoundModels, Groups, no_groups
 from generation.engine.group_commit import GroupCommit, run_each, with_database_retries
 from generation.engine.lane_coordination import LaneEndpoint, exchange
 from generation.engine.lane_ledger import LaneLedger
+from generation.engine.prefix_groups import PrefixGroups
 from generation.engine.task_queue import MIN_ROWS, PULSE, Claim, lease, renew, requeue
 from generation.engine.worker_beats import process_name
 from generation.images.files import open_image
@@ -55,6 +56,7 @@ REQUEUE_ERRORS = (Postponed, *STOPPING_ERRORS)  # a row whose work raises one of
 RETRY_DOWN_AFTER = timedelta(hours=1)  # after which an endpoint that was given up is tried once more
 REST_BESIDE_OTHERS = timedelta(seconds=5)  # of a job whose other lanes still work
 LOOK_SECONDS = 1.0  # between two looks of a lane whether a job waits for its thread
+MOST_PARKED = 8  # times the slots: rows that wait for a beginning to be warmed, beside those in flight
 DRAIN_SECONDS = 60.0  # seconds that a lane whose time is up grants to rows that wait for admission
 GATHER = 0.005  # seconds that a lane waits after a row ended, so that several ended rows are replaced together
 
@@ -108,6 +110,7 @@ class RunningLane:
         self._group = GroupCommit()
         self._ledger = LaneLedger(job, lane.pk, self._group)
         self._in_flight: dict[asyncio.Task[None], Work] = {}
+        self._parked = 0  # of these, waiting for a beginning to be warmed
         self._done = 0
         self._failure: BaseException | None = None  # of a row's work: a bug of ours
         self._stopped = False
@@ -115,6 +118,7 @@ class RunningLane:
         self._woken = asyncio.Event()
         self._news = True  # that should not wait for the next regular pulse
         self._now = asyncio.get_running_loop().time
+        self._prefix_groups = PrefixGroups(self._now)
         self._ends_at = self._now() + settings.MHB_LANE_SECONDS
         self._pulse_at = self._renew_at = self._mark_at = self._now()
         self._look_at = self._now() + LOOK_SECONDS
@@ -195,7 +199,9 @@ class RunningLane:
         endpoints = self._endpoints.values()
         slots = (sum(endpoint.most_rows for endpoint in endpoints) or 1) if endpoints else MIN_ROWS
         stuck = sum(max(0, endpoint.rows - endpoint.most_rows) for endpoint in endpoints)
-        free = slots + stuck - len(self._in_flight)
+        if self._parked >= MOST_PARKED * slots:
+            return 0
+        free = slots + stuck - len(self._in_flight) + self._parked
         # Not for a row or two: a take costs the same whether it returns one row or many. Not all
         # at once: rows taken together would also be written together, with no call in flight
         # meanwhile.
@@ -292,8 +298,32 @@ class RunningLane:
         result: R = await self._group(work, item)
         return result
 
-    def bind_models(self, endpoints: Mapping[str, Endpoint], row: Work) -> BoundModels:
-        return BoundModels(self.gateway, self._ledger, endpoints, row)
+    def bind_models(self, endpoints: Mapping[str, Endpoint], row: Work, groups: Groups = no_groups) -> BoundModels:
+        """The models of a row. `groups`: what the prompt of a request shares its beginning with."""
+        return BoundModels(self.gateway, self._ledger, endpoints, row, groups, self._in_turn)
+
+    @asynccontextmanager
+    async def _in_turn(self, row: Work, path: Sequence[str]) -> AsyncIterator[None]:
+        """Make a row's call once no other call warms a beginning that it shares.
+
+        `path`: the names of its groups, see `PrefixGroups`. A row that waits takes no slot, so that
+        others go on.
+        """
+        if self._prefix_groups.must_wait(path):
+            self._park(row, 1)
+            try:
+                with watchdog.calling():
+                    await self._prefix_groups.wait(path)
+            finally:
+                self._park(row, -1)
+        with self._prefix_groups.warming(path):
+            yield
+
+    def _park(self, row: Work, change: int) -> None:
+        self._parked += change
+        if row.asks in self._endpoints:
+            self._endpoints[row.asks].rows -= change
+        self._woken.set()
 
     def is_away(self, endpoint: Endpoint) -> bool:
         """Whether rows that need this endpoint should not be taken now."""

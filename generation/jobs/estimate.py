@@ -1,7 +1,7 @@
 """The estimate of a launch before any call is made, and its basis."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from math import ceil
 from statistics import fmean as mean
@@ -25,15 +25,15 @@ class EstimateLine:
     """The estimate for one endpoint and one prompt ("" if it has no name).
 
     requests: the maximum number of questions. cached: the share of replies found to be paid for
-    already, None if not looked up. calls, tokens_in, tokens_out, cost: expected values, including
-    retries and repairs; cost is in the currency of the endpoint's prices. most_calls, most_cost:
-    the worst case, in which every question is asked, nothing is cached, and each call is as long as
-    the longest tenth of earlier ones. measured: the number of earlier calls that the means are
-    based on; alike: if there are none, that of calls with this prompt to other models; if both are
-    0, the tokens are assumed. usual: the number of earlier drafts or rows with the same settings
-    that the expected number of calls is based on; 0: every question is expected to be asked.
-    latency: seconds of a call. batched: questions go into provider batches, at their price; retries
-    and repairs are sent live, at the full price.
+    already, None if not looked up. calls, tokens_in, tokens_out, tokens_cached (of tokens_in),
+    cost: expected values, including retries and repairs; cost is in the currency of the endpoint's
+    prices. most_calls, most_cost: the worst case, in which every question is asked, nothing is
+    cached, and each call is as long as the longest tenth of earlier ones. measured: the number of
+    earlier calls that the means are based on; alike: if there are none, that of calls with this
+    prompt to other models; if both are 0, the tokens are assumed. usual: the number of earlier
+    drafts or rows with the same settings that the expected number of calls is based on; 0: every
+    question is expected to be asked. latency: seconds of a call. batched: questions go into
+    provider batches, at their price; retries and repairs are sent live, at the full price.
     """
 
     role: str
@@ -52,6 +52,7 @@ class EstimateLine:
     latency: float = SECONDS
     batched: bool = False
     alike: int = 0
+    tokens_cached: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,11 @@ class Estimate:
     @property
     def tokens_out(self) -> int:
         return sum(line.tokens_out for line in self.lines)
+
+    @property
+    def tokens_cached(self) -> int:
+        """Of `tokens_in`: read from the cache of an endpoint, as earlier calls were."""
+        return sum(line.tokens_cached for line in self.lines)
 
     @property
     def cost(self) -> Decimal:
@@ -198,7 +204,10 @@ def estimate_line(
     questions = requests * (1 - (cached or 0)) * share
     calls = ceil(round(questions * calls_per_question, 6))
     batched_calls = min(calls, ceil(round(questions, 6))) if batched else 0
+    # Only of this model's own calls: others may have another cache, or none.
+    share_cached = sum(call.tokens_cached for call in recent) / max(1, sum(tokens_in))
     used = Usage(ceil(calls * mean(tokens_in)), ceil(calls * mean(tokens_out)))
+    used = replace(used, tokens_cached=int(used.tokens_in * share_cached))
     cheaper = Usage(ceil(batched_calls * mean(tokens_in)), ceil(batched_calls * mean(tokens_out)))
     cost = used.cost(endpoint.settings) - cheaper.cost(endpoint.settings) + cheaper.cost(endpoint.batch_settings)
     most_calls = max(calls, ceil(round(requests * calls_per_question, 6)))
@@ -222,6 +231,7 @@ def estimate_line(
         mean(call.seconds for call in basis) if basis else SECONDS,
         batched,
         len(alike),
+        used.tokens_cached,
     )
 
 
@@ -254,6 +264,7 @@ class _MeasuredCall(NamedTuple):
 
     subject: str
     tokens_in: int
+    tokens_cached: int
     tokens_out: int
     seconds: float
     attempt: int

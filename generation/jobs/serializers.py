@@ -289,7 +289,7 @@ class LaunchEstimateSerializer(DataclassSerializer):
 
     mirrors = Estimate
     shows = (
-        "calls tokens_in tokens_out cost seconds most_calls most_cost most_seconds budget_calls lines one_model "
+        "calls tokens_in tokens_out tokens_cached cost seconds most_calls most_cost most_seconds budget_calls lines one_model "
         "review_hours"
     )
 

@@ -8,7 +8,7 @@ PROMPT = "test"  # the prompt name in the ledger
 FIRST_LINE = "This is a test of the connection."
 ANSWER = '{"answer": "heart"}'
 QUESTION = 'Which organ pumps blood through the body? Reply with one JSON object: {"answer": "<one word>"}'
-REQUEST = Request((Message("system", FIRST_LINE), Message("user", QUESTION)), prompt=PROMPT)
+REQUEST = Request((Message("system", FIRST_LINE), Message("user", QUESTION)), prompt=PROMPT, cache_key=PROMPT)
 TOKENS = 2_000  # enough for a model that thinks first
 RED_SQUARE = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAJ0lEQVR42u3NsQkAAAjAsP7/tF7hIASyp6lT"

@@ -308,6 +308,8 @@ def build_body(
         body[LIMIT_FIELDS[settings.completion_tokens]] = limit
     if settings.reasoning_effort:
         body["reasoning_effort"] = settings.reasoning_effort
+    if settings.prompt_cache_key and request.cache_key:
+        body["prompt_cache_key"] = hashlib.sha256(request.cache_key.encode()).hexdigest()[:32]
     body |= settings.extra_body
     if request.schema is not None and output_format is Format.JSON_SCHEMA:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", str(request.schema.get("title", "reply")))[:64]

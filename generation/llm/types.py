@@ -122,6 +122,7 @@ class ModelSettings:
     max_tokens: int | None = None
     completion_tokens: bool = False  # the limit is sent as `max_completion_tokens`
     default_sampling: bool = False  # it refuses them: neither temperature nor top_p is ever sent
+    prompt_cache_key: bool = False  # it knows this field, and routes requests with the same key to the same cache
     no_system_role: bool = False  # its template has none: what the system says begins the first turn of the user
     alternating_roles: bool = False  # its template wants the user first, and no speaker twice in a row
     reasoning_effort: str = ""
@@ -148,6 +149,7 @@ class Request:
     `schema` is the JSON schema that the reply must satisfy, if any. Settings given here override
     those of the endpoint. `top_p`: the probability mass of nucleus sampling. `repeat` distinguishes
     several answers to one question: the same request with the same number is paid for once.
+    `cache_key`: the same for requests that share a beginning, for endpoints that route by it.
     """
 
     messages: tuple[Message, ...]
@@ -157,6 +159,7 @@ class Request:
     max_tokens: int | None = None
     repeat: int = 0
     top_p: float | None = None
+    cache_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ ENDPOINT_FIELDS = (
         "default_sampling",
         "no_system_role",
         "alternating_roles",
+        "prompt_cache_key",
         "context_tokens",
         "output_format",
         "reasoning_start",
@@ -105,6 +106,7 @@ class Endpoint(models.Model):
     default_sampling = models.BooleanField(default=False, db_default=False)  # no temperature, no top_p
     no_system_role = models.BooleanField(default=False, db_default=False)
     alternating_roles = models.BooleanField(default=False, db_default=False)
+    prompt_cache_key = models.BooleanField(default=False, db_default=False)  # it knows this field of requests
     reasoning_effort = models.CharField(max_length=20, blank=True)
     extra_body = models.JSONField(default=dict, blank=True)  # further fields of each chat request
     family = models.CharField(max_length=40, blank=True)  # set if the model's name does not tell: `model_family`

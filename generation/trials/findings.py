@@ -37,6 +37,7 @@ WORDS: dict[str, str | Promise] = {
         "It wants the user first, and no speaker twice in a row. Set 'Alternate user and assistant strictly' on the "
         "endpoint, or leave the model out."
     ),
+    "prompt_cache_key": _("It refuses prompt_cache_key. Turn 'Send prompt_cache_key' off on the endpoint."),
     "top_p": _("It refuses the top_p that would be sent. Set the endpoint to send none, or leave the model out."),
     "max_tokens": _(
         "It refuses the token limit as it would be sent. Set 'Send the limit as max_completion_tokens' on the endpoint, or "
@@ -63,6 +64,7 @@ BLOCKING = frozenset(
         "max_tokens",
         "no_system_role",
         "alternating_roles",
+        "prompt_cache_key",
         "images",
         "stream",
         "context",
@@ -77,6 +79,7 @@ REMEDIES: Mapping[str, Mapping[str, bool]] = {
     "temperature": {"default_sampling": True},
     "top_p": {"default_sampling": True},
     "max_tokens": {"completion_tokens": True},
+    "prompt_cache_key": {"prompt_cache_key": False},
     "no_system_role": {"no_system_role": True},
     "alternating_roles": {"alternating_roles": True},
     "no_batches": {"batches": False},
@@ -85,6 +88,7 @@ REMEDIES: Mapping[str, Mapping[str, bool]] = {
 _OF_ERRORS = {ContentFiltered: "filtered", ContextTooLong: "context", BrokenReply: "unread", UnknownEnding: "ending"}
 _OF_REFUSAL = {
     "stream": r"\bstream\b.{0,40}\b(true|required|must|only)|only support\w*.{0,20}stream",
+    "prompt_cache_key": r"\bprompt_cache_key\b",
     "temperature": r"\btemperature\b",
     "top_p": r"\btop_p\b",
     "max_tokens": r"\bmax_(completion_)?tokens\b",

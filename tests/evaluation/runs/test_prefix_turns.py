@@ -1,0 +1,121 @@
+"""Judgments that share a beginning follow the first of them; whatever befalls it, none is lost."""
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from evaluation.models import Judgment, Run
+from evaluation.runs import services, work
+from evaluation.runs.settings import RunSettings
+from generation.engine.worker_lane import RunningLane
+from generation.llm.simulator.server import run_in_background
+from generation.models import Call, Release
+from generation.models.work import Work
+from tests.engine import bare_release, endpoint, evaluate_release, launch_run, simulator
+from tests.generation.llm.helpers import app_of, completion
+from tests.populations import population
+
+pytestmark = pytest.mark.django_db
+CRITERIA = (["A1"], ["C2"], ["A3"], ["A1"])
+
+
+@population
+def release() -> Release:
+    """Three samples of four criteria, and one of a single criterion."""
+    return bare_release(*(("dialogue", list(CRITERIA)) for _ in range(3)), ("dialogue", [["A1"]]))
+
+
+class Judge:
+    """An endpoint that sees which judgments are under way; `ended`: beginnings that are warm."""
+
+    def __init__(self, *, dies: bool = False, cached: int = 0, fails: int = 0) -> None:
+        self.dies, self.cached, self.fails = dies, cached, fails
+        self.begun: Counter[str] = Counter()
+        self.ended: set[str] = set()
+        self.cold: Counter[str] = Counter()  # calls of a beginning before one of it had ended
+        self.most = self.now = 0
+        self.keys: dict[str, set[str]] = defaultdict(set)
+        self.dice = Random(1)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        if body["model"] != "judge":
+            return web.json_response(completion(f"{body['model']}: {body['messages'][-1]['content'][-40:]}"))
+        beginning = body["messages"][-1]["content"].split("<<<TRAP")[0]
+        self.begun[beginning] += 1
+        self.keys[beginning].add(body.get("prompt_cache_key", ""))
+        if beginning not in self.ended:
+            self.cold[beginning] += 1
+        if self.dies and self.begun[beginning] == 1 and request.transport:
+            request.transport.close()  # between the warming call and the rest
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(self.dice.uniform(0.01, 0.05))  # so that answers come in another order
+        self.now -= 1
+        if self.begun[beginning] <= self.fails:
+            return web.json_response({"error": {"message": "busy"}}, status=500)
+        self.ended.add(beginning)
+        answer = completion(json.dumps({"explanation": "So.", "criteria_met": True}))
+        answer["usage"]["prompt_tokens_details"] = {"cached_tokens": self.cached}
+        return web.json_response(answer)
+
+
+def judged(release: Release, judge: Judge, **fields: Any) -> Run:
+    with run_in_background(app_of(judge.answer)) as url:
+        endpoint(url, "judge", concurrency=8, **fields)
+        return evaluate_release(release, url, "m-1", "m-2", judge="judge")
+
+
+def test_one_judgment_of_an_answer_ends_before_its_others_begin(release: Release) -> None:
+    judge = Judge()
+    run = judged(release, judge, prompt_cache_key=True)
+    assert run.status == Run.Status.FINISHED
+    assert sorted(judge.begun.values()) == [1, 1, 4, 4, 4, 4, 4, 4]
+    assert set(judge.cold.values()) == {1}
+    assert judge.most > 1, "answers of other samples fill the lane"
+    assert all(len(keys) == 1 and keys != {""} for keys in judge.keys.values())
+    assert len({key for keys in judge.keys.values() for key in keys}) == 4, "a key for each sample"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"dies": True}, {"fails": 2}, {"cached": 10_000}, {"cached": 0}],
+    ids=["the first call is cut", "the first two fail", "more cached than sent", "none billed as cached"],
+)
+def test_whatever_befalls_the_first_call_every_judgment_is_made_and_paid_for_once(
+    release: Release, odd: dict[str, Any]
+) -> None:
+    run = judged(release, Judge(**odd))
+    assert run.status == Run.Status.FINISHED
+    assert set(Judgment.objects.filter(run=run).values_list("status", flat=True)) == {Work.Status.DONE}
+    paid = Call.objects.filter(job=run, endpoint__name="judge", error="", hit_of=None)
+    assert paid.count() == Judgment.objects.filter(run=run).count() == 26
+    assert all(call.tokens_cached <= call.tokens_in for call in paid)
+
+
+def verdicts(run: Run) -> list[tuple[Any, ...]]:
+    rows = Judgment.objects.filter(run=run).order_by("response__endpoint__name", "rubric")
+    return list(rows.values_list("response__endpoint__name", "rubric", "verdict", "explanation"))
+
+
+def test_with_a_simulated_judge_no_verdict_differs(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def at_once(_lane: RunningLane, _row: Work, _path: Sequence[str]) -> AsyncIterator[None]:
+        yield
+
+    with simulator() as url:
+        in_turn = launch_run(release, url, "sim-target-a", "sim-target-b")
+        work.work_on_run(in_turn.pk)
+        with monkeypatch.context() as patch:
+            patch.setattr(RunningLane, "_in_turn", at_once)
+            targets = [row.endpoint for row in in_turn.tested.order_by("pk")]
+            side_by_side = services.launch_run(RunSettings(release, targets, in_turn.judge, fresh=True))
+            work.work_on_run(side_by_side.pk)
+    assert verdicts(in_turn) == verdicts(side_by_side)
