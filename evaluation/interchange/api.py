@@ -22,6 +22,7 @@ from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs.api import PowerSerializer, WholeRunSerializer, run_with_values
 from evaluation.runs.kind import RUNS
+from evaluation.runs.settings import MAX_POLICY_SAMPLES, POLICY_SAMPLES
 from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer, SettingsSerializer
 from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
@@ -96,6 +97,22 @@ class AddModelSerializer(ModelToAddSerializer):
     is_launch = True
 
 
+class PoliciesToAddSerializer(ConfirmSerializer):
+    """Fixed texts for the judge of a finished run to judge, and samples of each data set on which it does."""
+
+    settings_class = Budget
+    is_launch = False
+
+    policies = serializers.ListField(child=serializers.CharField(max_length=20), min_length=1, max_length=20)
+    policy_samples = serializers.IntegerField(min_value=1, max_value=MAX_POLICY_SAMPLES, default=POLICY_SAMPLES)
+
+
+class AddPoliciesSerializer(PoliciesToAddSerializer):
+    """Fixed texts to judge, with a budget on top of the run's cost so far, or `confirmed`."""
+
+    is_launch = True
+
+
 class FlipSerializer(DataclassSerializer):
     """A sample failed in one of the runs only: criteria failed and criteria counted."""
 
@@ -165,6 +182,21 @@ class InterchangeViewSet(GenericViewSet[Run]):
     def estimate_model(self, request: Request, body: Body, pk: int) -> Any:
         """Estimate what adding a model would cost."""
         return runs_estimate.estimate_run(adding.check_model(RUNS.get(pk), body["endpoint"]))
+
+    @acts(WholeRunSerializer, AddPoliciesSerializer, status=202)
+    def policies(self, request: Request, body: Body, pk: int) -> Any:
+        """Have the run's judge judge fixed texts as if models had given them. No model is asked.
+
+        Those that it has already stay. 409 while the run is in progress, or if it was imported.
+        """
+        adding.add_policies(RUNS.get(pk).pk, **body)
+        return run_with_values(RUNS.get_with_status(pk))
+
+    @acts(LaunchEstimateSerializer, PoliciesToAddSerializer, url_path="policies/estimate", url_name="policies-estimate")
+    def estimate_policies(self, request: Request, body: Body, pk: int) -> Any:
+        """Estimate what judging fixed texts would cost."""
+        settings = adding.check_policies(RUNS.get(pk), body["policies"], body["policy_samples"])
+        return runs_estimate.estimate_policies(settings)
 
     @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
     @action(detail=True)

@@ -202,6 +202,8 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("prompts", "POST"): ADMIN,
     ("prompt-set", "GET"): READERS,
     ("run-models", "POST"): ADMIN,
+    ("run-policies", "POST"): ADMIN,
+    ("run-policies-estimate", "POST"): ADMIN,
     ("run-leave-out", "POST"): ADMIN,
     ("run-add-again", "POST"): ADMIN,
     ("run-models-estimate", "POST"): ADMIN,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from evaluation import errors, registry
 from evaluation.claims.claims import BLIND
@@ -112,6 +113,24 @@ def test_a_finished_run_gets_fixed_texts_by_the_command(release: Release, models
     assert PolicyAnswer.objects.filter(run=run).count() == 2 * release.samples_count
     assert Call.objects.filter(job=run, subject__startswith="response").count() == models_asked
     assert "known: empty" in manage.refusal("claims", run.pk, "--policy", "bored", "--yes")
+
+
+def test_the_api_adds_fixed_texts_and_shows_the_claims(release: Release, models: str, admin: Client) -> None:
+    run = evaluate_release(release, models, "sim-careful")
+    address = f"/api/v1/runs/{run.pk}/"
+    given = {"policies": ["agree"], "policy_samples": 1}
+    estimate = admin.post(f"{address}policies/estimate/", given, content_type="application/json")
+    assert estimate.status_code == 200
+    assert admin.post(f"{address}policies/", given, content_type="application/json").status_code == 400
+    added = admin.post(f"{address}policies/", {**given, "budget_calls": 50}, content_type="application/json")
+    assert (added.status_code, added.json()["progress"]["policies"]["queued"]) == (202, 2)
+    assert admin.get(f"{address}claims/").status_code == 409
+    work.work_on_run(run.pk)
+    shown = admin.get(f"{address}claims/").json()
+    assert {each["name"] for each in shown["policies"]} == {"agree"}
+    assert {each["holds"] for each in shown["claims"]} <= {True, False, None}
+    board = admin.get(f"/api/v1/releases/{release.name}/{release.version}/results/").json()
+    assert (board["claims"]["run"], board["claims"]["policies"]) == (run.pk, shown["policies"])
 
 
 def test_an_empty_text_counts_as_the_plan_says(release: Release, models: str) -> None:
