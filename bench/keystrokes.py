@@ -151,6 +151,7 @@ def _digits(spec: Any) -> dict[str, int]:
     return {
         f"question.{question.key}": max(n for n, choice in enumerate(question.choices, 1) if not choice.blocks)
         for question in spec.form.questions
+        if question.choices
     }
 
 

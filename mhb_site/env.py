@@ -237,6 +237,8 @@ class Env(BaseSettings):
     review_lease_minutes: Annotated[int, Field(ge=1)] = 15
     # Cases that a physician may return or decline.
     releases_per_hour: Annotated[int, Field(ge=1)] = 10
+    # Cases of a benchmark that physicians finish before they adjudicate others of it.
+    cases_before_adjudication: Annotated[int, Field(ge=0)] = 3
     # Validity of an invitation link.
     invitation_hours: Annotated[int, Field(ge=1, le=24 * 90)] = 24 * 7
     # The path under which a proxy shows the site: /mhb

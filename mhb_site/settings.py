@@ -336,6 +336,7 @@ MHB_READER_MEMORY = ENV.reader_memory_mb * 2**20  # bytes
 MHB_READER_SECONDS = ENV.reader_seconds
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_RELEASES_PER_HOUR = ENV.releases_per_hour
+MHB_CASES_BEFORE_ADJUDICATION = ENV.cases_before_adjudication
 MHB_SITE_URL = ENV.site
 MHB_EMAILS = bool(ENV.email_url)  # e-mail invitations; else show their links
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if MHB_EMAILS else 'dummy'}.EmailBackend"

@@ -75,6 +75,7 @@ class ComparedLine:
     """One question, one rubric or the verdict, with the entry of each review.
 
     Attributes:
+        field: the name of its field in the answer form, if it has one.
         harm_gap: levels of harm between the lowest and the highest one chosen.
         free: the reviews need not agree on it.
     """
@@ -83,6 +84,7 @@ class ComparedLine:
     tags: tuple[str, ...]
     cells: tuple[ComparedCell, ...]
     differs: bool
+    field: str = ""
     harm_gap: int = 0
     free: bool = False
 
@@ -190,11 +192,8 @@ def compare(form: Form, columns: Sequence[ReviewColumn]) -> AnswerComparison:
         )
         for column in columns
     )
-    lines = [
-        ComparedLine(
-            gettext("Verdict"), (), verdicts, _values_differ(verdict_decision(column.answers) for column in columns)
-        )
-    ]
+    verdict_differs = _values_differ(verdict_decision(column.answers) for column in columns)
+    lines = [ComparedLine(gettext("Verdict"), (), verdicts, verdict_differs, "verdict")]
     for question in form.questions:
         answers = [column.answers.questions.get(question.key, Answer()) for column in columns]
         cells = tuple(
@@ -203,7 +202,8 @@ def compare(form: Form, columns: Sequence[ReviewColumn]) -> AnswerComparison:
         )
         # Skip answers without a value: free text, and those that a stage was not asked for.
         differs = question.compared and _values_differ(answer.value for answer in answers if answer.value)
-        lines.append(ComparedLine(question_title(question), (), cells, differs, free=not question.compared))
+        field = f"question.{question.key}"
+        lines.append(ComparedLine(question_title(question), (), cells, differs, field, free=not question.compared))
     for rubric in form.rubrics:
         findings = [column.answers.rubrics.get(rubric.key, RubricAnswer()) for column in columns]
         cells = tuple(
@@ -217,7 +217,7 @@ def compare(form: Form, columns: Sequence[ReviewColumn]) -> AnswerComparison:
         )
         differs = _values_differ(map(finding_decision, findings))
         harm_gap = _harm_gap(form, [finding_decision(finding)[2] for finding in findings])
-        lines.append(ComparedLine(rubric.criterion, rubric.tags, cells, differs, harm_gap))
+        lines.append(ComparedLine(rubric.criterion, rubric.tags, cells, differs, f"rubric.{rubric.key}", harm_gap))
     lines += _extra_lines(form, columns)
     return AnswerComparison(
         differing=tuple(line for line in lines if line.differs),

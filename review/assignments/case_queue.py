@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Value
+from django.conf import settings
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Lower, Trim
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -328,11 +329,29 @@ def _suitable(physician: User, *, trained: bool = False) -> Q:
         suitable &= Q(turn__in=[TURNS[State(stage)] for stage in physician.stages])
     if specialties := physician.matching_specialties:
         suitable &= Q(specialty__in=["", *specialties])
+    suitable &= ~Q(turn=TURNS[State.ADJUDICATION]) | _experienced(physician)
     # A case in an unknown language waits until an admin sets the language or reserves the case.
     suitable &= ~Q(language=UNDETERMINED)
     if physician.languages:
         suitable &= Q(language__in=["", *(name.partition("-")[0].lower() for name in physician.languages)])
     return suitable
+
+
+def _experienced(physician: User) -> Q:
+    """The physician has finished enough cases of the benchmark to decide between colleagues.
+
+    Otherwise they do first and second reviews of it before, as long as there are any and an admin
+    has not restricted them to adjudication.
+    """
+    if not settings.MHB_CASES_BEFORE_ADJUDICATION or physician.stages == [State.ADJUDICATION]:
+        return Q()
+    finished = Review.objects.filter(
+        physician=physician, phase=Phase.COMMIT, case__benchmark=OuterRef("case__benchmark"), retraction=None
+    )
+    counts = finished.values("case__benchmark").annotate(cases=Count("case", distinct=True))
+    enough = Exists(counts.filter(cases__gte=settings.MHB_CASES_BEFORE_ADJUDICATION).values("cases"))
+    earlier = Assignment.objects.filter(hold=Hold.OPEN, case__benchmark=OuterRef("case__benchmark"))
+    return Q(enough) | ~Q(Exists(earlier.exclude(turn=TURNS[State.ADJUDICATION])))
 
 
 def _seen_earlier_version(physician: User) -> Q:

@@ -18,9 +18,10 @@ from review.answers.posted_answers import without_blank_rows
 from review.answers.side_by_side import plain_text
 from review.assignments import case_page, case_queue, claims, first_look, queries, retraction, services
 from review.assignments.forms import PostedReview, posted_corrections, read_posted
+from review.calibration import practice
 from review.cases.services import lease
 from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
-from review.labels import SUBMISSION_EFFECTS
+from review.labels import ROLES, SUBMISSION_EFFECTS, benchmark_label
 from review.models import Assignment, Draft
 from review.quality import reliability
 from review.rewordings import queries as rewordings_queries
@@ -41,6 +42,8 @@ def workbench(request: HttpRequest) -> HttpResponse:
     held = list(visibility.current_assignments(me))
     work, pace = case_queue.available_work(me), reliability.own_pace(me)
     week_ago = timezone.now() - timedelta(days=7)
+    is_new = not visibility.reviews_by(me).exists()
+    first = case_queue.likely_next_case(me) if is_new and work else None
     reviews_this_week = visibility.reviews_by(me).filter(submitted_at__gte=week_ago).count()
     return render(
         request,
@@ -55,7 +58,8 @@ def workbench(request: HttpRequest) -> HttpResponse:
             "retractable": queries.retractable_review(me),
             "lease_minutes": lease() // timedelta(minutes=1),
             "reviews_this_week": reviews_this_week,
-            "is_new_reviewer": not reviews_this_week and not visibility.reviews_by(me).exists(),
+            "is_new_reviewer": is_new,
+            "first_benchmark": first.benchmark if first and first.benchmark in practice.names() else "",
             "recent_work": reliability.my_week(me, week_ago),
         },
     )
@@ -104,7 +108,11 @@ def next_case(request: HttpRequest) -> HttpResponse:
     return _claim_and_show(request)
 
 
-def _claim_and_show(request: HttpRequest, local: str = "") -> HttpResponse:
+def _claim_and_show(request: HttpRequest, local: str = "", before: ReviewTurn | None = None) -> HttpResponse:
+    """Claim a case and show it.
+
+    `before`: the turn that was just submitted; work of another benchmark or stage is announced.
+    """
     claimed = claims.claim_next(signed_in_account(request), _chosen_work(request))
     if claimed is None:
         blocked = case_queue.blocking_reason(signed_in_account(request))
@@ -115,7 +123,11 @@ def _claim_and_show(request: HttpRequest, local: str = "") -> HttpResponse:
             nothing = f"{nothing} {_('The cases that are open need a senior physician.')}"
         messages.info(request, str(blocked) if blocked else nothing)
         return redirect_with_receipt(redirect("review:workbench"), local)
-    return _show_case_after_post(request, claimed.pk, local, ReviewTurn(signed_in_account(request), claimed))
+    turn = ReviewTurn(signed_in_account(request), claimed)
+    if before and (before.case.benchmark, before.role.stage) != (turn.case.benchmark, turn.role.stage):
+        work = {"benchmark": benchmark_label(turn.case.benchmark), "stage": ROLES[turn.role]}
+        messages.warning(request, _("The next case is other work: %(benchmark)s, %(stage)s.") % work)
+    return _show_case_after_post(request, claimed.pk, local, turn)
 
 
 def _show_case_after_post(
@@ -268,7 +280,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     )
     if "stop" in request.POST:
         return redirect_with_receipt(redirect("review:workbench"), posted.local)
-    return _claim_and_show(request, posted.local)
+    return _claim_and_show(request, posted.local, before=turn)
 
 
 @requires(Can.REVIEW, "POST")

@@ -130,6 +130,7 @@ def explain_answers(practised: Practice, given: Answers) -> list[ExplainedAnswer
             {choice.value: translate(choice.label) for choice in question.choices},
         )
         for question in form.questions
+        if question.kind != "text"
     ]
     rows += [(f"rubric.{rubric.key}", rubric.criterion, FINDINGS) for rubric in form.rubrics]
     rows.append(("verdict", gettext("Verdict"), VERDICTS))

@@ -17,6 +17,8 @@ from review.rules.blocks import passages
 from review.rules.permissions import Can, UserRole, allowed
 from review.turns.turn import Moment, ReviewTurn, turn_in
 
+_MENTION = re.compile(r"(?<![A-Za-z0-9_@])@([A-Za-z0-9_.+-]*[A-Za-z0-9_])")
+
 
 def discussed_case(author: User, case_id: int) -> Case:
     """The case, if `author` takes part in it. Raises NotAssigned."""
@@ -58,6 +60,29 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
                 notifications.tell(Occasion.MENTIONED, readers, case=case.pk, path=reverse("review:notices"))
         record(case, Event.Kind.REMARKED, author, remark=new.pk)
     return new
+
+
+def unknown_mentions(author: User, case: Case, text: str) -> list[str]:
+    """The names after an @ that reach nobody, as far as the author may know.
+
+    Only those who oversee cases may know who works on one; others learn of names that nobody has.
+    """
+    names = set(_MENTION.findall(normalize_username(text)))
+    people = User.objects.filter(username__in=names, is_active=True)
+    if allowed(author, Can.OVERSEE):
+        people = people.filter(Q(role=UserRole.ADMIN) | Q(assignments__case=case))
+    return sorted(names - set(people.values_list("username", flat=True)))
+
+
+def reachable(author: User, case: Case) -> list[User]:
+    """The people who can be notified by an @, as far as the author may know.
+
+    Admins, and for those who oversee cases also the physicians on this one.
+    """
+    people = Q(role=UserRole.ADMIN)
+    if allowed(author, Can.OVERSEE):
+        people |= Q(assignments__case=case)
+    return list(User.objects.filter(people, is_active=True).exclude(pk=author.pk).distinct().order_by("username"))
 
 
 def check_rate(author: User) -> None:

@@ -126,13 +126,18 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
         except errors.PassageUnknown as refused:
             form.add_error("quote", refused.message)
     htmx = getattr(request, "htmx", False)
+    unknown = remarks.unknown_mentions(author, case, form.data.get("text", ""))
     if form.errors:
         context = {"case": case, "user": author, "refused": form}
         return render(
             request, "review/discussion/_talk.html" if htmx else "review/discussion/remark.html", context, status=422
         )
     if htmx:
-        return render(request, "review/discussion/_talk.html", {"case": case, "user": author})
+        context = {"case": case, "user": author, "unknown_mentions": unknown}
+        return render(request, "review/discussion/_talk.html", context)
+    if unknown:
+        text = _("Nobody was notified under: %(names)s") % {"names": ", ".join(f"@{name}" for name in unknown)}
+        messages.warning(request, text)
     assignment = author.assignments.filter(case=case).first()
     url = reverse("review:case", args=[assignment.pk]) if assignment else reverse("review:history", args=[case.pk])
     return redirect(f"{url}#talk")

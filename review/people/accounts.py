@@ -6,7 +6,7 @@ the accounts with these events, so nothing else may write `role`, `is_active`, `
 """
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -124,8 +124,11 @@ def withdraw_invitation(person_id: int, *, actor: User | Operator) -> User:
 
 
 @recording_events()
-def accept_invitation(person_id: int, token: str, password: str) -> User:
-    """Set the first password, which uses up the invitation. Raises InvitationInvalid."""
+def accept_invitation(person_id: int, token: str, password: str, languages: Sequence[str] = ()) -> User:
+    """Set the first password, which uses up the invitation. Raises InvitationInvalid.
+
+    `languages`: in which a physician reviews, if they were asked; none leaves what is on record.
+    """
     user = User.objects.select_for_update(no_key=True).filter(pk=person_id).first()
     if user is None or not invitations.is_valid(user, token):
         raise InvitationInvalid
@@ -133,6 +136,10 @@ def accept_invitation(person_id: int, token: str, password: str) -> User:
     user.invited_at = None
     user.save(update_fields=["password", "invited_at"])
     record_person(user, PersonEvent.Kind.PASSWORD, user, invitation=True)
+    if languages:
+        before = _sealed(user, {"languages": user.languages})
+        _store(user, languages=list(languages))
+        record_person(user, PersonEvent.Kind.EDITED, user, before=before, after=_sealed(user, {"languages": languages}))
     return user
 
 

@@ -286,6 +286,24 @@ def msgid(text: str) -> str:
     return translate(text)
 
 
+@register.filter
+def judged_first(blocks: Sequence[Block]) -> list[tuple[int, Block]]:
+    """The blocks with their numbers; altered texts, which are judged, before what they rest on.
+
+    A question stays before the answer to it.
+    """
+    numbered = list(enumerate(blocks, 1))
+    altered = [(number, block) for number, block in numbered if isinstance(block, Diff)]
+    if not altered:
+        return numbered
+    questions = [
+        (number, block)
+        for number, block in numbered
+        if number < altered[0][0] and isinstance(block, Text) and block.tone == "question"
+    ]
+    return [*questions, *altered, *(each for each in numbered if each not in [*questions, *altered])]
+
+
 _TURN = re.compile(r"turn ([0-9]{1,3}) \((user|assistant)\)")
 
 

@@ -59,6 +59,16 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   }
 });
 
+// A name that can be reached goes to where the cursor is.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-mention]");
+  if (!button) return;
+  const field = button.form.elements.text;
+  field.setRangeText(`${button.dataset.mention} `, field.selectionStart, field.selectionEnd, "end");
+  field.focus();
+  keepRemark(field.form);
+});
+
 // Its key opens the discussion (and never closes it) with the focus on the remark; Escape leaves
 // it.
 document.addEventListener("click", (event) => {

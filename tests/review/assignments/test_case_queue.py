@@ -774,3 +774,21 @@ def test_changes_of_known_answers_are_recorded(ana: User, adela: User) -> None:
     client.force_login(adela)
     page = client.get(reverse("review:person", args=[adela.pk])).content.decode()
     assert f"Calibration case created: {item.title}" in " ".join(page.split())
+
+
+def test_adjudication_is_for_people_who_have_finished_cases_of_the_benchmark(
+    settings: Any, ana: User, bo: User, chen: User
+) -> None:
+    settings.MHB_CASES_BEFORE_ADJUDICATION = 1
+    disputed = case_in_adjudication(ana, bo)
+    first = open_case(2)
+    held = claim(chen)
+    assert held.case == first, "a first review of this benchmark comes before"
+    submit(held, approval())
+    assert claim(chen).case == disputed
+
+
+def test_without_other_work_anybody_adjudicates(settings: Any, ana: User, bo: User, chen: User) -> None:
+    settings.MHB_CASES_BEFORE_ADJUDICATION = 3
+    disputed = case_in_adjudication(ana, bo)
+    assert claim(chen).case == disputed
