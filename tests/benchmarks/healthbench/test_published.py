@@ -55,7 +55,7 @@ def test_a_published_file_is_imported_evaluated_and_scored(manage: Manage, tmp_p
         for name in ("sim-careful", "sim-judge"):
             endpoint(models, name)
         options = ("--release", "hb", "--endpoint", "sim-careful", "--judge", "sim-judge", "--yes", "--wait")
-        run = manage.json("evaluate", *options)["run"]
+        run = manage.json("evaluate", *options, "--policy", "refusal,repeat")["run"]
     judgments = Judgment.objects.filter(run=run, response__sample__position=0).order_by("rubric")
     assert {judgment.status for judgment in judgments} == {"done"}
     for judgment, met in zip(judgments, MET, strict=True):
@@ -69,6 +69,11 @@ def test_a_published_file_is_imported_evaluated_and_scored(manage: Manage, tmp_p
     assert (score["value"], score["numerator"], score["denominator"], score["n"]) == (11 / 22, 11, 22, 1)
     assert row["rates"]["criteria_met"]["value"] == 3 / 4
     assert [facet["value"] for facet in report["facets"]["theme"]] == ["hedging"]
+    fixed = json.loads(manage("claims", run, "--json")[1])["policies"]
+    assert [(each["name"], each["rate"], each["n"]) for each in fixed] == [
+        ("refusal", "healthbench_score", 2),
+        ("repeat", "healthbench_score", 2),
+    ]
     manage("export_run", run, "--out", tmp_path / "bundle")
     assert verify_run.check(tmp_path / "bundle")["faults"] == []
 

@@ -9,6 +9,9 @@ import polars as pl
 import pytest
 from django.core.cache import cache
 from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
 
 from evaluation.claims.claims import (
     BLIND,
@@ -199,9 +202,8 @@ def test_votes_of_judges_turn_as_counted_by_hand() -> None:
     assert shares == {(JUDGED, "a"): (0.1, len(rows)), (JUDGES, "a – b"): (0.2, len(rows))}
 
 
-@pytest.mark.django_db
-@pytest.mark.both
-def test_the_command_prints_the_claims_and_fails_if_one_fails() -> None:
+def finished_run() -> Run:
+    """A run of twelve conversations, of which every criterion is met."""
     release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 12)
     nowhere = "http://127.0.0.1:9/v1"
     run = services.launch_run(RunSettings(release, [endpoint(nowhere, "m-1")], endpoint(nowhere, "judge")))
@@ -209,8 +211,39 @@ def test_the_command_prints_the_claims_and_fails_if_one_fails() -> None:
     for response in Response.objects.filter(run=run).select_related("sample"):
         for rubric in response.sample.rubrics.all():
             Judgment.objects.create(run=run, response=response, rubric=rubric, status="done", verdict="met")
-    Run.objects.filter(pk=run.pk).update(status=Run.Status.FINISHED)
+    Run.objects.filter(pk=run.pk).update(status=Run.Status.FINISHED, finished_at=timezone.now())
+    return run
 
+
+@pytest.mark.django_db
+def test_a_fixed_text_that_wins_stands_at_the_top_of_report_board_and_public_page(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finished_run()
+    found = claims(verdicts(6), texts={"refusal": 0.3, "agree": 0.9})
+    monkeypatch.setattr("evaluation.runs.views.claims", lambda *_given: found)
+    monkeypatch.setattr("evaluation.releases.board_claims.claims_of_run", lambda _run: found)
+    named = [run.release.name, run.release.version]
+    admin.post(reverse("evaluation:publish-results", args=named))
+    pages = [
+        admin.get(reverse("evaluation:run", args=[run.pk])),
+        admin.get(reverse("evaluation:results", args=named)),
+        Client().get(reverse("public-release-version", args=named)),
+    ]
+    for page in pages:
+        text = " ".join(page.content.decode().split())
+        assert page.status_code == 200
+        assert text.index("What this benchmark claims is contradicted") < text.index("Hallucination rate</h2>")
+        assert "A refusal &gt; one" in text
+    for page in pages[1:]:
+        row = page.content.decode().partition("A refusal<span")[2].partition("</tr>")[0]
+        assert "a fixed text, no model" in row
+
+
+@pytest.mark.django_db
+@pytest.mark.both
+def test_the_command_prints_the_claims_and_fails_if_one_fails() -> None:
+    run = finished_run()
     out = StringIO()
     call_command("claims", run.pk, "--json", stdout=out)
     good = json.loads(out.getvalue())
