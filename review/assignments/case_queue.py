@@ -329,7 +329,7 @@ def _suitable(physician: User, *, trained: bool = False) -> Q:
         suitable &= Q(turn__in=[TURNS[State(stage)] for stage in physician.stages])
     if specialties := physician.matching_specialties:
         suitable &= Q(specialty__in=["", *specialties])
-    suitable &= ~Q(turn=TURNS[State.ADJUDICATION]) | _experienced(physician)
+    suitable &= _experienced(physician)
     # A case in an unknown language waits until an admin sets the language or reserves the case.
     suitable &= ~Q(language=UNDETERMINED)
     if physician.languages:
@@ -338,7 +338,7 @@ def _suitable(physician: User, *, trained: bool = False) -> Q:
 
 
 def _experienced(physician: User) -> Q:
-    """The physician has finished enough cases of the benchmark to decide between colleagues.
+    """The physician has finished enough cases of the benchmark to adjudicate others of it.
 
     Otherwise they do first and second reviews of it before, as long as there are any and an admin
     has not restricted them to adjudication.
@@ -351,7 +351,7 @@ def _experienced(physician: User) -> Q:
     counts = finished.values("case__benchmark").annotate(cases=Count("case", distinct=True))
     enough = Exists(counts.filter(cases__gte=settings.MHB_CASES_BEFORE_ADJUDICATION).values("cases"))
     earlier = Assignment.objects.filter(hold=Hold.OPEN, case__benchmark=OuterRef("case__benchmark"))
-    return Q(enough) | ~Q(Exists(earlier.exclude(turn=TURNS[State.ADJUDICATION])))
+    return ~Q(turn=TURNS[State.ADJUDICATION]) | Q(enough) | ~Q(Exists(earlier.exclude(turn=TURNS[State.ADJUDICATION])))
 
 
 def _seen_earlier_version(physician: User) -> Q:

@@ -788,6 +788,13 @@ def test_adjudication_is_for_people_who_have_finished_cases_of_the_benchmark(
     assert claim(chen).case == disputed
 
 
+def test_zero_lets_anybody_adjudicate(settings: Any, ana: User, bo: User, chen: User) -> None:
+    settings.MHB_CASES_BEFORE_ADJUDICATION = 0
+    disputed = case_in_adjudication(ana, bo)
+    open_case(2)
+    assert claim(chen).case == disputed
+
+
 def test_without_other_work_anybody_adjudicates(settings: Any, ana: User, bo: User, chen: User) -> None:
     settings.MHB_CASES_BEFORE_ADJUDICATION = 3
     disputed = case_in_adjudication(ana, bo)
