@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evaluation import panel, registry
+from evaluation import registry
 from evaluation.judges.numbers import agreement, families, values
 from evaluation.judges.numbers.agreement import PanelReport
 from evaluation.judges.numbers.families import Counts, Member, SelfPreference
@@ -18,7 +18,6 @@ from evaluation.runs.rows.result_cache import cached, key_of
 from evaluation.runs.selecting_models import selecting_models
 from evaluation.runs.verdicts import RunVerdicts
 from generation.models import BatchRole, Endpoint, Release, ReleasedSample
-from generation.models.work import Work
 
 
 def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
@@ -78,7 +77,6 @@ def panel_report(verdicts: RunVerdicts) -> PanelReport | None:
     if not run.panel:
         return None
     protocol = registry.protocol(run.release.benchmark)
-    states = Judgment.objects.filter(run=run).order_by()
     return agreement.panel_report(
         run.panel,
         [judge.name for judge in judges_of(run)],
@@ -86,9 +84,7 @@ def panel_report(verdicts: RunVerdicts) -> PanelReport | None:
         verdicts.frame,
         verdicts_given(run, protocol),
         verdicts.votes,
-        decided=states.filter(status=Work.Status.DONE).count(),
-        undecided=states.filter(error=panel.NO_MAJORITY).count(),
-        undecided_rule=outcomes_of(run, protocol)[UNDECIDED],
+        outcomes_of(run, protocol)[UNDECIDED],
     )
 
 

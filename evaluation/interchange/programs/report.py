@@ -10,7 +10,6 @@ from typing import Any
 from evaluation.interchange.programs.bundle_rows import (
     ANSWER,
     CRITERION,
-    DONE,
     Answer,
     Criterion,
     Rows,
@@ -26,7 +25,6 @@ from evaluation.judges.numbers.families import Counts, Member
 from evaluation.judges.numbers.variance import variances
 from evaluation.numbers import values as report_values
 from evaluation.numbers.report_numbers import ReportNumbers
-from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import UNDECIDED
 
 PRIMARY, SECONDARY = "primary", "secondary"
@@ -66,7 +64,7 @@ def report_of(rows: Rows, numbers: ReportNumbers, folder: Path) -> dict[str, Any
 
 
 def _panel(rows: Rows) -> dict[str, Any] | None:
-    run, states = rows.run, rows.judgments
+    run = rows.run
     if not run["panel"]:
         return None
     report = panel_report(
@@ -76,9 +74,7 @@ def _panel(rows: Rows) -> dict[str, Any] | None:
         rows.frame.current,
         rows.run["protocol"].get("given", rows.protocol.known_verdicts),
         rows.votes,
-        decided=int((states["status"] == DONE).sum()),
-        undecided=int((states["error"] == NO_MAJORITY).sum()),
-        undecided_rule=rows.plan.outcomes[UNDECIDED],
+        rows.plan.outcomes[UNDECIDED],
     )
     return values.panel(report)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from evaluation.numbers.frame import Frame, Ints, as_array
 from evaluation.numbers.late import pl
+from evaluation.numbers.rules import UNDECIDED, VOIDS
 from evaluation.panel import Rule
 from review.quality.agreement import RaterAgreement, ac1, kappa, several_raters, table_interval
 
@@ -69,15 +70,13 @@ def panel_report(
     frame: Frame,
     given: Sequence[str],
     cast: pl.DataFrame,
-    *,
-    decided: int,
-    undecided: int,
     undecided_rule: str,
 ) -> PanelReport:
-    """The agreement within a panel.
+    """The agreement within a panel, but for what a tool marked as void.
 
     `given`: the verdicts that its judges may give. `cast`: all votes.
     """
+    frame = frame.only(~pl.col("why").is_in(VOIDS))
     used = set(cast["voted"].unique())
     verdicts = sorted({*given, *used})
     votes = {(judge, repeat): np.full(frame.rows.height, -1) for judge in judges for repeat in range(min(judgments, 2))}
@@ -98,8 +97,8 @@ def panel_report(
         judgments=judgments,
         pairs=compared(((one, 0), (other, 0)) for one, other in combinations(judges, 2)),
         repeats=compared(((judge, 0), (judge, 1)) for judge in judges) if judgments > 1 else (),
-        decided=decided,
-        undecided=undecided,
+        decided=frame.rows.filter(pl.col("said") != "").height,
+        undecided=frame.rows.filter(pl.col("why") == UNDECIDED).height,
         undecided_rule=undecided_rule,
         several=_several([votes[judge, 0] for judge in judges], clusters, len(verdicts))
         if len(judges) >= SEVERAL and rule != Rule.ESCALATION

@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from evaluation import registry
 from evaluation.judges import summary
 from evaluation.judges.summary import makers, panel_report, self_preference
-from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.models import Judgment, Response, Run, VoidVerdict, Vote
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import services
 from evaluation.runs.rows import votes
 from evaluation.runs.settings import RunSettings
 from evaluation.runs.verdicts import RunVerdicts
-from generation.models import BatchRole, Endpoint, Release
+from generation.models import BatchRole, Endpoint, Erratum, Release, Sample
 from generation.models.work import Work
 from review.quality.agreement import kappa, several_raters, table_interval
 from review.rules.permissions import UserRole
@@ -78,6 +79,19 @@ def test_agreement_of_two_judges_is_as_computed_by_hand(release: Release) -> Non
     assert pair.ac1 == pytest.approx((0.75 - 30 / 64) / (1 - 30 / 64))
     assert (report.decided, report.undecided, report.repeats) == (6, 2, ())
     assert (report.verdicts, report.verdicts_used) == (("met", "not_met"), 2)
+
+
+def test_a_panel_counts_neither_withdrawn_samples_nor_what_a_tool_marked_as_void(release: Release) -> None:
+    run = voted_run(release, lambda *_: False, ["m-1"], ["a", "b"])
+    of_void = run.responses.order_by("pk").last()
+    assert of_void is not None
+    VoidVerdict.objects.create(run=run, response=of_void, reason="invalidated", at=timezone.now())
+    report = panel_report(RunVerdicts(run)) or pytest.fail("none")
+    assert (report.decided, report.undecided, report.pairs[0].n) == (6, 0, 6)
+    shared = Sample.objects.get()  # all four are released of one sample
+    Erratum.objects.create(sample=shared, kind="withdrawn", reason="It is wrong.", at=timezone.now())
+    after = panel_report(RunVerdicts(run)) or pytest.fail("none")
+    assert (after.decided, after.pairs) == (0, ())
 
 
 def test_ac1_of_a_panel_takes_the_verdicts_that_its_judges_may_give() -> None:
