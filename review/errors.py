@@ -63,6 +63,13 @@ class ProviderRefused(ReviewError, status=403):
     """You signed in elsewhere, but that gives you no access here. Ask the administrator of this site."""
 
 
+class ProviderAway(ReviewError, status=503):
+    """The identity provider does not answer. Try again in a minute. Accounts of this site can sign in
+    with their password."""
+
+    permanent = False
+
+
 class NotSimulated(ReviewError, status=403):
     """This account belongs to a person. Simulated physicians can only use accounts created for them."""
 

@@ -20,6 +20,7 @@ from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
 
 from mhb_site.sign_in.limits import limit_beginnings
+from mhb_site.sign_in.provider_calls import ProviderSession
 from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_verified
 from review.audit.trail import recording_events
 from review.errors import ProviderRefused
@@ -91,6 +92,9 @@ def _login_url(provider: IdentityProvider, next_url: str) -> str:
 
 class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
     """Finds or creates the account of a person who signs in elsewhere; stores no tokens."""
+
+    def get_requests_session(self) -> ProviderSession:
+        return ProviderSession()
 
     def list_apps(self, request: HttpRequest, **filters: Any) -> list[SocialApp]:
         """Those of the settings: secrets have no place in rows."""
