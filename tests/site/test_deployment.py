@@ -82,6 +82,97 @@ def test_keys_reach_only_workers(compose: dict[str, Any]) -> None:
     assert {name for name, service in compose["services"].items() if "env_file" in service} == {"worker", "tasks"}
 
 
+# ---------------------------------------------------------------------------- without containers
+
+
+def test_units_are_understood_and_hardened(tmp_path: Path) -> None:
+    with installed():
+        analyze = shutil.which("systemd-analyze")
+        if analyze is None:
+            raise servers.Missing("systemd is not installed")
+    units = ROOT / "deploy" / "systemd"
+    shutil.copy(units / "mhb.target", tmp_path)
+    service = (units / "mhb@.service").read_text()
+    assert "/srv/mhb/site/deploy/systemd/run" in service
+    service = service.replace("/srv/mhb/site/deploy/systemd/run", "/bin/true")  # the site is not installed here
+    for process in ("web", "lanes", "tasks", "sweeper"):
+        (tmp_path / f"mhb@{process}.service").write_text(service.replace("%i", process))
+    command = [analyze, "verify", "--man=no", "--recursive-errors=no", *map(str, sorted(tmp_path.iterdir()))]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not [line for line in result.stderr.splitlines() if str(tmp_path) in line or "mhb" in line], result.stderr
+
+
+@pytest.mark.parametrize("process", ["web", "lanes", "tasks", "sweeper", "other"])
+def test_a_unit_runs_the_documented_command(tmp_path: Path, process: str) -> None:
+    """In a fresh folder, with programs that print how they are called."""
+    run = tmp_path / "deploy" / "systemd" / "run"
+    run.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "deploy" / "systemd" / "run", run)
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("gunicorn", "celery", "python"):
+        (programs / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        (programs / name).chmod(0o755)
+    result = subprocess.run([str(run), process], cwd="/", capture_output=True, text=True, check=False)
+    if process == "other":
+        assert result.returncode == 2
+        return
+    documented = (ROOT / "docs" / "operations.md").read_text()
+    called = result.stdout.strip().replace("python manage.py", "manage.py").partition(" --bind")[0]
+    assert f"`{called.replace(' --loglevel WARNING', '')}`" in documented
+
+
+def test_nginx_understands_the_configuration_with_tls(tmp_path: Path) -> None:
+    with installed():
+        program = servers.nginx()
+    write_certificate(tmp_path)
+    site = (ROOT / "deploy" / "nginx" / "mhb.conf").read_text().replace("/etc/ssl/mhb", str(tmp_path))
+    main = f"pid {tmp_path}/pid; error_log {tmp_path}/errors; events {{}}"
+    (tmp_path / "nginx.conf").write_text(f"{main} http {{ access_log off; {site} }}")
+    command = [program, "-t", "-c", str(tmp_path / "nginx.conf"), "-e", f"{tmp_path}/errors"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_both_configurations_of_nginx_protect_uploads_alike() -> None:
+    plain = (ROOT / "mhb_site" / "server" / "nginx.conf").read_text()
+    with_tls = (ROOT / "deploy" / "nginx" / "mhb.conf").read_text()
+    uploads = plain[plain.index("    # The addresses that take files") :]
+    uploads = uploads.replace("http://web:8000", "http://127.0.0.1:8000")
+    uploads = uploads.replace("$proxy_add_x_forwarded_for", "$remote_addr").replace("$mhb_scheme", "https")
+    assert uploads in with_tls
+
+
+# ------------------------------------------------------------------------------------ monitoring
+
+MONITORING = ROOT / "deploy" / "monitoring"
+
+
+def test_every_alert_leads_to_a_paragraph_of_the_manual() -> None:
+    manual = (ROOT / "docs" / "operations.md").read_text()
+    rules = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["rules"]
+    assert len(rules) == 12
+    for rule in rules:
+        assert f"### {rule['alert']}\n" in manual
+        assert rule["annotations"]["runbook"] == f"docs/operations.md#{rule['alert'].lower()}"
+
+
+def test_alerts_and_dashboard_ask_for_metrics_that_exist() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "mhb_site" / "observability").glob("*.py"))
+    asked = (MONITORING / "alerts.yml").read_text() + (MONITORING / "dashboard.json").read_text()
+    for name in set(re.findall(r"mhb_[a-z_]+", asked)):
+        assert f'"{re.sub("_(total|count|bucket)$", "", name)}"' in code, name
+
+
+def test_alerts_fire_within_five_minutes() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed")
+    command = [promtool, "test", "rules", str(MONITORING / "alerts_test.yml")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 # ------------------------------------------------------------------------------------ Kubernetes
 
 
@@ -209,7 +300,15 @@ def test_the_build_context_is_the_program_and_nothing_else() -> None:
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
     folders = ("evaluation/", "generation/", "mhb_site/", "review/", "static/", "templates/")
-    files = {"requirements.txt", "requirements-uv.txt", "pyproject.toml", "manage.py", "gunicorn.conf.py", "LICENSE"}
+    files = {
+        "requirements.txt",
+        "requirements-dev.txt",
+        "requirements-uv.txt",
+        "pyproject.toml",
+        "manage.py",
+        "gunicorn.conf.py",
+        "LICENSE",
+    }
     expected = {path for path in tracked if path in files or path.startswith(folders)}
     assert {path for path in tracked if in_build_context(path)} == expected
 
