@@ -11,6 +11,14 @@ class UnknownBenchmark(GenerationError, status=404):
     """There is no benchmark with this name."""
 
 
+class UnknownRecords(GenerationError, status=404):
+    """The source has no record with this ID."""
+
+
+class NotErasable(GenerationError, status=409):
+    """This record cannot be erased."""
+
+
 class UnknownSource(GenerationError, status=404):
     """There is no source with this name."""
 

@@ -386,7 +386,7 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
         Q(pk=OuterRef("version_made__sample")) | Q(pk=OuterRef("sample")),
         status__in=[Sample.Status.DISCARDED, Sample.Status.WITHDRAWN],
     )
-    rows = candidates.filter(~Exists(children), ~Exists(later), batch=batch).order_by("pk")
+    rows = candidates.filter(~Exists(children), ~Exists(later), batch=batch).exclude(data={}).order_by("pk")
     if registry.recipe(batch.benchmark).max_versions > 1:
         rows = rows.filter(~Exists(ended))
     drafts: Iterator[Mapping[str, Any]] = rows.values_list("data", flat=True).iterator(chunk_size=STREAMED)

@@ -61,7 +61,8 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
     rows = Draft.objects.select_related("batch", "record", "sample").defer("record__private", "record__content")
     draft = get_object_or_404(rows, pk=pk)
     version = SampleVersion.objects.filter(draft=draft).select_related("sample").first()
-    new_sample = batches_queries.sample_of_draft(draft) if draft.gate or version else None
+    is_made = bool(draft.data) and (draft.gate or version)  # one that was erased has no data
+    new_sample = batches_queries.sample_of_draft(draft) if is_made else None
     context = {
         "draft": draft,
         "made": new_sample,

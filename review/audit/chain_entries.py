@@ -75,6 +75,8 @@ def _published(key: str, sample: str, name: str, value: Any) -> Any:
     if name in PEOPLE and isinstance(value, int):
         return pseudonym(key, sample, value)
     if name in SEALED and value:
+        if isinstance(value, dict):  # erased: the digest is all that is left of the text
+            return value
         return {"sha256": digest(value)}
     return value
 

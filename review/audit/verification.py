@@ -285,8 +285,9 @@ def _original_sequence(model: type[Chained], row: Any, key: str) -> int | None:
 
 
 def resealed_digests() -> dict[int, str]:
-    """The digests of reviews whose author was anonymised since, without the name."""
-    rows = PersonEvent.objects.filter(kind=PersonEvent.Kind.ANONYMISED).order_by("sequence")
+    """The digests of reviews whose author was anonymised, or whose case was erased, since."""
+    changed = (PersonEvent.Kind.ANONYMISED, PersonEvent.Kind.ERASED)
+    rows = PersonEvent.objects.filter(kind__in=changed).order_by("sequence")
     return {int(pk): digest for data in rows.values_list("data", flat=True) for pk, digest in data["reviews"].items()}
 
 

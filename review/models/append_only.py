@@ -5,9 +5,11 @@ firing triggers, unless the connection sets `PRAGMA recursive_triggers=ON`; ours
 (`mhb_site.env`).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from django.db import models
+from django.db import connection, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
@@ -44,6 +46,35 @@ def drop_sql(vendor: str, table: str) -> list[str]:
         f"DROP TRIGGER IF EXISTS {table}_no_truncate ON {table}",
         f"DROP FUNCTION IF EXISTS {table}_refuse()",
     ]
+
+
+@contextmanager
+def changeable(*protected: type[models.Model]) -> Iterator[None]:
+    """Lift the protection of these tables inside, within the surrounding transaction.
+
+    Only the owner of the tables can: with a second database role (docs/operations.md) not the site.
+    Raises ProgrammingError (PostgreSQL) for any other role.
+    """
+    tables = [model._meta.db_table for model in protected]
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            marks = ", ".join("%s" for _table in tables)
+            triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN"
+            cursor.execute(f"{triggers} ({marks})", tables)
+            stored = cursor.fetchall()
+            lift = [f"DROP TRIGGER {name}" for name, _sql in stored]
+            restore = [sql for _name, sql in stored]
+        else:
+            # What waits for the commit must be checked before a table can be altered.
+            check = "SET CONSTRAINTS ALL IMMEDIATE"
+            lift = [check, *(f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in tables)]
+            restore = [check, *(f"ALTER TABLE {table} ENABLE TRIGGER USER" for table in tables)]
+        for statement in lift:
+            cursor.execute(statement)
+    yield
+    with connection.cursor() as cursor:  # not after an error: the transaction then undoes it
+        for statement in restore:
+            cursor.execute(statement)
 
 
 class AppendOnly(Operation):

@@ -137,6 +137,7 @@ class PersonEvent(Chained):
         LINKED = "linked", _("linked to a sign-in provider")
         READ = "read", _("case read")
         ANONYMISED = "anonymised", _("person anonymised")
+        ERASED = "erased", _("record erased")
         COPIED = "copied", _("own data exported")
         SESSION = "session", _("session ended")
         WEBHOOK = "webhook", _("webhook added or changed")
