@@ -32,6 +32,7 @@ class Run(Job):
     `panel`: how several votes become one verdict; empty: one judge decides once, without votes.
     `judge`: the first judge; the others are `RunJudge` rows. `judges_left_out`: those without which
     the run goes on, by endpoint: `at` and `because` (`evaluation.runs.leaving`).
+    `title`, `note`: what people call it and wrote down about it; no result depends on them.
     `answers_each`: answers per question. `judgments_each`: judgments per judge and criterion.
     `policies`: fixed texts that the first judge judges as if models had given them, on a sample of
     each data set; they are no models of the run.
@@ -84,6 +85,8 @@ class Run(Job):
     votes_done_to = models.PositiveBigIntegerField(default=0, editable=False)
     panel = models.CharField(max_length=10, choices=Panel, blank=True)
     answers_each = models.PositiveSmallIntegerField(default=1)
+    title = models.CharField(max_length=120, blank=True, default="", db_default="")
+    note = models.TextField(blank=True, default="", db_default="")
     judgments_each = models.PositiveSmallIntegerField(default=1)
     origin = models.CharField(max_length=8, choices=Origin, default=Origin.LAUNCHED)
     study = models.CharField(max_length=100, blank=True, default="")

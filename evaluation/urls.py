@@ -19,6 +19,7 @@ urlpatterns = [
     path("runs/", runs_views.runs, name="runs"),
     path("runs/new/", runs_views.run_new, name="run-new"),
     path("runs/<int:pk>/", runs_views.run, name="run"),
+    path("runs/<int:pk>/description/", runs_views.describe, name="run-describe"),
     path("runs/<int:pk>/models/<slug:name>/leave-out/", runs_views.leave_out, name="run-leave-out"),
     path("runs/<int:pk>/models/<slug:name>/add-again/", runs_views.add_again, name="run-add-again"),
     path("runs/import/", interchange_views.import_results, name="run-import"),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.http import HttpRequest
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -45,6 +46,36 @@ class RunFilters(Filters):
     text = forms.CharField(label=_("Release, study, model or judge"), required=False, widget=forms.SearchInput)
     benchmark = any_of(_("Benchmark"), lambda: [(name, gettext(each.label)) for name, each in _released()])
     status = any_of(_("Status"), lambda: Run.Status.choices)
+
+
+COLUMNS = [
+    ("release", _("Release")),
+    ("models", _("Models")),
+    ("judge", _("Judge")),
+    ("status", _("Status")),
+    ("rate", _("Rate")),
+    ("note", _("Note")),
+    ("cost", _("Cost")),
+    ("launched", _("Launched")),
+]
+USUAL_COLUMNS = [name for name, _label in COLUMNS if name != "note"]
+KEPT_COLUMNS = "run-columns"  # in the session
+
+
+def chosen_columns(request: HttpRequest) -> list[str]:
+    """The columns of the list of runs: as asked by `?columns=`, which is kept, or as kept."""
+    if "columns" in request.GET:
+        asked = request.GET.getlist("columns")
+        request.session[KEPT_COLUMNS] = [name for name, _label in COLUMNS if name in asked]
+    kept: list[str] = request.session.get(KEPT_COLUMNS, USUAL_COLUMNS)
+    return kept
+
+
+class DescriptionForm(forms.Form):
+    """What people call a run, and what they want to remember about it."""
+
+    title = forms.CharField(label=_("Title"), max_length=120, required=False)
+    note = forms.CharField(label=_("Note"), max_length=2000, required=False, widget=forms.Textarea(attrs={"rows": 3}))
 
 
 class RunForm(SpendingForm):

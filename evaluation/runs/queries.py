@@ -44,7 +44,7 @@ _SIMULATED = (
 def runs(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySet[Run]:
     """All runs, newest first, with `is_simulated`.
 
-    `text`: part of the name of a release, study, model or judge.
+    `text`: part of the name of a release, study, model or judge, or of its title.
     """
     rows = Run.objects.select_related("release", "judge", "created_by", "prompt_set").prefetch_related(
         "endpoints", "further_judges__endpoint"
@@ -52,7 +52,12 @@ def runs(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySet[R
     rows = rows.annotate(is_simulated=_SIMULATED)
     if text:
         tested = RunEndpoint.objects.filter(run=OuterRef("pk"), endpoint__name__icontains=text)
-        named = Q(release__name__icontains=text) | Q(study__icontains=text) | Q(judge__name__icontains=text)
+        named = (
+            Q(release__name__icontains=text)
+            | Q(study__icontains=text)
+            | Q(title__icontains=text)
+            | Q(judge__name__icontains=text)
+        )
         rows = rows.filter(named | Exists(tested))
     if benchmark:
         rows = rows.filter(release__benchmark=benchmark)

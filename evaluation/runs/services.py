@@ -25,8 +25,20 @@ from generation.models.work import Work
 from generation.prompts import queries as prompts_queries
 from generation.releases import integrity
 from review.models import User
+from review.rules.permissions import Can, require
 
 Status = Work.Status
+
+
+def describe_run(pk: int, *, title: str, note: str, actor: User) -> Run:
+    """Give a run a title and a note. Raises UnknownRun, NotAllowed."""
+    require(actor, Can.MEASURE)
+    run = Run.objects.filter(pk=pk).first()
+    if run is None:
+        raise errors.UnknownRun(str(pk))
+    run.title, run.note = title.strip(), note.strip()
+    run.save(update_fields=["title", "note"])
+    return run
 
 
 def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "") -> Run:

@@ -1,6 +1,7 @@
 """Pages of runs."""
 
 from functools import cache
+from itertools import chain
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
@@ -35,7 +36,7 @@ from generation.endpoints import queries as endpoints_queries
 from generation.jobs.queries import with_role_names
 from generation.jobs.views import Launch, job_context
 from generation.models import Endpoint, Release
-from review.common.decorators import requires, signed_in_account
+from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.common.lists import list_context
 from review.rules.permissions import Can
 from review.rules.text import whole_number
@@ -61,6 +62,8 @@ def runs(request: HttpRequest) -> HttpResponse:
     rates = headlines(page)
     context["rows"] = [(run, percents.get(run.pk), rates.get(run.pk, "")) for run in page]
     context["has_releases"] = Release.objects.exists()
+    context["columns"] = columns = forms.chosen_columns(request)
+    context["column_choices"] = [(name, label, name in columns) for name, label in forms.COLUMNS]
     return render(request, "evaluation/runs/runs.html", context)
 
 
@@ -98,6 +101,17 @@ def _power(settings: RunSettings) -> dict[str, Any]:
 _LAUNCH = Launch(
     "evaluation/runs/run_new.html", "evaluation/runs/run_estimate.html", runs_estimate.estimate_run, _launch, _power
 )
+
+
+@requires(Can.MEASURE, "POST")
+def describe(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give a run a title and a note."""
+    form = forms.DescriptionForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, " ".join(map(str, chain(*form.errors.values()))))
+        return redirect("evaluation:run", pk)
+    services.describe_run(pk, **form.cleaned_data, actor=signed_in_account(request))
+    return redirect_saying(request, _("Title and note saved."), "evaluation:run", pk)
 
 
 @requires(Can.MEASURE, "POST")
@@ -178,6 +192,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
             for endpoint, count in sorted(report.numbers.failed.items())
         ],
     }
+    context["description"] = forms.DescriptionForm(initial={"title": watched_run.title, "note": watched_run.note})
     if report.finished:
         context["claims"] = claims(watched_run, report, context["judging"]["validation"])
     if watched_run.origin == Run.Origin.IMPORTED:

@@ -14,20 +14,31 @@ from review.cases.forms import WithdrawForm
 from review.charts import daily_bars, lines, scatter
 from review.charts.text_measure import LegendEntry
 from review.common.decorators import requires, signed_in_account
+from review.common.paging import offset_page
 from review.models import User
 from review.people.queries import physician
-from review.quality import activity, reliability
+from review.quality import activity, pairs, reliability
 from review.quality.progress import progress
 from review.rules import json_nesting
 from review.rules.permissions import Can
 from review.rules.state_machine import State
+from review.rules.text import whole_number
 
 
 @requires(Can.OVERSEE, "GET")
 def agreement(request: HttpRequest) -> HttpResponse:
     """Agreement between physicians, by criterion; the filters are in the URL."""
     filters = {name: request.GET.get(name, "").replace("\0", "") for name in ("benchmark", "task", "pair")}
+    first, _dash, second = request.GET.get("physicians", "").partition("-")
+    pair = [number for key in (first, second) if (number := whole_number(key)) is not None]
+    chosen = None
+    if len(pair) == 2:
+        differed = "differed" in request.GET
+        rows = pairs.cases_of_pair(pair[0], pair[1], filters["benchmark"], differed=differed)
+        chosen = {"page": offset_page(rows, request), "differed": differed, "people": User.objects.filter(pk__in=pair)}
     context = {
+        "physician_pairs": pairs.physician_pairs(filters["benchmark"]),
+        "chosen": chosen,
         "table": reliability.agreement_table(**filters),
         "asked": filters,
         "pairs": list(reliability.RaterPair),
