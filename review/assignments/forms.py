@@ -3,9 +3,10 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from django import forms
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy
 
 from review.answers.answer_form import corrections
@@ -13,6 +14,7 @@ from review.answers.controls import Correction
 from review.answers.posted_answers import Offers, answers_from_post, posts_adopted_wording, posts_highlights
 from review.answers.side_by_side import anonymous_columns, wording_offers
 from review.common.decorators import posted_token, signed_in_account
+from review.labels import VERDICTS, benchmark_label
 from review.models import Declined
 from review.rules.blocks import passage_texts
 from review.rules.questions import Answers
@@ -43,6 +45,45 @@ class ProblemForm(forms.Form):
             "The admins will be notified. You keep the case and can continue or return it to the queue."
         ),
     )
+
+
+class OwnReviewsForm(forms.Form):
+    """Which of one's own reviews a list shows, and in which order.
+
+    Not by the state of the case, which its physicians may not know yet.
+    """
+
+    ORDERS = {
+        "": (gettext_lazy("Newest first"), ("-id",)),
+        "oldest": (gettext_lazy("Oldest first"), ("id",)),
+        "title": (gettext_lazy("By case"), ("case__title", "-id")),
+    }
+    benchmark = forms.ChoiceField(label=gettext_lazy("Benchmark"), required=False)
+    verdict = forms.ChoiceField(label=gettext_lazy("My verdict"), required=False)
+    order = forms.ChoiceField(
+        label=gettext_lazy("Order"), required=False, choices=[(name, label) for name, (label, _by) in ORDERS.items()]
+    )
+
+    def __init__(self, data: QueryDict, *, benchmarks: Sequence[str]) -> None:
+        super().__init__(data, label_suffix="")
+        choices: dict[str, list[tuple[str, object]]] = {
+            "benchmark": [(name, benchmark_label(name)) for name in benchmarks],
+            "verdict": list(VERDICTS.items()),
+        }
+        for name, options in choices.items():
+            cast(forms.ChoiceField, self.fields[name]).choices = [("", gettext_lazy("All")), *options]
+        self.chosen = self.cleaned_data if self.is_valid() else {}
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The conditions on a review."""
+        chosen = {"case__benchmark": self.chosen.get("benchmark", ""), "verdict": self.chosen.get("verdict", "")}
+        return {name: value for name, value in chosen.items() if value}
+
+    @property
+    def sorted_by(self) -> tuple[str, ...]:
+        """The columns by which the reviews are ordered."""
+        return self.ORDERS[self.chosen.get("order", "")][1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from review.access import visibility
 from review.answers.marked_text import marks
 from review.answers.side_by_side import anonymous_columns, compare
 from review.assignments import claims, queries
-from review.assignments.forms import DeclineForm, ProblemForm
+from review.assignments.forms import DeclineForm, OwnReviewsForm, ProblemForm
 from review.audit.trail import record_read
 from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
 from review.common.paging import offset_page
@@ -21,12 +21,12 @@ from review.turns.turn import readable_reviews, turn_of
 
 @requires(Can.REVIEW, "GET")
 def mine(request: HttpRequest) -> HttpResponse:
-    """The physician's submitted reviews, newest first."""
-    return render(
-        request,
-        "review/assignments/mine.html",
-        {"page": offset_page(visibility.reviews_by(signed_in_account(request)), request)},
-    )
+    """The physician's submitted reviews, filtered and sorted by the URL."""
+    own = visibility.reviews_by(signed_in_account(request))
+    benchmarks = own.order_by("case__benchmark").values_list("case__benchmark", flat=True).distinct()
+    form = OwnReviewsForm(request.GET, benchmarks=list(benchmarks))
+    rows = own.filter(**form.filters).order_by(*form.sorted_by)
+    return render(request, "review/assignments/mine.html", {"page": offset_page(rows, request), "form": form})
 
 
 @requires(Can.REVIEW, "GET")
@@ -45,6 +45,7 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
         "columns": columns,
         "marks": marks(spec, spec.form, answers_from_json(review.answers).highlights, columns),
         "simulated": review.case.simulated,
+        "correctable": queries.is_retractable(review),
     }
     return render(request, "review/assignments/mine_detail.html", context)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from review.access import visibility
 from review.models import Assignment, Draft, Review, Rewording, User
@@ -26,16 +26,30 @@ def held_assignment(physician: User, *, locked: bool = False) -> Assignment | No
 
 def retractable_review(physician: User) -> Review | None:
     """The physician's last review if it seems retractable; `retraction.retract` decides."""
+    last = _with_later_work(visibility.reviews_by(physician)).first()
+    return last if last is not None and _is_open(last) else None
+
+
+def is_retractable(review: Review) -> bool:
+    """Whether one of the physician's reviews seems retractable, as above."""
+    return _is_open(_with_later_work(visibility.reviews_by(review.physician)).get(pk=review.pk))
+
+
+def _with_later_work(reviews: QuerySet[Review]) -> QuerySet[Review]:
+    """The reviews with `built_on`: whether others have worked on the case since."""
     later = counted_reviews().filter(case=OuterRef("case"), pk__gt=OuterRef("pk"))
     held = Assignment.objects.filter(~Q(pk=OuterRef("assignment")), case=OuterRef("case"), hold=Assignment.Hold.HELD)
     shown = ("phase", "assignment__phase", "case__title", "case__kind", "case__closed_at")
-    rows = visibility.reviews_by(physician).select_related("assignment").only(*shown)
-    last = rows.annotate(
+    rows = reviews.select_related("assignment").only(*shown)
+    return rows.annotate(
         built_on=Exists(later) | Exists(held) | Exists(Rewording.objects.filter(review=OuterRef("pk")))
-    ).first()
-    if last is None or last.built_on or last.assignment.phase != last.phase:
-        return None
-    return last if last.case.closed_at is None or last.case.is_copy else None
+    )
+
+
+def _is_open(review: Review) -> bool:
+    if review.built_on or review.assignment.phase != review.phase:  # type: ignore[attr-defined]
+        return False
+    return review.case.closed_at is None or review.case.is_copy
 
 
 def last_draft(physician: User, assignment_id: int) -> Draft | None:

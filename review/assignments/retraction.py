@@ -14,6 +14,7 @@ from review.audit.trail import record, record_submitted, recording_events
 from review.cases.services import follow_reviews, lease, load_progress, lock_open_case
 from review.models import Assignment, Case, Declined, Event, Retraction, Review, Rewording, User
 from review.people import accounts
+from review.rules import limits
 from review.rules.permissions import Can, Operator, require
 from review.rules.state_machine import ADJUDICATORS, Phase, Position, Role, State, position
 
@@ -21,8 +22,8 @@ Hold = Assignment.Hold
 
 
 @recording_events()
-def retract(physician: User, review_id: int) -> Assignment:
-    """Retract one of the physician's reviews.
+def retract(physician: User, review_id: int, reason: str = "") -> Assignment:
+    """Retract one of the physician's reviews, for a reason that the audit trail keeps.
 
     It no longer counts, its answers become a draft again, and its author holds the case.
 
@@ -38,8 +39,11 @@ def retract(physician: User, review_id: int) -> Assignment:
     Raises:
         NotAssigned: the physician has no such review.
         NotUndoable.
+        TooLong: the reason.
     """
     require(physician, Can.REVIEW)
+    if len(reason) > limits.REMARK:
+        raise errors.TooLong
     # Lock the case before its assignments, as everywhere: see services._submit.
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(reviews=review_id).first()
     review = visibility.reviews_by(physician).filter(pk=review_id).first()
@@ -52,7 +56,7 @@ def retract(physician: User, review_id: int) -> Assignment:
     too_late = too_late or Rewording.objects.filter(review=review).exists()  # the primary has been asked
     if too_late or visibility.counted_reviews().filter(case=case).order_by("-id").first() != review:
         raise errors.NotUndoable
-    own, now = _retract(case, [review], physician)
+    own, now = _retract(case, [review], physician, reason.strip())
     if own.phase != review.phase:  # the author's own next phase is open: the other's answer was shown
         raise errors.NotUndoable
     own.hold, own.lease_until = Hold.HELD, timezone.now() + lease()
@@ -63,12 +67,12 @@ def retract(physician: User, review_id: int) -> Assignment:
     return own
 
 
-def _retract(case: Case, reviews: Sequence[Review], actor: User) -> tuple[Assignment, Position]:
+def _retract(case: Case, reviews: Sequence[Review], actor: User, reason: str = "") -> tuple[Assignment, Position]:
     """Retract the last reviews of a case, all of one assignment; close what they opened.
 
     Raises NotUndoable if anybody has held it.
     """
-    _retract_reviews(reviews, actor)
+    _retract_reviews(reviews, actor, reason)
     now = position(case.frozen.policy, visibility.opinions(case))
     turns = {(turn.role, turn.phase) for turn in now.openings}
     committed = set(visibility.counted_reviews().filter(case=case).values_list("assignment", flat=True))
@@ -225,11 +229,12 @@ def _await_other_vote(adjudicator: Assignment) -> None:
     adjudicator.save(update_fields=["phase", "hold", "lease_until", "token"])
 
 
-def _retract_reviews(reviews: Iterable[Review], actor: User | Operator) -> None:
+def _retract_reviews(reviews: Iterable[Review], actor: User | Operator, reason: str = "") -> None:
     """Let reviews no longer count."""
+    why = {"reason": reason} if reason else {}
     for review in reviews:
         Retraction.objects.create(review=review, at=timezone.now())
-        record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)
+        record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk, **why)
 
 
 def _vacate(

@@ -286,7 +286,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
 @requires(Can.REVIEW, "POST")
 def retract(request: HttpRequest, review_id: int) -> HttpResponse:
     """Retract a review, and show its case with the answers as a draft."""
-    assignment = retraction.retract(signed_in_account(request), review_id)
+    assignment = retraction.retract(signed_in_account(request), review_id, request.POST.get("reason", ""))
     return redirect_saying(request, _("Submission undone. Your review is a draft again."), "review:case", assignment.pk)
 
 

@@ -38,6 +38,7 @@ from tests.review.factories import (
     rejection,
     submit,
 )
+from tests.review.pages import Browse
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Hold = Assignment.Hold
@@ -345,3 +346,21 @@ def test_a_review_is_retracted_over_the_api(ana: User, bo: User) -> None:
     claim(bo)
     late = client.post(reverse("api:review-retract", args=[last_review(case).pk]))
     assert (late.status_code, late.json()["type"]) == (409, "urn:mhb:not-undoable")
+
+
+def test_an_earlier_review_is_corrected_from_its_page_with_a_reason(browse: Browse, ana: User) -> None:
+    open_case(1)
+    open_case(2)
+    first, second = (claim_and_submit(ana, approval()) for _case in range(2))
+    review = Review.objects.get(assignment=first)
+    page = browse(ana).get(reverse("review:mine-detail", args=[review.pk])).content.decode()
+    assert "Correct review" in page
+    assert reverse("review:decline", args=[first.pk]) in page, "reporting is a click away"
+    browse(ana).post(reverse("review:retract", args=[review.pk]), {"reason": "I misread the dose."})
+    event = Event.objects.get(kind=Event.Kind.RETRACTED)
+    assert (event.case_id, event.data["reason"]) == (first.case_id, "I misread the dose.")
+    assert Assignment.objects.get(pk=first.pk).hold == Assignment.Hold.HELD
+    listed = browse(ana).get(reverse("review:mine"), {"verdict": "approve", "order": "oldest"}).content.decode()
+    assert second.case.title in listed
+    assert first.case.title not in listed, "a retracted review is none"
+    assert second.case.title not in browse(ana).get(reverse("review:mine"), {"verdict": "reject"}).content.decode()
