@@ -83,18 +83,24 @@ def run_frame(
     protocol = registry.protocol(run.release.benchmark)
     datasets = data_sets_of(run) if datasets is None else datasets
     rules = outcomes_of(run, protocol) if rules is None else rules
-    tested = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
-    return build_frame(tested, _keys(datasets), rules, run_tables(run, as_of))
+    tested = _tested(run)
+    return build_frame(tuple(tested.values()), _keys(datasets), rules, run_tables(run, tested, as_of))
+
+
+def _tested(run: Run) -> dict[int, str]:
+    """The models under test: id -> name, in the order of the run."""
+    return dict(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
 
 
 def _keys(datasets: Sequence[DataSet]) -> list[DataSetKey]:
     return [DataSetKey(data.name, data.task, data.variant) for data in datasets]
 
 
-def run_tables(run: Run, as_of: datetime | None = None, arms: Collection[str] = (TRAP, CONTROL)) -> Tables:
-    """What the frame of a run is built of. `arms`: of the samples."""
+def run_tables(
+    run: Run, tested: Mapping[int, str], as_of: datetime | None = None, arms: Collection[str] = (TRAP, CONTROL)
+) -> Tables:
+    """What the frame of a run is built of. `tested`: names by id. `arms`: of the samples."""
     protocol = registry.protocol(run.release.benchmark)
-    tested = dict(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
     # Judgments first, so that each finds its response while the run is in progress.
     judgments = read_table(
         Judgment.objects.filter(run=run),
@@ -120,7 +126,7 @@ def policy_frame(run: Run) -> Frame | None:
     if rows.is_empty():
         return None
     rules = outcomes_of(run, registry.protocol(run.release.benchmark))
-    return policies.policy_frame(run.policies, _keys(data_sets_of(run)), rules, run_tables(run), rows)
+    return policies.policy_frame(run.policies, _keys(data_sets_of(run)), rules, run_tables(run, _tested(run)), rows)
 
 
 def twin_frame(run: Run) -> Frame | None:
@@ -130,10 +136,9 @@ def twin_frame(run: Run) -> Frame | None:
     """
     if not ReleasedSample.objects.filter(release=run.release, version__sample__arm=REWORDED).exists():
         return None
-    tested = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
-    rules = outcomes_of(run, registry.protocol(run.release.benchmark))
-    tables = run_tables(run, arms=(CONTROL, REWORDED))
-    return build_frame(tested, _keys(data_sets_of(run)), rules, tables)
+    tested, rules = _tested(run), outcomes_of(run, registry.protocol(run.release.benchmark))
+    tables = run_tables(run, tested, arms=(CONTROL, REWORDED))
+    return build_frame(tuple(tested.values()), _keys(data_sets_of(run)), rules, tables)
 
 
 def policy_verdicts(run: Run) -> pl.DataFrame:

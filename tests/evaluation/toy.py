@@ -25,6 +25,18 @@ def facets(task, traps, terms, content):
     return {"level": [content["level"]]}
 """
 
+RECIPE = """
+from generation.recipes.recipe import ModelRole, NewSample, Recipe
+
+RECIPE = Recipe(
+    label="Toy: claims",
+    kinds=frozenset({"claim"}),
+    roles=(ModelRole("generator", "Generator"),),
+    steps=(),
+    sample=lambda draft: NewSample("claim", "", "en", {}),
+)
+"""
+
 PROTOCOL = """
 import hashlib
 
@@ -83,7 +95,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install the toy benchmark for the duration of a test."""
     folder = tmp_path / "benchmarks" / "toy"
     folder.mkdir(parents=True)
-    for name, text in {"__init__": "", "taxonomy": TAXONOMY, "protocol": PROTOCOL}.items():
+    for name, text in {"__init__": "", "taxonomy": TAXONOMY, "recipe": RECIPE, "protocol": PROTOCOL}.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(mhb_site.benchmarks, "__path__", [*mhb_site.benchmarks.__path__, str(folder.parent)])
     registry.module.cache_clear()

@@ -471,6 +471,7 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
         "comparisons": [["one", "two"], ["one", "three"], ["two", "three"]],
         "outcomes": dict.fromkeys(Response.Outcome.values, "judged") | dict.fromkeys(JUDGE_FAILURES, "excluded"),
         "minimum": 10,
+        "thresholds": {"agreement": 0.6, "equivalence": 0.05, "error": 0.05},
     }
     chosen = {"metric": SAMPLES, "comparisons": ["two:one"], "outcomes": ["refused=not_met"], "minimum": 30}
     other = services.launch_run(RunSettings(release, models, judge, **chosen))  # type: ignore[arg-type]
