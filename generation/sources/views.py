@@ -161,6 +161,7 @@ def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
         "source": source_,
         "record": row,
         "passages": _passages(row.content),
+        "options": _options(row.content),
         "images": _images(row.content),
         "texts": _texts(row.content),
         "partners": queries.partners([row])[row.pk],
@@ -181,6 +182,11 @@ def _passages(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(section name or '', text) of the passages that a question is asked with."""
     texts = content.get("contexts") or content.get("knowledge") or []
     return list(zip_longest(content.get("sections") or [], texts, fillvalue=""))
+
+
+def _options(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(letter, text) of each option. Some formats keep them as a mapping, others as pairs."""
+    return list(dict(content.get("options") or {}).items())
 
 
 _TEXTS = (

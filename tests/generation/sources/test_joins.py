@@ -249,3 +249,14 @@ def test_200_of_200_real_rows_join(manage: Manage, order: tuple[str, str]) -> No
         assert paper["pmid"] == by_question[record.content["question"]]
         assert paper["contexts"] == record.content["knowledge"]
         assert paper["mesh"]
+
+
+@pytest.mark.parametrize("options", [{"A": "Veltrine", "B": "Oxamarol"}, [["A", "Veltrine"], ["B", "Oxamarol"]]])
+def test_options_are_shown_in_every_shape(import_data: Any, client: Client, adela: Any, options: Any) -> None:
+    import_data(*next(iter(FILES.items())))
+    record = SourceRecord.objects.earliest("pk")
+    SourceRecord.objects.filter(pk=record.pk).update(content={**record.content, "options": options})
+    client.force_login(adela)
+    page = client.get(reverse("generation:record", args=[record.source.name, record.pk])).content.decode()
+    assert "A. Veltrine" in page
+    assert "B. Oxamarol" in page
