@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
         from evaluation.interchange.programs import verify_run
 
         return verify_run.main([str(folder)], ROOT)
-    from generation.releases.exporters.programs import verify_release
+    from generation.releases.programs import verify_release
 
     return int(verify_release.main([str(folder)]))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from generation.models import Release, ReleasedSample
 from generation.releases import queries
 from generation.releases.exporters.base import canonical, open_text, replace_files
-from generation.releases.exporters.programs import verify_trail
+from generation.releases.programs import verify_trail
 from review.audit import publishing, verification
 
 FORMAT = 1

@@ -20,8 +20,8 @@ from generation.releases.data_card import data_card, responsible_use, shown_froz
 from generation.releases.exporters import jsonl, references, supervision
 from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import MANIFEST, Checksums, sha256_of
-from generation.releases.exporters.programs import restore_release, verify_release
-from generation.releases.exporters.programs.verify_release import COLUMNS
+from generation.releases.programs import restore_release, verify_release
+from generation.releases.programs.verify_release import COLUMNS
 from generation.releases.queries import exported_samples
 from generation.sources import queries as sources_queries
 from review.audit import exports

@@ -17,7 +17,7 @@ from generation.common.chunks import chunked
 from generation.models import Release, Rubric
 from generation.releases import queries
 from generation.releases.exporters.base import open_text, replace_files
-from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS, Agreement
+from generation.releases.programs.verify_release import BLIND, COLUMNS, Agreement
 from review.access.visibility import counted_reviews
 from review.audit.verification import pseudonym_key
 from review.common.csv_text import BOM, END, line

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-SUMS = "SHA256SUMS"
+from generation.releases.programs.verify_trail import Checker
 
 
 def sha256(path: Path) -> str:
@@ -16,21 +16,10 @@ def sha256(path: Path) -> str:
 
 
 def faults(folder: Path) -> list[str]:
-    """The files that were altered, removed or added."""
-    problems, listed = [], {SUMS}
-    for line in (folder / SUMS).read_text(encoding="utf-8").splitlines():
-        expected, _, name = line.partition("  ")
-        listed.add(name)
-        path = folder / name
-        if not path.is_file():
-            problems.append(f"{name}: missing")
-        elif sha256(path) != expected:
-            problems.append(f"{name}: altered")
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name not in listed and "__pycache__" not in path.parts:
-            problems.append(f"{name}: not part of the bundle")
-    return problems
+    """The files that were altered, removed or added. Raises FileNotFoundError: no bundle."""
+    checker = Checker(folder)
+    checker.checksums("bundle")
+    return checker.faults
 
 
 def document(path: Path) -> Any:

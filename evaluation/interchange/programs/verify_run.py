@@ -11,6 +11,7 @@ again. The rules are those of MHB's docs/statistics.md.
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,24 @@ from evaluation.interchange.programs.differences import Differences
 from evaluation.numbers import values
 from evaluation.numbers.late import pl
 from evaluation.numbers.report_numbers import count
+from generation.releases.programs.verify_trail import UNREADABLE
 
 FORMAT = 4  # of the bundles that this program counts again
 MAX_FAULTS_PRINTED = 200
-READ_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)
+MAX_FAULT = 300  # characters of one that quotes an error
+READ_ERRORS = UNREADABLE
 
 
 def recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
     """The rows of a bundle, and what its files of numbers should state, by name."""
     try:
-        rows = Rows(folder)
-    except pl.exceptions.PolarsError as error:
+        return _recount(folder)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ValueError(str(error)) from error
+
+
+def _recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
+    rows = Rows(folder)
     labels = {value: label for view in rows.protocol.facets for value, label in view.values}
     numbers = count(rows.frame, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
     stated = {"numbers.json": values.by_model(numbers), "report.json": report.report_of(rows, numbers, folder)}
@@ -73,23 +80,32 @@ def title(run: Mapping[str, Any]) -> str:
 def check(folder: Path) -> dict[str, Any]:
     """The faults, how many numbers were counted again, and which were not.
 
-    Raises one of `READ_ERRORS`.
+    Raises FileNotFoundError if there is no bundle of a run.
     """
     faults = files.faults(folder)
+    if not (folder / "run.json").is_file() and not faults:
+        raise FileNotFoundError("there is no run.json")
     try:
         if (written := files.document(folder / "run.json")["format"]) != FORMAT:
             skipped = {f"bundle of format {written}, which its own verify_run.py counts again": 1}
             return {"faults": faults, "checked": 0, "not_recomputed": skipped}
         rows, counted = recount(folder)
-        compared = [Differences(name, value, files.document(folder / name)) for name, value in counted.items()]
     except READ_ERRORS as error:
-        if not faults:
-            raise
-        faults.append(f"the numbers cannot be read ({type(error).__name__})")
+        faults.append(f"the numbers cannot be read ({type(error).__name__} {error})"[:MAX_FAULT])
         return {"faults": faults, "checked": 0, "not_recomputed": {}}
+    faults += rows.faults
+    checked = rows.checked
+    for name, value in counted.items():
+        try:
+            compared = Differences(name, value, files.document(folder / name))
+        except READ_ERRORS as error:
+            faults.append(f"{name}: cannot be read ({type(error).__name__} {error})"[:MAX_FAULT])
+            continue
+        faults += compared.faults
+        checked += compared.checked
     return {
-        "faults": [*faults, *rows.faults, *(fault for each in compared for fault in each.faults)],
-        "checked": rows.checked + sum(each.checked for each in compared),
+        "faults": faults,
+        "checked": checked,
         "not_recomputed": {"scores of texts, which libraries computed": rows.scored} if rows.scored else {},
     }
 
@@ -99,10 +115,13 @@ def main(arguments: list[str], root: Path = Path(__file__).parents[3]) -> int:
     [folder] = map(Path, arguments)
     try:
         _import_scores(root)
-        result, other = check(folder), other_program(folder, root)
+        result = check(folder)
     except READ_ERRORS as error:
         sys.stderr.write(f"There is no run to check in {folder}: {type(error).__name__} {error}\n")
         return 2
+    other = ""
+    with suppress(*READ_ERRORS):  # a run.json that cannot be read is a fault already
+        other = other_program(folder, root)
     faults, skipped = result["faults"], result["not_recomputed"]
     output = [*faults[:MAX_FAULTS_PRINTED], *(f"not computed again: {n} {name}" for name, n in skipped.items())]
     output += [other] if other else []

@@ -32,7 +32,7 @@ class Command(StepCommand):
             registry.protocol(name)  # which says how the benchmark's own scores are counted
         try:
             result = verify_run.check(options["folder"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except verify_run.READ_ERRORS as error:
             raise CommandError(f"There is no run to check in {options['folder']}: {error}") from error
         with suppress(DatabaseError, OSError, ValueError, LookupError, TypeError):  # without a database, or not its own
             what = verify_run.title(files.document(options["folder"] / "run.json"))

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 
-from generation.releases.exporters.programs import verify_release
+from generation.releases.programs import verify_release
 from review.audit import exports
 from review.management.step_command import StepCommand
 
@@ -26,7 +26,7 @@ class Command(StepCommand):
         sys.dont_write_bytecode = True  # add nothing to the checked folder
         try:
             faults = verify_release.faults_of(options["folder"])
-        except (OSError, ValueError, KeyError) as error:
+        except OSError as error:
             raise CommandError(f"There is no release to check in {options['folder']}: {error}") from error
         with suppress(DatabaseError, OSError, ValueError, LookupError, TypeError):  # without a database, or not its own
             about = json.loads((options["folder"] / "croissant.json").read_text(encoding="utf-8"))

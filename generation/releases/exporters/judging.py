@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.llm import reasoning
-from generation.releases.exporters import programs
+from generation.releases import programs
 from generation.releases.exporters.base import About, LinesExporter
 from generation.releases.exporters.manifest import sha256_of
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from generation.releases.exporters import programs
+from generation.releases import programs
 from generation.releases.exporters.base import About, canonical, identity
 from generation.releases.exporters.judging import TASK, JudgingExporter, task_name
 

@@ -18,7 +18,7 @@ from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Release
 from generation.recipes import registry
 from generation.releases import export
-from generation.releases.exporters.programs import mhb_judging
+from generation.releases.programs import mhb_judging
 from mhb_site.benchmarks.healthbench import simulate
 from review.models import User
 from review.rules.text import has_visible_text

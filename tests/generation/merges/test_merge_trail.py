@@ -12,7 +12,7 @@ from generation.models import Batch, MergeEvent, Sample
 from generation.outcomes import services as outcomes_services
 from generation.releases import audit_bundle
 from generation.releases import services as releases_services
-from generation.releases.exporters.programs import verify_trail
+from generation.releases.programs import verify_trail
 from review.audit import verification
 from review.models import Audit, Event, User
 from tests.generation.batches.test_barriers import launch_brew, toys, work_until_idle

@@ -247,9 +247,10 @@ def test_missing_checksums_are_a_fault_and_the_trail_is_checked(exported: Path) 
 
 
 @pytest.mark.parametrize("text", ["", "{}\n", "not JSON\n", '{"trail": 2}\n'])
-def test_the_checker_refuses_a_file_that_is_no_trail(exported: Path, text: str) -> None:
+def test_a_file_that_is_no_trail_is_a_fault(exported: Path, text: str) -> None:
     (exported / "audit.jsonl").write_text(text)
-    assert run_checker(exported)[0] == 2
+    code, output = run_checker(exported)
+    assert (code, "audit.jsonl: cannot be read" in output) == (1, True)
 
 
 @pytest.mark.parametrize("chunk_size", [1, 2])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from generation.models import Release, Source, SourceRecord
 from generation.releases import export
 from generation.releases.exporters import available, load, references
-from generation.releases.exporters.programs import restore_release
+from generation.releases.programs import restore_release
 from review.models import User
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, conversations_file, make_release, reports_file

@@ -19,8 +19,8 @@ from generation.outcomes import services as outcomes_services
 from generation.recipes import registry
 from generation.releases import export, services
 from generation.releases.data_card import data_card, intended_use
-from generation.releases.exporters.programs import verify_release
 from generation.releases.freezing.composition import Composition
+from generation.releases.programs import verify_release
 from generation.releases.queries import exported_samples
 from review.models import Case, Review, User
 from review.quality.agreement import agreement

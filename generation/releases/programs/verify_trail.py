@@ -2,7 +2,7 @@
 
 FOLDER (by default the folder of this file) is an unpacked export of MHB. Needs Python 3.9 or newer
 and nothing else. Prints each fault on a line, and exits with 1 if there are any; with 2 if there is
-no trail to read.
+no export to check. A file that cannot be read is a fault; the others are checked all the same.
 
 What it shows: the files match SHA256SUMS. No event was altered since it was written, because each
 has the hash of its content. No event of a sample is missing between the first and the last one
@@ -23,11 +23,25 @@ import csv
 import hashlib
 import json
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 GENESIS = "0" * 64
 ROLES = {"primary", "secondary", "adjudicator-1", "adjudicator-2"}
+SUMS, MANIFEST = "SHA256SUMS", "manifest.json"
+# What reading a file raises that somebody has touched.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    StopIteration,
+    csv.Error,
+)
 
 
 def digest(value: Any) -> str:
@@ -45,6 +59,19 @@ def sha256_of(path: Path) -> str:
     return content.hexdigest()
 
 
+def _parse(path: Path) -> None:
+    """Read JSON, or JSON Lines. Raises what `json` raises, with the number of the line."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        json.loads(text)
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+
+
 class Checker:
     """Checks one export; `faults` are sentences."""
 
@@ -59,17 +86,73 @@ class Checker:
     def fault(self, sentence: str) -> None:
         self.faults.append(sentence)
 
-    def checksums(self) -> set[str]:
-        """Check that every file named in SHA256SUMS is here and unaltered; return their names."""
-        names = set()
-        for line in (self.folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
-            expected, _, name = line.partition("  ")
-            names.add(name)
-            if not (self.folder / name).is_file():
-                self.fault(f"{name}: missing")
-            elif sha256_of(self.folder / name) != expected:
+    def read(self, name: str, check: Callable[[], object]) -> None:
+        """Run a check of one file; that it cannot be read is a fault."""
+        try:
+            check()
+        except UNREADABLE as error:
+            self.fault(f"{name}: cannot be read ({type(error).__name__} {error})"[:300])
+
+    def checksums(self, what: str = "export") -> None:
+        """Check that the files here are those of SHA256SUMS and of the manifest, and unaltered.
+
+        `what` the folder holds, for a fault. Raises FileNotFoundError if it holds no such thing.
+        """
+        if not (self.folder / SUMS).is_file() and not (self.folder / MANIFEST).is_file():
+            raise FileNotFoundError(f"there is neither {SUMS} nor {MANIFEST}")
+        if not (self.folder / SUMS).is_file():
+            self.fault(f"{SUMS} is missing")
+            return
+        listed: dict[str, str] = {}
+        self.read(SUMS, lambda: listed.update(self._listed()))
+        for name, expected in listed.items():
+            self.read(name, lambda name=name, expected=expected: self._file(name, expected))  # type: ignore[misc]
+        restored: dict[str, str] = {}
+        if (self.folder / MANIFEST).is_file():
+            self.read(MANIFEST, lambda: restored.update(self._manifest(listed)))
+        for path in sorted(self.folder.rglob("*")):
+            name = path.relative_to(self.folder).as_posix()
+            if name in listed or name == SUMS or not path.is_file() or "__pycache__" in path.parts:
+                continue
+            if name != restored.get("path"):
+                self.fault(f"{name}: not part of the {what}")
+            elif sha256_of(path) != restored.get("sha256"):
                 self.fault(f"{name}: altered")
-        return names
+
+    def _listed(self) -> dict[str, str]:
+        """The names in SHA256SUMS, each with its checksum. Every byte of it counts."""
+        listed: dict[str, str] = {}
+        text = (self.folder / SUMS).read_bytes().decode("utf-8")
+        lines = text.split("\n")
+        if lines.pop() or not lines:
+            self.fault(f"{SUMS}: empty or cut off")
+        for line in lines:
+            expected, _, name = line.partition("  ")
+            path = PurePosixPath(name)
+            if len(expected) != 64 or str(path) != name or path.is_absolute() or ".." in path.parts:
+                self.fault(f"{SUMS}: not the checksum of a file: {line[:80]!r}")
+            elif name in listed:
+                self.fault(f"{SUMS}: {name} is listed twice")
+            else:
+                listed[name] = expected
+        return listed
+
+    def _file(self, name: str, expected: str) -> None:
+        path = self.folder / name
+        if not path.is_file():
+            self.fault(f"{name}: missing")
+        elif sha256_of(path) != expected:
+            self.fault(f"{name}: altered")
+            if path.suffix in (".json", ".jsonl"):
+                self.read(name, lambda: _parse(path))
+
+    def _manifest(self, listed: dict[str, str]) -> dict[str, str]:
+        """Compare the manifest with SHA256SUMS; return the file that may be added by reference."""
+        manifest = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+        for entry in manifest["files"]:
+            if entry["path"] not in listed:
+                self.fault(f"{entry['path']}: in {MANIFEST}, and not in {SUMS}")
+        return dict(manifest.get("by_reference") or {})
 
     def trail(self) -> None:
         """Check audit.jsonl line by line."""
@@ -182,21 +265,18 @@ def main(arguments: list[str]) -> int:
     folder = Path(arguments[0] if arguments else Path(__file__).parent)
     checker = Checker(folder)
     try:
-        if (folder / "SHA256SUMS").exists():
-            checker.checksums()
-        else:
-            checker.fault("SHA256SUMS is missing")
-        checker.trail()
-        checker.data()
-    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
-        sys.stderr.write(f"The trail in {folder} cannot be read: {type(error).__name__} {error}\n")
+        checker.checksums()
+    except OSError as error:
+        sys.stderr.write(f"There is no export to check in {folder}: {error}\n")
         return 2
+    checker.read("audit.jsonl", checker.trail)
+    checker.read("samples", checker.data)
     for fault in checker.faults:
         sys.stdout.write(fault + "\n")
     sys.stdout.write(
         f"{len(checker.samples)} samples, {checker.events} events: "
         + (f"{len(checker.faults)} faults\n" if checker.faults else "nothing is altered or missing\n")
-        + f"The chain ended at {checker.end['sequence']}:{checker.end['hash']}\n"
+        + f"The chain ended at {checker.end.get('sequence')}:{checker.end.get('hash')}\n"
     )
     return 1 if checker.faults else 0
 
