@@ -220,11 +220,9 @@ def _whole_tasks(rows: list[Any]) -> list[Any]:
         if number not in by_number:
             by_number[number] = {"data": row, "annotations": []}
             tasks.append(by_number[number])
-        answer, note = row.get("answer") or [], row.get("note") or []
-        chosen = answer.get("choices") if isinstance(answer, dict) else _as_list(answer)
         results = [
-            {"type": "choices", "value": {"choices": chosen}},
-            {"type": "textarea", "value": {"text": _as_list(note)}},
+            {"type": "choices", "value": {"choices": _as_list(row.get("answer") or [], "choices")}},
+            {"type": "textarea", "value": {"text": _as_list(row.get("note") or [], "text")}},
         ]
         about = {name: row.get(name) for name in ("created_at", "updated_at")}
         by_number[number]["annotations"].append(
@@ -233,8 +231,10 @@ def _whole_tasks(rows: list[Any]) -> list[Any]:
     return tasks
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def _as_list(value: Any, name: str) -> list[Any]:
+    """One value, a list of them, or an object that has several under a name."""
+    values = value.get(name) if isinstance(value, dict) else value
+    return values if isinstance(values, list) else [values]
 
 
 def _label_studio(row: Mapping[str, Any]) -> Iterator[Read]:

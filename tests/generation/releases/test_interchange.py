@@ -22,6 +22,7 @@ from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Release
 from generation.releases import export, exporters
+from generation.releases.exporters.manifest import sha256_of
 from generation.releases.queries import exported_samples
 from generation.sources import importers
 from generation.sources.importers.base import Row
@@ -205,8 +206,13 @@ def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
     for number, rubric in enumerate(rubrics):
         rubric["criterion"] += " SILENCE" if not number else " ODD" if number % 2 else ""
     (out / "lm_eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    judging = json.loads((out / "judging.json").read_text())
+    judging["samples"]["sha256"] = sha256_of(out / "lm_eval.jsonl")  # or the task refuses other samples
+    (out / "judging.json").write_text(json.dumps(judging))
+    task = judging["task"]
     turns = [[message["role"] for message in line["messages"]] for line in lines]
     code = (
+        f"TASK = {task!r}\n"
         "import json\n"
         "from lm_eval import simple_evaluate\n"
         "from lm_eval.api.model import LM\n"
@@ -222,8 +228,8 @@ def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
         "        asked.extend([one['role'] for one in json.loads(request.args[0])] for request in requests)\n"
         "        return ['An answer.'] * len(requests)\n"
         "tasks = TaskManager(include_path='out', include_defaults=False)\n"
-        "found = simple_evaluate(Same(), tasks=['mhb'], task_manager=tasks, apply_chat_template=True)\n"
-        "scores = found['results']['mhb']\n"
+        "found = simple_evaluate(Same(), tasks=[TASK], task_manager=tasks, apply_chat_template=True)\n"
+        "scores = found['results'][TASK]\n"
         "print(json.dumps([scores['hallucination_rate,none'], scores['unjudged,none'], asked]))\n"
     )
     with run_in_background(make_app([Judge()])) as address:

@@ -211,6 +211,24 @@ def test_of_label_studio_the_last_answer_counts(tmp_path: Path, ana: User, adela
     assert all(isinstance(each, Annotation) and each.values for each in found)
 
 
+@pytest.mark.plain
+def test_json_min_has_other_types_for_one_answer_and_for_several() -> None:
+    about = {"case": 1, "field": "question.natural", "choices": [], "annotator": "ana"}
+    one = {**about, "id": 1, "annotation_id": 1, "answer": "yes", "note": "Seen."}
+    two = {
+        **about,
+        "id": 2,
+        "annotation_id": 2,
+        "answer": {"choices": ["yes", "no"]},
+        "note": {"text": ["Seen.", "Twice."]},
+    }
+    found = list(annotation_formats.annotations("label-studio", json.dumps([one, two]).encode()))
+    assert [(each.values, each.note) for each in found if isinstance(each, Annotation)] == [
+        (("yes",), "Seen."),
+        (("yes", "no"), "Seen.\nTwice."),
+    ]
+
+
 def test_a_file_of_which_nothing_fits_leaves_nothing_behind(tmp_path: Path, ana: User, adela: User) -> None:
     """The corrected file is imported afterwards."""
     case = open_case()
