@@ -6,14 +6,16 @@ import re
 import threading
 import time
 
+import psycopg
 from django.conf import settings
-from django.db import Error, OperationalError, connection
+from django.db import Error, InterfaceError, OperationalError, connection
 from django.db.migrations.loader import MigrationLoader
 
 log = logging.getLogger(__name__)
 
 EVERY = 2.0  # seconds between two looks
 CONNECT_SECONDS = 5
+CUT_STATES = ("08", "57P0")  # SQLSTATEs of a connection that failed, or that the server ended
 DISK_FULL = "53100"  # PostgreSQL's SQLSTATE
 _READY = threading.Event()  # once seen, the tables do not go away again
 
@@ -112,4 +114,13 @@ def explained(error: BaseException) -> str:
         return ""
     if getattr(error.__cause__, "sqlstate", "") == DISK_FULL or "disk is full" in str(error):
         return "The disk of the database is full. Make room, and run the command again: what it had finished is kept."
-    return problem()
+    return problem() or _interrupted(error)
+
+
+def _interrupted(error: Error) -> str:
+    """One sentence for a connection that ended while a command used it; else ""."""
+    state = getattr(error.__cause__, "sqlstate", None)
+    was_cut = isinstance(error, InterfaceError | OperationalError) and isinstance(error.__cause__, psycopg.Error)
+    if was_cut and (state is None or state.startswith(CUT_STATES)):
+        return "The connection to the database was cut. Run the command again: what it had finished is kept."
+    return ""

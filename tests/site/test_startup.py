@@ -171,3 +171,10 @@ def test_a_command_imports_no_library_that_it_does_not_use(tmp_path: Path) -> No
         timeout=60,
     )
     assert not set(HEAVY) & set(result.stdout.split())
+
+
+@pytest.mark.django_db
+def test_a_connection_that_was_cut_is_one_sentence() -> None:
+    cut = OperationalError("server closed the connection unexpectedly")
+    cut.__cause__ = psycopg.OperationalError("server closed the connection unexpectedly")
+    assert "was cut" in startup.explained(cut)
