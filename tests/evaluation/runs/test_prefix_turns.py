@@ -10,14 +10,19 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from django.test import Client
+from django.urls import reverse
 
 from evaluation.models import Judgment, Run
+from evaluation.reports import queries as reports_queries
+from evaluation.reports.documents import as_markdown
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from generation.engine.worker_lane import RunningLane
 from generation.llm.simulator.server import run_in_background
 from generation.models import Call, Release
 from generation.models.work import Work
+from review.models import User
 from tests.engine import bare_release, endpoint, evaluate_release, launch_run, simulator
 from tests.generation.llm.helpers import app_of, completion
 from tests.populations import population
@@ -119,3 +124,20 @@ def test_with_a_simulated_judge_no_verdict_differs(release: Release, monkeypatch
             side_by_side = services.launch_run(RunSettings(release, targets, in_turn.judge, fresh=True))
             work.work_on_run(side_by_side.pk)
     assert verdicts(in_turn) == verdicts(side_by_side)
+
+
+def test_a_run_says_what_share_of_its_input_was_read_from_a_cache(
+    release: Release, client: Client, adela: User
+) -> None:
+    client.force_login(adela)
+    warm, cold = judged(release, Judge(cached=5)), Run()
+    lines = Call.objects.filter(job=warm, hit_of=None)
+    cached, tokens_in = (sum(lines.values_list(name, flat=True)) for name in ("tokens_cached", "tokens_in"))
+    assert (warm.share_cached, cold.share_cached) == (cached / tokens_in, 0.0)
+    assert cached == 5 * lines.filter(endpoint__name="judge").count()
+    assert f"{cached / tokens_in:.0%} of the input tokens were read from a cache" in as_markdown(
+        reports_queries.report(warm)
+    )
+    page = client.get(reverse("evaluation:run", args=[warm.pk])).content.decode()
+    assert "Read from a cache" in page
+    assert "A warm cache can turn a verdict" in page
