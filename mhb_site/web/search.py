@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe
 
 from evaluation.runs import queries as runs_queries
 from generation.models import ReleasedSample
@@ -45,6 +46,7 @@ class SearchGroup:
     more: str
 
 
+@require_safe
 @login_required
 def search(request: HttpRequest) -> HttpResponse:
     """What matches `?q=`. Physicians have none: it would show cases that they judge blind."""

@@ -104,7 +104,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "accounts/second-factor/webauthn/keys/<int:pk>/remove/": ("302 302 302 302", "302 302 302 302"),
     "accounts/second-factor/webauthn/keys/<int:pk>/edit/":  ("302 302 302 302", "302 302 302 302"),
     "accounts/second-factor/webauthn/login/":               ("302 302 302 302", "302 302 302 302"),
-    "search/":                                              ("403 403 200 200", "403 403 200 200"),
+    "search/":                                              ("403 403 200 200", "405 405 405 405"),
     "system/":                                              ("403 403 403 200", "405 405 405 405"),
     "accounts/tokens/":                                     ("302 302 302 302", "302 302 302 302"),
     "accounts/tokens/revoke/":                              ("405 405 405 405", "302 302 302 302"),
