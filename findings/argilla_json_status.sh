@@ -2,13 +2,13 @@
 # Expected: records that are written with `to_json` and read with `from_json` are the records that were written.
 # Happens: the JSON has no status of a response, so one that its author discarded, or submitted, comes back without, and is
 #   sent to the server as a draft. A reader of the file cannot tell a discarded answer from a submitted one.
-# Version: argilla 2.8.0
+# Version: argilla 2.8.0 (which imports requests and does not require it)
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 python3 -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check argilla==2.8.0
+venv/bin/pip install --quiet --disable-pip-version-check argilla==2.8.0 requests
 cat > run.py <<'PY'
 import http.server, json, threading, uuid
 
