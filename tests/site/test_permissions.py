@@ -160,7 +160,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "review/audit/check/":                                  ("403 403 403 302", "403 403 403 302"),
     "review/cases/":                                        ("403 403 403 200", "403 403 403 302"),
     "review/cases/elsewhere/":                              ("403 403 403 200", "403 403 403 200"),
-    "review/cases/elsewhere/<slug:tool>/<str:file>":        ("403 403 403 200", "405 405 405 405"),
+    "review/cases/elsewhere/<slug:tool>/<str:file>":        ("403 403 403 409", "405 405 405 405"),
     "review/cases/<int:case_id>/":                          ("403 403 403 200", "405 405 405 405"),
     "review/cases/<int:case_id>/withdraw/":                 ("403 403 403 302", "403 403 403 302"),
     "review/cases/<int:case_id>/priority/":                 ("403 403 403 302", "403 403 403 302"),

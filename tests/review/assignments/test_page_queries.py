@@ -136,6 +136,9 @@ def test_lists_cost_the_same_however_long_they_are(
     # The first look at a history is an event, the next one within an hour is none.
     history, address = pages["adela history"]
     history.get(address)
+    # How many cases nobody can take is kept for a minute.
+    overview, address = pages["adela overview"]
+    overview.get(address)
     few = costs()
     for number in range(3, 9):
         add_listed_rows(adela, ana, bo, chen, number)
