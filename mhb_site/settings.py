@@ -225,6 +225,7 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ENV.https else 
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = ENV.cookie("session"), ENV.cookie("csrf")
 SESSION_ENGINE = "mhb_site.sign_in.session_store"
+MESSAGE_STORAGE = "mhb_site.web.messages.SiteStorage"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
