@@ -219,10 +219,13 @@ def judge_request(request: Request, run: Run, *, answer: int, judgment: int = 0)
     """The request for a judge, at the run's temperature.
 
     Each judgment of each answer is a call of its own, even if two answers are identical: a shared
-    verdict would make the judge look more consistent than it is.
+    verdict would make the judge look more consistent than it is. At temperature 0, a judge that is
+    asked once is asked once for equal texts: equal requests are paid for once.
     """
-    repeat = answer * run.judgments_each + judgment
     temperature = run.judge_temperature if request.temperature is None else request.temperature
+    if temperature == 0 and run.judgments_each == 1:
+        return replace(request, temperature=temperature, repeat=0)
+    repeat = answer * run.judgments_each + judgment
     return replace(request, temperature=temperature, repeat=repeat)
 
 

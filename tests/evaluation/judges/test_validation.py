@@ -249,7 +249,10 @@ def test_a_third_physician_decides_where_two_differ(release: Release) -> None:
     assert (report.third, report.closed) == (1, 2)
 
 
-def test_the_third_physician_sees_neither_answer_and_nobody_learns_that_they_differ(release: Release) -> None:
+def test_the_third_physician_sees_neither_answer_and_nobody_learns_that_they_differ(
+    release: Release, settings: Any
+) -> None:
+    settings.MHB_CASES_BEFORE_ADJUDICATION = 0
     run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     services.start_validation(run.pk, n=2, seed=0)
     one, two, three = create_physicians(3)

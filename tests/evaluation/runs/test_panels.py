@@ -306,6 +306,17 @@ def test_identical_answers_are_judged_separately(bare: Release) -> None:
     assert (run.calls, run.hits) == (2 + 8, 0)
 
 
+@pytest.mark.parametrize(("temperature", "judged"), [(0.0, 2), (0.5, 6)])
+def test_at_temperature_0_a_judge_is_asked_once_for_equal_answers(
+    bare: Release, temperature: float, judged: int
+) -> None:
+    with fake_endpoint("The same.") as target, fake_endpoint(verdict_reply(True)) as one:
+        run = panel_run(bare, target.url, [("a", one.url)], answers=3, judge_temperature=temperature)
+        assert len(one.bodies) == judged
+    assert (run.calls, run.hits) == (3 + judged, 6 - judged)
+    assert verdicts(run) == [(MET, "")] * 6
+
+
 def test_the_budget_holds_for_votes(bare: Release) -> None:
     with fake_endpoint("An answer.") as target, fake_endpoint(verdict_reply(True)) as one:
         run = panel_run(bare, target.url, [("a", one.url)], judgments=3, budget_calls=4)
