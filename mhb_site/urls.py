@@ -68,6 +68,7 @@ urlpatterns = [
     path("api/", include("mhb_site.api")),
     path("search/", search.search, name="search"),
     path("system/", system.system, name="system"),
+    path("system/resume/", system.resume, name="system-resume"),
     path("styleguide/", views.styleguide, name="styleguide"),
     path("kept/", login_required(kept_forms.kept_form), name="kept-form"),
     path("demo/loading/", demo_views.loading, name="demo-loading"),

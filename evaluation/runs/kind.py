@@ -20,6 +20,7 @@ from generation.jobs.kinds import JobKind, ProgressBar, Tile, Trial
 from generation.jobs.live_status import endpoints_listed
 from generation.models import Call, Endpoint, ProviderBatch
 from generation.samples.queries import sees_held_out, visible_to
+from review.common.site_pause import paused_since
 from review.rules.permissions import Can
 
 
@@ -82,6 +83,8 @@ class RunKind(JobKind[Run]):
 
     def errands(self) -> list[int]:
         """Runs with due provider batches, and large finished runs without a cached report."""
+        if paused_since():
+            return []
         return [*queues.runs_with_due_batches(), *cache_warming.runs_to_warm()]
 
     def run_errand(self, pk: int) -> None:

@@ -366,7 +366,7 @@ def _renew(rows: list[Work]) -> bool:
 def _open_lane(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     now = timezone.now()
     fresh = life_cycle.lock_job(job.pk)
-    if fresh.status != Job.Status.RUNNING or fresh.is_resting:
+    if fresh.is_resting or not life_cycle.is_running(job.pk):
         return None
     reserved = Lane.objects.filter(job=job.pk, worker=process_name(), started_at=None, until__gt=now).first()
     lane = reserved or lanes.create(fresh, process_name())

@@ -23,6 +23,7 @@ from generation.jobs.live_status import LiveStatus, Progress
 from generation.llm.types import Request
 from generation.models import Call, Endpoint, Job
 from generation.models.work import Work
+from review.common.site_pause import not_paused
 from review.rules.permissions import Can
 
 J = TypeVar("J", bound=Job)
@@ -154,10 +155,13 @@ class JobKind(Generic[J]):
         return jobs.filter(has_queued)
 
     def waiting(self) -> QuerySet[J]:
-        """The running jobs with rows to take that neither rest nor have their models tried."""
+        """The running jobs with rows to take that neither rest nor have their models tried.
+
+        None while the site is paused.
+        """
         now = timezone.now()
         is_resting, is_checking = Q(rests_until__gt=now), Q(checking_until__gt=now)
-        running = self.model._default_manager.filter(status=Job.Status.RUNNING)
+        running = self.model._default_manager.filter(not_paused(), status=Job.Status.RUNNING)
         return self.with_work(cast("QuerySet[J]", running.exclude(is_resting).exclude(is_checking)))
 
     def due(self) -> list[int]:

@@ -23,6 +23,7 @@ from generation.models.jobs import Job
 from review.audit import acts
 from review.audit.trail import recording_events
 from review.common import notifications
+from review.common.site_pause import not_paused
 from review.common.waking import wake_after_commit
 from review.models import Occasion, User
 
@@ -80,8 +81,8 @@ def lock_job(pk: int) -> Job:
 
 
 def is_running(pk: int) -> bool:
-    """Whether a job is running now, as the database has it."""
-    return Job.objects.filter(pk=pk, status=Job.Status.RUNNING).exists()
+    """Whether a job is running now, as the database has it, on a site that is not paused."""
+    return Job.objects.filter(not_paused(), pk=pk, status=Job.Status.RUNNING).exists()
 
 
 def wake_workers() -> None:

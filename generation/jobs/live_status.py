@@ -31,6 +31,7 @@ from django.utils.dateparse import parse_datetime
 from generation.models import Endpoint, JobError, Lane, WorkerBeat
 from generation.models.jobs import Job
 from generation.models.work import Work
+from review.models import SitePause
 
 J = TypeVar("J", bound=Job)
 MIN_RATE_SPAN = timedelta(seconds=5)  # of a rate
@@ -150,6 +151,7 @@ class LiveStatus:
     errors: tuple[tuple[str, int], ...]
     endpoints: tuple[EndpointStatus, ...]
     worker_lives: bool
+    site_paused: bool
     waits: LaneWait | None = None
 
     @property
@@ -261,6 +263,7 @@ def with_live_status(
         errors_listed=errors,
         lanes_listed=lanes_listed(),
         worker_lives=Exists(live_workers(runs_lanes=True)),
+        site_paused=Exists(SitePause.objects.all()),
     )
     return cast("QuerySet[J]", annotated)
 
@@ -300,6 +303,7 @@ def live(job: Job, *, ended: int, total: int) -> LiveStatus:
         errors=tuple(sorted(errors, key=lambda row: (-row[1], row[0]))),
         endpoints=endpoints,
         worker_lives=annotated_job.worker_lives,
+        site_paused=annotated_job.site_paused,
         waits=_lane_wait(job, annotated_job.lanes_listed or (), has_open_rows=ended < total, now=now),
     )
 

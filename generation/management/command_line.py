@@ -23,6 +23,7 @@ from generation.models.jobs import Job
 from generation.recipes import registry
 from generation.trials import checking
 from review.common.serializers import field_errors
+from review.common.site_pause import paused_since
 from review.management.step_command import StepCommand
 from review.rules.shown_values import shown
 
@@ -154,6 +155,8 @@ def progress_of(step: StepCommand, kind: JobKind[Any], job: Job, *, wait: bool) 
 
 def _follow(step: StepCommand, kind: JobKind[Any], job: Job) -> None:
     """Follow a job to its end. If no worker is running, this process works on it."""
+    if paused_since():
+        step.stderr.write("This site is paused since it was restored: the job waits for `control_site resume`.")
     shown = -1
     while is_running(job.pk):
         if (percent := kind.progress(job).percent) != shown:

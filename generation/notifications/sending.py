@@ -21,6 +21,7 @@ from generation.llm.errors import LLMError
 from generation.llm.http.webhook_post import post
 from generation.models import Job
 from review.common import notifications
+from review.common.site_pause import not_paused
 from review.labels import with_label
 from review.models import Delivery, Occasion, User, Webhook
 
@@ -47,7 +48,7 @@ def send_due() -> int:
 
 def _due() -> QuerySet[Delivery]:
     now, usable = timezone.now(), Q(webhook=None) | Q(webhook__active=True)
-    return Delivery.objects.filter(usable, status=Status.WAITING, next_at__lte=now)
+    return Delivery.objects.filter(usable, not_paused(), status=Status.WAITING, next_at__lte=now)
 
 
 @transaction.atomic

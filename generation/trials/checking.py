@@ -17,6 +17,7 @@ from generation.llm.errors import UnexpectedError
 from generation.models import LAUNCH_SETTINGS, Endpoint, Job
 from generation.trials import findings
 from generation.trials.sending import send_once
+from review.common.site_pause import paused_since
 
 MODEL_CHECK = "ModelCheck"  # why a job is paused: a model cannot do what the job needs
 SECONDS = 60.0  # the longest wait for one reply
@@ -33,11 +34,13 @@ def is_unchecked(job: Job) -> bool:
 def check_models(pk: int) -> bool:
     """Try the models of a running job that were not tried; returns whether it may be worked on now.
 
-    False while another worker tries them, and if the job was paused because a model refuses what
-    the job would send: its detail says what, in words. A model that does not answer pauses nothing,
-    as the others can go on without it.
+    False while another worker tries them or the site is paused, and if the job was paused because a
+    model refuses what the job would send: its detail says what, in words. A model that does not
+    answer pauses nothing, as the others can go on without it.
     """
     job = Job.objects.get(pk=pk)
+    if paused_since():
+        return False
     if not is_unchecked(job):
         return True
     trials = _due(job)

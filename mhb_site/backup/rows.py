@@ -20,9 +20,11 @@ from django.db.models.functions import Cast, Collate
 
 from generation.models import WorkerBeat
 from mhb_site.models import CacheEntry
+from review.models import SitePause
 
-# A session is a key to an account, a beat is of a process that runs, and the cache may be emptied.
-LEFT_OUT = {Session, UserSession, WorkerBeat, CacheEntry}
+# A session is a key to an account, a beat is of a process that runs, the cache may be emptied, and
+# every restored site is paused.
+LEFT_OUT = {Session, UserSession, WorkerBeat, CacheEntry, SitePause}
 INSERTED = 500  # rows a statement, at most
 INSERTED_BYTES = 4 * 2**20  # and not many more bytes
 READ = 50  # rows in memory: a text may have a megabyte

@@ -27,14 +27,16 @@ from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, sh
 from mhb_site.backup import rows
 from mhb_site.env import PRIVATE, close_to_others
 from mhb_site.server import startup
-from review.audit import verification
-from review.audit.trail import EVENTS
-from review.models import Audit, ChainHead
+from review.audit import acts, verification
+from review.audit.trail import EVENTS, recording_events
+from review.common.waking import wake_after_commit
+from review.models import Audit, ChainHead, SitePause
 
 VERSION = 1  # of the folder's layout
 TABLES = "tables"
 _LAST = "last_backup.json"  # beside the images
 SEAL = "SEAL"  # the HMAC of SHA256SUMS, and through it of every file
+WHOLE_SITE = "all jobs and messages"  # as the trail of accounts names them
 _SEAL_SALT = "mhb_site.backup.seal"
 _SECRETS = ("metrics_token", "email_url", "sentry_dsn")
 
@@ -164,7 +166,8 @@ def is_sealed(folder: Path) -> bool:
 def restore(folder: Path, say: Callable[[str], None] = lambda _line: None, *, unsealed: bool = False) -> Backup:
     """Fill this unused site with a backup, and compare every row and the audit trail.
 
-    All rows or none: they are committed after the comparison. Raises BackupError.
+    All rows or none: they are committed after the comparison, and with them the pause of the site,
+    which makes no call and sends no message until `resume_site`. Raises BackupError.
 
     unsealed: accept one that no site with this MHB_SECRET_KEY has sealed.
     """
@@ -183,6 +186,7 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None, *, un
             _check_unused()
             _restore_files(folder, about)
             _restore_rows(folder, about["tables"], say)
+            SitePause.objects.get_or_create()  # processes may run already
             audit = Audit()
             faults = sum(1 for _fault in verification.check(audit))
     except rows.RowError as error:
@@ -195,6 +199,26 @@ def restore(folder: Path, say: Callable[[str], None] = lambda _line: None, *, un
     secrets = tuple(name for name in absent if name == "MHB_SECRET_KEY" or not _is_set(name))
     chain = f"{audit.sequence}:{audit.hash}"
     return Backup.of(about["tables"], about["files"], chain=chain, faults=faults, secrets=secrets, sealed=sealed)
+
+
+@recording_events()
+def pause_site() -> bool:
+    """Let no job make a call and no message be sent; returns whether the site was running."""
+    _pause, created = SitePause.objects.get_or_create()
+    if created:
+        acts.record_act(acts.Kind.JOB, "paused", WHOLE_SITE)
+    return created
+
+
+@recording_events()
+def resume_site() -> bool:
+    """Let jobs make calls and messages be sent again; returns whether the site was paused."""
+    deleted, _by_model = SitePause.objects.all().delete()
+    if deleted:
+        acts.record_act(acts.Kind.JOB, "resumed", WHOLE_SITE)
+        wake_after_commit("generation.tasks.run_lane")
+        wake_after_commit("generation.tasks.send_messages")
+    return bool(deleted)
 
 
 def _check_unused() -> None:

@@ -23,7 +23,7 @@ from generation.models import EndpointState, Import, Job, JobError, Lane, Worker
 from generation.models.work import Work
 from generation.tasks import run_lane, send_messages
 from mhb_site.backup.services import last_backup
-from review.common import waking
+from review.common import site_pause, waking
 from review.models import Assignment, Case, ChainHead
 
 GOING_ON = (Job.Status.RUNNING, Job.Status.PAUSED)
@@ -166,6 +166,8 @@ def _turns() -> Iterator[Metric]:
     longest = max(((now - job.waits_since).total_seconds() for job in waiting), default=0.0)
     yield _family("mhb_jobs_without_lane", "Jobs that wait for a worker.", [], [((), len(waiting))])
     yield _family("mhb_lane_wait_seconds", "The longest wait among them.", [], [((), longest)])
+    paused = int(site_pause.paused_since() is not None)
+    yield _family("mhb_site_paused", "Whether a restored site waits to be resumed.", [], [((), paused)])
 
 
 def _endpoints() -> Iterator[Metric]:

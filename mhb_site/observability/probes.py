@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from generation.models import WorkerBeat
 from mhb_site.observability import http_metrics
 from mhb_site.observability.metrics import OLD, Collected, ProcessCollector, SiteCollector
+from review.common.site_pause import paused_since
 
 DATABASE_SECONDS = 2.0
 
@@ -50,8 +51,9 @@ class ProbesMiddleware:
 def ready() -> JsonResponse:
     """503 if the pages cannot be served: no database within two seconds, or old tables.
 
-    Without Redis, workers of lanes or of short tasks, or the sweeper, people can still review, so
-    the answer is 200 with the status `degraded`; monitoring looks at that.
+    Without Redis, workers of lanes or of short tasks, or the sweeper, and while a restored site is
+    paused, people can still review, so the answer is 200 with the status `degraded`; monitoring
+    looks at that.
     """
     checks: dict[str, Any] = {"database": _in_time(_database), "redis": _redis()}
     is_ready = checks["database"] == "ok"
@@ -133,7 +135,11 @@ def _tables_and_beats() -> dict[str, Any]:
     for name, filters in runs.items():
         names = WorkerBeat.objects.filter(**filters).exclude(name=WorkerBeat.SWEEPER).values_list("name", flat=True)
         ages[name] = _rounded(min((beats[other] for other in names if other in beats), default=None))
+    # Only while it is, so that a restored site is `degraded` until somebody lets it go on.
+    since = paused_since()
+    pause = {"paused_since": since.isoformat()} if since else {}
     return {
+        **pause,
         "migrations": f"{len(missing)} to apply: run migrate" if missing else "ok",
         "workers": sum(age < OLD for age in beats.values()),
         **ages,

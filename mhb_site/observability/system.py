@@ -13,15 +13,17 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation.interchange.provenance.software import software
 from generation.models import Job, Lane, WorkerBeat
 from generation.models.work import Work
-from mhb_site.backup.services import last_backup
+from mhb_site.backup.services import last_backup, resume_site
 from mhb_site.observability.metrics import OLD, SiteCollector
 from mhb_site.observability.probes import ready
-from review.common.decorators import requires
+from review.common.decorators import redirect_saying, requires
+from review.common.site_pause import paused_since
 from review.rules.permissions import Can
 
 QUEUES = ("mhb_work_rows", "mhb_imports", "mhb_jobs")  # metrics that count what waits
@@ -47,6 +49,13 @@ WORDS: Mapping[str, Any] = {
 
 def _words(*codes: object) -> str:
     return " · ".join(str(WORDS.get(code, code)) for code in map(str, codes))
+
+
+@requires(Can.OVERSEE, "POST")
+def resume(request: HttpRequest) -> HttpResponse:
+    """Let a restored site make calls and send messages again."""
+    resume_site()
+    return redirect_saying(request, gettext("Jobs and messages resumed."), "system")
 
 
 @requires(Can.OVERSEE, "GET")
@@ -82,5 +91,6 @@ def system(request: HttpRequest) -> HttpResponse:
             if sample.value and sample.labels.get("status") not in (Job.Status.FINISHED, Job.Status.CANCELLED)
         ],
         "backup": last_backup(),
+        "paused_since": paused_since(),
     }
     return render(request, "site/system.html", context)

@@ -9,6 +9,7 @@ from django.utils import timezone
 from review.access import visibility
 from review.assignments import case_queue
 from review.common import notifications
+from review.common.site_pause import paused_since
 from review.discussion.notices import notices_for
 from review.models import Delivery, Occasion, User
 from review.rules.permissions import UserRole
@@ -22,7 +23,7 @@ def write_due() -> None:
     global _done
     now = timezone.localtime(timezone=ZoneInfo(settings.MHB_TIME_ZONE))
     day = f"digest {now.date()}"
-    if now.hour < HOUR or _done == day:
+    if now.hour < HOUR or _done == day or paused_since():
         return
     for physician in User.objects.filter(role=UserRole.PHYSICIAN, is_active=True).exclude(email=""):
         if (

@@ -17,3 +17,4 @@ from review.models.discussion import Guideline, Notice, Remark
 from review.models.notifications import Delivery, Occasion, Webhook
 from review.models.people import People, User
 from review.models.review_forms import ReviewForm
+from review.models.site_pause import SitePause

@@ -106,6 +106,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "accounts/second-factor/webauthn/login/":               ("302 302 302 302", "302 302 302 302"),
     "search/":                                              ("403 403 200 200", "405 405 405 405"),
     "system/":                                              ("403 403 403 200", "405 405 405 405"),
+    "system/resume/":                                       ("405 405 405 405", "403 403 403 302"),
     "accounts/tokens/":                                     ("302 302 302 302", "302 302 302 302"),
     "accounts/tokens/revoke/":                              ("405 405 405 405", "302 302 302 302"),
     "accounts/second-factor/":                              ("200 200 200 200", "405 405 405 405"),
@@ -480,6 +481,7 @@ WITHOUT_EFFECT = {
     "accounts/second-factor/webauthn/keys/<int:pk>/remove/", "accounts/second-factor/webauthn/keys/<int:pk>/edit/",
     "accounts/second-factor/webauthn/login/",
     "review/forms/<slug:benchmark>/preview/", "kept/",
+    "system/resume/",  # the site was not restored
 }  # fmt: skip
 
 

@@ -36,6 +36,10 @@ class Command(BaseCommand):
         else:
             self.stdout.write(f"{made.rows} rows of {made.tables} tables and all files are equal to the backup.")
             self.stdout.write(f"The audit trail ends at {made.chain}, with {made.faults} faults.")
+            self.stdout.write(
+                "The site is paused: it makes no call and sends no e-mail or webhook. If the site of the backup no "
+                "longer runs, let it go on with `control_site resume` or on the page System."
+            )
             if not made.sealed:
                 self.stdout.write("The backup is not sealed: nothing shows that it was not changed by somebody else.")
             if made.secrets:
