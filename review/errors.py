@@ -45,6 +45,12 @@ class DatabaseBusy(ReviewError, status=503):
     permanent = False
 
 
+class DiskFull(ReviewError, status=507):
+    """The site's disk is full, and nothing was saved. Tell the operator, then try again."""
+
+    permanent = False
+
+
 class NoWorker(ReviewError, status=503):
     """No worker has answered. Check on the page “System” that one runs, and try again."""
 

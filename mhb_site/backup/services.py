@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ class Backup:
     secrets: tuple[str, ...] = ()  # names of secrets that the backup lacks and this site has not set
     missing: tuple[str, ...] = ()  # images without a file
     sealed: bool = True  # by a site with this site's MHB_SECRET_KEY
+    recorded: bool = True  # the site knows when it was written, as its page and alerts show
 
     @classmethod
     def of(cls, tables: Mapping[str, Mapping[str, int]], files: Sequence[Mapping[str, Any]], **more: Any) -> "Backup":
@@ -81,6 +82,14 @@ def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Back
     Raises BackupError.
     """
     _make_folder(folder)
+    try:
+        return _write(folder, say)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise BackupError(f"{folder} holds no complete backup: a file could not be copied ({reason}).") from error
+
+
+def _write(folder: Path, say: Callable[[str], None]) -> Backup:
     began = timezone.now()
     checksums = Checksums(folder)
     counts: dict[str, dict[str, int]] = {}
@@ -123,9 +132,13 @@ def write(folder: Path, say: Callable[[str], None] = lambda _line: None) -> Back
         }
     )
     seal(folder)
+    written = Backup.of(counts, checksums.entries, chain=chain, secrets=tuple(secrets), missing=tuple(absent))
     record = {"at": began.isoformat(), "sha256": sha256_of(folder / SUMS)}
-    store(IMAGES).save(_LAST, ContentFile(json.dumps(record).encode()))
-    return Backup.of(counts, checksums.entries, chain=chain, secrets=tuple(secrets), missing=tuple(absent))
+    try:
+        store(IMAGES).save(_LAST, ContentFile(json.dumps(record).encode()))
+    except OSError:  # the site's own disk is full, and the backup is good
+        return replace(written, recorded=False)
+    return written
 
 
 def check(folder: Path) -> dict[str, Any]:

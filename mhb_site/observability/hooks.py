@@ -3,19 +3,22 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
+
+from mhb_site.env import WrongEnvironment
 
 
 def connect() -> None:
-    """Start what the environment asks for. Raises ImproperlyConfigured without the extra."""
+    """Start what the environment asks for. Raises WrongEnvironment without the extra."""
     try:
         if settings.ENV.sentry_dsn:
             _connect_sentry(settings.ENV.sentry_dsn)
         if settings.ENV.otel:
             _connect_opentelemetry()
     except ImportError as error:
-        raise ImproperlyConfigured(f"MHB_SENTRY_DSN and MHB_OTEL need the extra 'observe' ({error}).") from error
+        raise WrongEnvironment(
+            f"Wrong setting. MHB_SENTRY_DSN and MHB_OTEL need the extra 'observe' ({error})."
+        ) from error
 
 
 def _connect_sentry(dsn: str) -> None:

@@ -106,13 +106,22 @@ def _look() -> None:
         _said = found
 
 
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether a file or a row found no room: on the disk, in a quota, or in the database."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, Error) and (
+        getattr(error.__cause__, "sqlstate", "") == DISK_FULL or "disk is full" in str(error)
+    )
+
+
 def explained(error: BaseException) -> str:
     """One sentence for an error of a command that a database in this state causes; else ""."""
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+    if isinstance(error, OSError) and is_disk_full(error):
         return f"The disk is full ({error.filename or settings.ENV.data_dir}). Make room, and run the command again."
     if not isinstance(error, Error):
         return ""
-    if getattr(error.__cause__, "sqlstate", "") == DISK_FULL or "disk is full" in str(error):
+    if is_disk_full(error):
         return "The disk of the database is full. Make room, and run the command again: what it had finished is kept."
     return problem() or _interrupted(error)
 

@@ -19,6 +19,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, URLResolver, include, path, reverse
 from django.utils.http import urlencode
 
+from mhb_site.env import WrongEnvironment
 from mhb_site.sign_in.limits import limit_beginnings
 from mhb_site.sign_in.provider_calls import ProviderSession
 from mhb_site.sign_in.providers import IdentityProvider, are_of_two_people, is_verified
@@ -35,9 +36,9 @@ MODULES = {protocol: f"allauth.socialaccount.providers.{protocol}" for protocol 
 
 
 def check_installed() -> None:
-    """Raise ImproperlyConfigured if a provider needs a package that is not installed."""
+    """Raise WrongEnvironment if a provider needs a package that is not installed."""
     if any(provider.protocol == "saml" for provider in settings.MHB_PROVIDERS) and not find_spec("onelogin"):
-        raise ImproperlyConfigured("MHB_SSO_FILE names a SAML provider, which needs the extra 'saml'.")
+        raise WrongEnvironment("Wrong setting. MHB_SSO_FILE names a SAML provider, which needs the extra 'saml'.")
 
 
 def provider_urls() -> list[URLPattern | URLResolver]:

@@ -1,5 +1,6 @@
 """Turns the errors of all apps into HTTP responses, for pages and API alike."""
 
+import logging
 import re
 import sys
 from collections.abc import Callable
@@ -26,10 +27,12 @@ from rest_framework.fields import get_error_detail
 from rest_framework.response import Response
 from rest_framework.views import exception_handler, set_rollback
 
+from mhb_site.server.startup import is_disk_full
 from review.common.serializers import field_errors
-from review.errors import DatabaseBusy, FormFaulty, Incomplete, ShownError
+from review.errors import DatabaseBusy, DiskFull, FormFaulty, Incomplete, ShownError
 from review.rules import limits
 
+log = logging.getLogger(__name__)
 PROBLEM = "application/problem+json"
 REFUSED = (409, 422, 429)  # what was asked for is not possible now
 RETRY_AFTER = 5  # seconds; drafts.js retries at the same interval
@@ -56,8 +59,8 @@ class ErrorsMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if is_busy(exception):
-            return busy(request)
+        if obstacle := obstacle_of(exception):
+            return unavailable(request, obstacle)
         if not isinstance(exception, ShownError):
             return None
         if exception.status in REFUSED and (page_of_form := _page_of_form(request)):
@@ -95,9 +98,18 @@ def is_busy(error: BaseException | None) -> bool:
     return str(error).startswith(("database is locked", "database table is locked"))
 
 
-def busy(request: HttpRequest) -> HttpResponse:
-    """503 in the requested form: a problem for the API, a sentence for a fragment, else a page."""
-    error = DatabaseBusy()
+def obstacle_of(error: BaseException | None) -> ShownError | None:
+    """What keeps the site from storing anything now; None for every other error."""
+    if is_busy(error):
+        return DatabaseBusy()
+    if is_disk_full(error):
+        log.error("the disk is full: %s", type(error).__name__)
+        return DiskFull()
+    return None
+
+
+def unavailable(request: HttpRequest, error: ShownError) -> HttpResponse:
+    """An obstacle in the requested form: for the API, as a fragment's sentence, or as a page."""
     if _for_api(request):
         body = _problem(error.status, type(error).__name__, error.message)
         response: HttpResponse = JsonResponse(body, status=error.status, content_type=PROBLEM)
@@ -107,7 +119,8 @@ def busy(request: HttpRequest) -> HttpResponse:
         context = {"error": error, "message": error.message}
         page = render_to_string("site/_problem.html" if fragment else "503.html", context)
         response = HttpResponse(page, status=error.status)
-    response["Retry-After"] = str(RETRY_AFTER)
+    if error.status == 503:
+        response["Retry-After"] = str(RETRY_AFTER)
     return response
 
 
@@ -118,9 +131,9 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
     `errors` name the fields and what is wrong with them. All others have `about:blank`, which is
     HTTP's meaning of the status.
     """
-    if is_busy(exc):
+    if obstacle := obstacle_of(exc):
         set_rollback()
-        exc = DatabaseBusy()
+        exc = obstacle
     if isinstance(exc, ShownError):
         body = _problem(exc.status, type(exc).__name__, exc.message, exc.detail)
         if isinstance(exc, Incomplete):
@@ -193,10 +206,11 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler500: a bug of ours, which is logged and not described in the response.
 
-    A busy database in middleware (a session is written after the view) also ends here.
+    A busy database in middleware (a session is written after the view) and a disk that is full of
+    what is uploaded also end here.
     """
-    if is_busy(sys.exc_info()[1]):
-        return busy(request)
+    if obstacle := obstacle_of(sys.exc_info()[1]):
+        return unavailable(request, obstacle)
     return _plain_problem(500) if _for_api(request) else _server_error(request)
 
 

@@ -23,6 +23,10 @@ class Command(BaseCommand):
             made = services.write(options["folder"], self.stderr.write if options["verbosity"] > 1 else lambda _: None)
         except services.BackupError as error:
             raise CommandError(str(error)) from error
+        if not made.recorded:
+            self.stderr.write(
+                "The backup is complete. The site could not record its time: the data folder is full or read-only."
+            )
         if options["json"]:
             self.stdout.write(json.dumps(asdict(made)))
             return
