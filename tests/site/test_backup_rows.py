@@ -1,0 +1,40 @@
+"""Rows of a backup are stored as they were written, and one that does not fit is named."""
+
+import json
+
+import pytest
+from django.db import connection
+
+from generation.models import Endpoint, SentImage
+from mhb_site.backup.rows import BackupTable, RowError
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+# What the text form of COPY has signs for, beside null of JSON and of SQL.
+HARD = ("\t\\N\n", "\\.", "\\\\t", "药 \u2028 é", "", "NULL")
+
+
+def test_hard_texts_come_back_as_they_were() -> None:
+    for number, text in enumerate(HARD):
+        Endpoint.objects.create(name=f"e{number}", url="http://127.0.0.1:9/v1", model=text, extra_body={"text": text})
+    SentImage.objects.create(digest="d" * 64, media_type="image/png", data=b"\x00\xff\\x\n")
+    for table in (BackupTable(Endpoint), BackupTable(SentImage)):
+        lines = list(table.rows())
+        with connection.cursor() as cursor:
+            cursor.execute(f"DELETE FROM {table.name}")
+        assert table.insert(lines) == len(lines)
+        table.compare(lines)
+    assert tuple(Endpoint.objects.order_by("pk").values_list("model", flat=True)) == HARD
+    assert bytes(SentImage.objects.get().data) == b"\x00\xff\\x\n"
+
+
+def test_a_row_that_does_not_fit_is_named() -> None:
+    for number in range(3):
+        Endpoint.objects.create(name=f"e{number}", url="http://127.0.0.1:9/v1", model="m")
+    table = BackupTable(Endpoint)
+    lines = list(table.rows())
+    Endpoint.objects.all().delete()
+    broken = json.loads(lines[1])
+    broken[table.columns.index("name")] = None
+    pk = broken[table.columns.index("id")]
+    with pytest.raises(RowError, match=rf"generation_endpoint, row {pk} does not fit into this database: "):
+        table.insert([lines[0], json.dumps(broken), lines[2]])
