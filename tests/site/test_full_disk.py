@@ -18,6 +18,7 @@ from generation.sources import services as sources_services
 from mhb_site.backup import services
 from mhb_site.env import WrongEnvironment
 from mhb_site.observability import hooks
+from mhb_site.web.errors import problem
 from review.models import User
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite_only]
@@ -93,3 +94,9 @@ def test_a_missing_extra_is_a_sentence_at_start(monkeypatch: pytest.MonkeyPatch,
     settings.ENV = SimpleNamespace(sentry_dsn="https://key@sentry.example/1", otel=False)
     with pytest.raises(WrongEnvironment, match=r"Wrong setting\. MHB_SENTRY_DSN .* need the extra 'observe'"):
         hooks.connect()
+
+
+def test_the_api_says_it_as_a_problem() -> None:
+    answer = problem(OSError(errno.ENOSPC, "x"), {})
+    assert answer is not None
+    assert (answer.status_code, answer.data["type"]) == (507, "urn:mhb:disk-full")
