@@ -40,7 +40,10 @@ MODELS = "http://models.example/v1"
 
 
 def put_in_progress(job: Job, target: Endpoint) -> None:
-    """Give the job a lane, a finished row and a measured rate: its remaining time is known."""
+    """Give the job a lane, a finished row and a measured rate: its remaining time is known.
+
+    The endpoint asked to wait, which a rate that goes on allows for; no circuit breaker is open.
+    """
     now, model = timezone.now(), type(job)
     rows: Any = job.drafts if isinstance(job, Batch) else job.responses  # type: ignore[attr-defined]
     first, second, *_ = rows.filter(status=Work.Status.QUEUED).order_by("pk")
@@ -55,7 +58,7 @@ def put_in_progress(job: Job, target: Endpoint) -> None:
         job=job, worker="one:1", until=now + timedelta(hours=1), in_flight=2, holds={str(target.pk): [4, 3, 2]}, started_at=now
     )  # fmt: skip
     EndpointState.objects.get_or_create(
-        endpoint=target, defaults={"blocked_until": now + timedelta(hours=1), "error": "RateLimited", "openings": 1}
+        endpoint=target, defaults={"blocked_until": now + timedelta(hours=1), "error": "RateLimited"}
     )
     WorkerBeat.objects.get_or_create(name="one:1", defaults={"seen_at": now})
 

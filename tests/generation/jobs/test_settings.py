@@ -107,6 +107,8 @@ def test_every_setting_of_a_run_is_asked_for_on_the_page_and_in_the_api() -> Non
         "seed",
         "prompts",
         "preset",
+        "policies",
+        "policy_samples",
         *BUDGET,
     }, "these depend on the release, and the budget is asked for beside the estimate"
     assert set(BatchSettings.__dataclass_fields__) == {each.name for each in declared(BatchSettings)}
