@@ -57,6 +57,9 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]], benchmark: str =
     batch = drafts(1)
     draft = batch.drafts.get()
     now = timezone.now()
+    # Its work is over: no lane of a run ends early for it.
+    Draft.objects.filter(pk=draft.pk).update(status=Draft.Status.DONE)
+    Batch.objects.filter(pk=batch.pk).update(status=Batch.Status.FINISHED, finished_at=now)
     origin = Sample.objects.create(benchmark="mhb", task="dialogue", batch=batch, record=draft.record, created_at=now)
     content = {
         "dialogue": {"task": "dialogue", "source_turns": TURNS, "turns": ALTERED, "traps": _named_traps()},
