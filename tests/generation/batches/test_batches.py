@@ -23,11 +23,13 @@ from generation.batches import services as batches_services
 from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
+from generation.engine import ledger
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import MAX_TRIES, requeue_expired, take
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Rubric, Sample, SampleVersion, Source
+from generation.models.jobs import Job
 from generation.models.work import Work
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Dropped, Models, Step, per_draft
@@ -406,19 +408,20 @@ def test_drafts_in_flight_are_kept_when_a_running_batch_is_cancelled(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = launch_batch(source, endpoint(models, concurrency=2))
-    read_drafts, started = batches_queries.draft_values, 0
+    reserve, started = ledger.reserve, 0
 
-    def read_and_cancel(rows: list[Draft]) -> list[DraftValue]:
+    def reserve_and_cancel(job: Job, count: int, **lane: Any) -> int | None:
         nonlocal started
-        started, earlier = started + len(rows), started
-        if earlier < 5 <= started:  # four were in flight before the first was answered
+        granted = reserve(job, count, **lane)
+        started += granted or 0
+        if started >= 2 and granted:  # the first call is over, and one or two others begin
             jobs_services.cancel(batch.pk)
-        return read_drafts(rows)
+        return granted
 
-    monkeypatch.setattr(batches_queries, "draft_values", read_and_cancel)
+    monkeypatch.setattr(ledger, "reserve", reserve_and_cancel)
     batches_services.work_on_batch(batch.pk)
     done = Sample.objects.count()
-    assert 1 <= done <= 5
+    assert done == started < 6, "each call that had begun was finished"
     assert status_counts(batch) == {Status.DONE: done, Status.QUEUED: 6 - done}
     assert len(calls(batch)) == done, "no model was called after the cancellation"
     assert set(batch.drafts.filter(status=Status.QUEUED).values_list("tries", flat=True)) == {0}

@@ -309,6 +309,8 @@ def test_a_lane_ends_when_its_time_is_up_and_wakes_the_next(
     source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MHB_LANE_SECONDS = 0.3
+    # Rows that wait for the first call to warm their beginning are taken, and are finished too.
+    monkeypatch.setattr(worker_lane, "MOST_PARKED", 1)
     woken: list[str] = []
     monkeypatch.setattr("celery.app.task.Task.delay", lambda task: woken.append(task.name))
     with simulator(latency=0.2) as url:
