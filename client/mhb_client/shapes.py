@@ -36,6 +36,8 @@ class LaunchRun(Launch, total=False):
     transport: Literal["live", "batch"]
     metric: str
     primary_dataset: str
+    policies: list[str]
+    policy_samples: int
     minimum: int
     comparisons: list[str]
     outcomes: dict[str, str] | list[str]

@@ -50,6 +50,12 @@ class AnnotationImport:
     refusals: list[RefusedAnnotation] = field(default_factory=list)
 
 
+def has_tasks(benchmark: str) -> bool:
+    """Whether any case waits that another tool may show."""
+    waiting = queries.cases(benchmark=benchmark).exclude(state__in=FINAL)
+    return any(not requires_first_look(case) for case in waiting.order_by("pk").iterator())
+
+
 def task_files(tool: str, benchmark: str, *, actor: User | Operator) -> dict[str, str]:
     """The files for a tool, by name: tasks of the cases that wait, and the tool's configuration.
 

@@ -243,7 +243,7 @@ def out_of_reach() -> QuerySet[Assignment]:
     rows = Assignment.objects.filter(hold=Hold.OPEN, reserved_for=None, case__kind=Case.Kind.WORK)
     reviewers = User.objects.filter(role=UserRole.PHYSICIAN, is_active=True, paused_at=None)
     for physician in reviewers:
-        rows = rows.exclude(_suitable(physician, trained=True) & _free_for(physician))
+        rows = rows.exclude(_fitting(physician, trained=True) & _free_for(physician))
     return rows
 
 
@@ -320,16 +320,22 @@ def _free_for(physician: User, *, senior: bool = False) -> Q:
 
 
 def _suitable(physician: User, *, trained: bool = False) -> Q:
-    """Conditions an admin may waive by reserving the case: stage, specialty, language, training.
+    """Conditions an admin may waive by reserving the case.
 
-    trained: whether to count the physician as trained in any case.
+    Stage, specialty, language, training, experience. trained: whether to count the physician as
+    trained in any case.
     """
+    fitting = _fitting(physician, trained=trained)
+    return fitting & _experienced(physician, fitting)
+
+
+def _fitting(physician: User, *, trained: bool) -> Q:
+    """Those of these conditions that look at one case alone."""
     suitable = Q() if trained else Q(calibration__in=["", *queries.passed_benchmarks(physician)])
     if physician.stages:
         suitable &= Q(turn__in=[TURNS[State(stage)] for stage in physician.stages])
     if specialties := physician.matching_specialties:
         suitable &= Q(specialty__in=["", *specialties])
-    suitable &= _experienced(physician)
     # A case in an unknown language waits until an admin sets the language or reserves the case.
     suitable &= ~Q(language=UNDETERMINED)
     if physician.languages:
@@ -337,11 +343,11 @@ def _suitable(physician: User, *, trained: bool = False) -> Q:
     return suitable
 
 
-def _experienced(physician: User) -> Q:
+def _experienced(physician: User, fitting: Q) -> Q:
     """The physician has finished enough cases of the benchmark to adjudicate others of it.
 
-    Otherwise they do first and second reviews of it before, as long as there are any and an admin
-    has not restricted them to adjudication.
+    Otherwise they do first and second reviews of it before, as long as there are any that they may
+    take and an admin has not restricted them to adjudication.
     """
     if not settings.MHB_CASES_BEFORE_ADJUDICATION or physician.stages == [State.ADJUDICATION]:
         return Q()
@@ -350,8 +356,11 @@ def _experienced(physician: User) -> Q:
     )
     counts = finished.values("case__benchmark").annotate(cases=Count("case", distinct=True))
     enough = Exists(counts.filter(cases__gte=settings.MHB_CASES_BEFORE_ADJUDICATION).values("cases"))
-    earlier = Assignment.objects.filter(hold=Hold.OPEN, case__benchmark=OuterRef("case__benchmark"))
-    return ~Q(turn=TURNS[State.ADJUDICATION]) | Q(enough) | ~Q(Exists(earlier.exclude(turn=TURNS[State.ADJUDICATION])))
+    is_adjudication = Q(turn=TURNS[State.ADJUDICATION])
+    mine = Q(reserved_for=None) | Q(reserved_for=physician)
+    open_to_me = Assignment.objects.filter(fitting, _permitted(physician), mine, hold=Hold.OPEN)
+    earlier = open_to_me.filter(~is_adjudication, case__benchmark=OuterRef("case__benchmark"))
+    return ~is_adjudication | Q(enough) | ~Q(Exists(earlier))
 
 
 def _seen_earlier_version(physician: User) -> Q:

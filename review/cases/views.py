@@ -110,7 +110,13 @@ def annotate_elsewhere(request: HttpRequest) -> HttpResponse:
         except errors.WrongAnnotations as error:
             form.add_error("file", str(error.detail))
     benchmark = request.GET.get("benchmark", "")
-    context = {"form": form, "result": result, "benchmark": benchmark, "benchmarks": queries.benchmarks()}
+    context = {
+        "form": form,
+        "result": result,
+        "benchmark": benchmark,
+        "benchmarks": queries.benchmarks(),
+        "has_tasks": annotations.has_tasks(benchmark),
+    }
     return render(request, "review/cases/annotate_elsewhere.html", context, status=422 if form.errors else 200)
 
 

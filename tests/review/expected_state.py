@@ -428,6 +428,13 @@ class ExpectedState:
             assert not isinstance(outcome, type), outcome
             case.priority = priority
 
+    def free_reserved(self, physician: str) -> None:
+        """What is reserved for a physician who cannot take it any more is free to all."""
+        for case in self.cases.values():
+            for role, slot in case.slots.items():
+                if slot.reserved_for == physician and case.is_due(role):
+                    slot.reserved_for = None
+
     def record_reassignment(self, case: ExpectedCase, role: Role, to: str | None, outcome: object) -> None:
         if case.position.state.final:
             assert outcome is errors.CaseClosed

@@ -211,17 +211,17 @@ def test_what_a_page_sends_by_itself_replaces_no_kept_form(browser_of_ana: Clien
     open_case(form=FULL_FORM)
     held = claim(ana)
     fields = {"token": str(held.token), "revision": "0", "question.natural": "no", "question.natural.note": TEXT}
-    old = browser_of_ana.cookies["sessionid"].value
+    old = browser_of_ana.cookies[settings.SESSION_COOKIE_NAME].value
     browser_of_ana.session.flush()
     browser_of_ana.handler.enforce_csrf_checks = False
     browser_of_ana.post(reverse("review:submit", args=[held.pk]), fields | {"verdict": "approve"}, headers=ORIGIN)
-    kept = browser_of_ana.cookies["sessionid"].value
+    kept = browser_of_ana.cookies[settings.SESSION_COOKIE_NAME].value
     for name, headers in (("activity", ORIGIN), ("heartbeat", ORIGIN), ("draft", ORIGIN | {"HX-Request": "true"})):
-        browser_of_ana.cookies["sessionid"] = old
+        browser_of_ana.cookies[settings.SESSION_COOKIE_NAME] = old
         response = browser_of_ana.post(reverse(f"review:{name}", args=[held.pk]), fields, headers=headers)
         assert response.status_code == 302
-        assert "sessionid" not in response.cookies, name
-    browser_of_ana.cookies["sessionid"] = kept
+        assert settings.SESSION_COOKIE_NAME not in response.cookies, name
+    browser_of_ana.cookies[settings.SESSION_COOKIE_NAME] = kept
     sign_in(browser_of_ana, ana)
     page = browser_of_ana.get(reverse("kept-form"), headers=ORIGIN, follow=True)
     assert page.redirect_chain[0][0].startswith(reverse("review:case", args=[held.pk]))

@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -130,8 +131,9 @@ def test_all_physicians_work_off_the_queue_at_once(
 
 
 def test_a_physician_claiming_in_several_tabs_gets_one_case(
-    eight_physicians: list[User], run_concurrently: RunConcurrently
+    eight_physicians: list[User], run_concurrently: RunConcurrently, settings: Any
 ) -> None:
+    settings.MHB_CASES_BEFORE_ADJUDICATION = 0
     case = case_in_adjudication(eight_physicians[0], eight_physicians[1])  # two roles of the same case are open
     open_case(2)
     outcomes = run_concurrently([partial(claims.claim_next, eight_physicians[2])] * 4)

@@ -331,6 +331,8 @@ class RealSite:
 
     def pause(self, physician: str, paused: bool) -> Action:
         def record(expected: ExpectedState, outcome: Any) -> None:
+            if paused and not expected.people[physician].paused:
+                expected.free_reserved(physician)
             expected.people[physician].paused = paused
 
         change = partial(accounts.set_paused, self.users[physician].pk, paused, actor=self.users["adela"])

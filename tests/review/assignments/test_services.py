@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -114,7 +115,8 @@ def test_cases_are_claimed_by_priority(ana: User, bo: User, adela: User) -> None
     }
 
 
-def test_cases_nearly_done_come_first(ana: User, bo: User, chen: User, dina: User) -> None:
+def test_cases_nearly_done_come_first(ana: User, bo: User, chen: User, dina: User, settings: Any) -> None:
+    settings.MHB_CASES_BEFORE_ADJUDICATION = 0
     case_in_adjudication(ana, bo, number=1)
     disputed = Case.objects.get()
     case_in_secondary(ana, number=2)
