@@ -799,3 +799,16 @@ def test_without_other_work_anybody_adjudicates(settings: Any, ana: User, bo: Us
     settings.MHB_CASES_BEFORE_ADJUDICATION = 3
     disputed = case_in_adjudication(ana, bo)
     assert claim(chen).case == disputed
+
+
+def test_work_that_somebody_may_not_take_keeps_no_adjudication_from_them(
+    settings: Any, ana: User, bo: User, chen: User
+) -> None:
+    settings.MHB_CASES_BEFORE_ADJUDICATION = 3
+    disputed = case_in_adjudication(ana, bo)
+    other = open_case(2)
+    reviewed = claim(chen)
+    assert reviewed.case == other
+    submit(reviewed, approval())  # its second review is open, and not for the first reviewer
+    assert not case_queue.out_of_reach().exists(), "others may finish enough cases"
+    assert claim(chen).case == disputed
