@@ -79,12 +79,16 @@ def test_the_main_workflow(site: Site, browser: Browser, tmp_path: Path) -> None
 
     figure_of_first_trap(page)
 
-    # Two physicians disagree on the first case, and agree on the second
+    # Two physicians disagree on the first case, and two agree on the second, which comes before the
+    # adjudication for people without finished cases
     people = {name: Person.sign_in(browser, site, name) for name in PHYSICIANS}
     disputed = people["ana"].review("approve")
     assert people["bo"].review("reject", "The bait gives itself away.") == disputed
     state = f"SELECT state, ground FROM review_case WHERE id = {disputed}"
     assert site.sql(state) == [("adjudication", "")]
+    agreed = people["emil"].review("approve")
+    assert agreed != disputed
+    assert people["fei"].review("approve") == agreed
 
     # Two adjudicators first disagree and then, with both votes open, agree
     assert people["chen"].review("reject", "I agree: too obvious.") == disputed
@@ -106,9 +110,8 @@ def test_the_main_workflow(site: Site, browser: Browser, tmp_path: Path) -> None
         "(SELECT 'draft:' || CAST(id AS TEXT) FROM generation_draft WHERE version = 2) ORDER BY id LIMIT 1"
     )
     assert "On reflection the bait is too obvious." in sent
-    for _ in range(2):  # the other case and version 2, each by physicians who have not seen them
-        people["emil"].review("approve")
-        people["fei"].review("approve")
+    for name in ("emil", "fei"):  # they have not seen version 1
+        people[name].review("approve")
     approved = "SELECT count(*) FROM generation_sample WHERE status = 'approved'"
     site.wait_until("both samples are approved", lambda: site.number(approved) == 2)
 
