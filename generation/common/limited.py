@@ -62,11 +62,12 @@ class Limits:
     total_seconds: int = TOTAL_SECONDS
     entries: int = MAX_ENTRIES
     output: int = MAX_OUTPUT
+    patience: int = PATIENCE
 
     @property
     def waiting(self) -> int:
         """Seconds that may pass until the next entry."""
-        return PATIENCE * self.seconds
+        return self.patience * self.seconds
 
 
 def configured() -> Limits:

@@ -106,7 +106,7 @@ def test_the_process_knows_neither_secrets_nor_the_database(monkeypatch: pytest.
     [
         (allocate, LIMITS, "What follows entry 1 needs more than 300 MB of memory"),
         (crash, LIMITS, "needs more than 300 MB of memory, or is damaged"),
-        (compute, Limits(300 * 2**20, seconds=1), "more than 1 seconds of computing"),
+        (compute, Limits(300 * 2**20, seconds=1, patience=100), "more than 1 seconds of computing"),
         (compute, Limits(300 * 2**20, seconds=60, total_seconds=1), "It takes more than 1 seconds of computing"),
         (wait, Limits(300 * 2**20, seconds=1), "Its beginning takes longer than 4 seconds"),
         (long_entry, LIMITS, "An entry of it has more than 67,108,864 bytes"),

@@ -21,7 +21,8 @@ def evidence_of(form: Form) -> tuple[Citation, ...]:
 
 def approval_of(form: Form) -> Answers:
     """Complete answers to `form` without any fault, with the middle level of its harm scale."""
-    choices = {question.key: next(c for c in question.choices if not c.blocks) for question in form.questions}
+    asked = [question for question in form.questions if question.kind != "text"]
+    choices = {question.key: next(c for c in question.choices if not c.blocks) for question in asked}
     severity = form.severities[len(form.severities) // 2].value if form.severities else ""
     return Answers(
         questions={key: Answer(choice.value) for key, choice in choices.items()},
