@@ -384,7 +384,6 @@ class Env(BaseSettings):
             settings: dict[str, Any] = {**dj_database_url.parse(self.database_url)}
             url_options = settings.get("OPTIONS", {})  # from the URL: sslmode, options
             settings["ENGINE"] = "mhb_site.postgresql"
-            settings["CONN_HEALTH_CHECKS"] = True  # the pool hands out no connection that died with a restart
             settings["OPTIONS"] = {
                 **url_options,
                 # Attempts to reconnect back off, and after a long outage the next one would be far

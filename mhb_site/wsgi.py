@@ -9,7 +9,7 @@ from django.http.response import HttpResponse, HttpResponseBase
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
-from mhb_site.postgresql.breaker import SECONDS, breaker
+from mhb_site.postgresql.breaker import CONNECT_SECONDS, SECONDS, breaker
 from mhb_site.server import startup
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if settings.MHB_STATEMENT_SECONDS and "options" in connecting:
     connecting["options"] += f" -c statement_timeout={settings.MHB_STATEMENT_SECONDS}s"
 # A page says that the database is away, instead of waiting for it.
 if "pool" in connecting:
-    connecting["pool"]["timeout"] = SECONDS
+    connecting.setdefault("connect_timeout", CONNECT_SECONDS)
+    # Each request tries anew. The pool's own next attempt would be seconds after the return.
+    connecting["pool"] |= {"timeout": SECONDS, "reconnect_timeout": 0}
     breaker.engaged = True
 # After the apps are loaded.
 handler.request_class = import_string("mhb_site.web.requests.Utf8WSGIRequest")

@@ -1,15 +1,46 @@
-"""Django's PostgreSQL behind the breaker."""
+"""Django's PostgreSQL behind the breaker, with a pool that survives a restart of the server."""
 
 from typing import Any
 
+import psycopg
 from django.db.backends.postgresql import base
 
 from mhb_site.postgresql.breaker import breaker
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's, which asks the breaker before it waits for a connection."""
+    """Django's, which lends only connections that live, and in web processes asks the breaker."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        with breaker.attempt():
+        if not self.pool:
             return super().get_new_connection(conn_params)
+        if not breaker.engaged:
+            return self._living(conn_params)
+
+        def connect() -> None:
+            self.Database.connect(**conn_params).close()
+
+        if breaker.is_open:
+            breaker.attempt(connect)
+        try:
+            return self._living(conn_params)
+        except psycopg.OperationalError:  # also where all connections are lent
+            breaker.is_open = True
+            breaker.attempt(connect)
+            return self._living(conn_params)
+
+    def _living(self, conn_params: dict[str, Any]) -> Any:
+        """A connection of the pool that still answers.
+
+        The pool's own check sleeps a second after the second dead connection; after a restart of
+        the server all of them are dead.
+        """
+        for _ in range(self.pool.max_size):
+            connection = super().get_new_connection(conn_params)
+            try:
+                connection.execute("")
+            except psycopg.OperationalError:
+                self.pool.putconn(connection)  # it makes another in its place
+            else:
+                return connection
+        return super().get_new_connection(conn_params)

@@ -1,44 +1,42 @@
 """Refuses new connections at once while the database is away, so that no thread waits for it."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import psycopg
 
-REST = 1.0  # seconds between two attempts while the database is away
-SECONDS = 1.0  # that a web process waits for a connection
+SECONDS = 1.0  # that a web process waits for a pooled connection
+CONNECT_SECONDS = 2  # for a new one: the least that psycopg takes
+PATIENCE = 0.5  # seconds that others wait for the outcome of an attempt
 
 
 class Breaker:
-    """Open after an attempt that failed; then one thread tries every `REST` seconds.
+    """Open from a failed attempt to the next that succeeds; one thread at a time attempts.
 
-    Closed, and without effect, until `engaged`: workers may wait.
+    There is no rest between two attempts: the first request after the database is back is served,
+    and an attempt that is refused costs little. Without effect until `engaged`: workers may wait.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         self.engaged = False
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._next_try: float | None = None  # None: the last attempt succeeded
+        self.is_open = False
+        self._attempting = threading.Lock()
 
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
-        """Around an attempt to connect. Raises psycopg.OperationalError while it is open."""
-        with self._lock:
-            if self.engaged and self._next_try is not None:
-                if self._clock() < self._next_try:
-                    raise psycopg.OperationalError("the database is away")
-                self._next_try = self._clock() + REST
+    def attempt(self, connect: Callable[[], object]) -> None:
+        """Close it if `connect` succeeds now, or has just succeeded elsewhere.
+
+        Raises:
+            psycopg.OperationalError: the database is away, or an attempt takes longer than
+                `PATIENCE`.
+        """
+        if not self._attempting.acquire(timeout=PATIENCE):
+            raise psycopg.OperationalError("the database is away")
         try:
-            yield
-        except psycopg.OperationalError:
-            with self._lock:
-                self._next_try = self._clock() + REST
-            raise
-        with self._lock:
-            self._next_try = None
+            if self.is_open:
+                connect()
+                self.is_open = False
+        finally:
+            self._attempting.release()
 
 
 breaker = Breaker()

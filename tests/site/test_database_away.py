@@ -1,6 +1,8 @@
 """While the database is away, web processes refuse at once and probes are answered beside them."""
 
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,50 +10,47 @@ import psycopg
 import pytest
 from gunicorn.workers.gthread import _DEFER
 
-from mhb_site.postgresql.breaker import REST, Breaker
+from mhb_site.postgresql import breaker as breaker_module
+from mhb_site.postgresql.breaker import Breaker
 from mhb_site.server.probe_worker import ProbeWorker
 
 
-class Seconds:
-    """A clock that moves by hand."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+def away() -> None:
+    raise psycopg.OperationalError("no connection")
 
 
-def refused(breaker: Breaker) -> bool:
-    """Whether the breaker refuses an attempt that would succeed."""
-    try:
-        with breaker.attempt():
-            return False
-    except psycopg.OperationalError:
-        return True
+def opened() -> Breaker:
+    breaker = Breaker()
+    breaker.is_open = True
+    return breaker
 
 
-def fail(breaker: Breaker) -> None:
-    with pytest.raises(psycopg.OperationalError, match="no connection"), breaker.attempt():
-        raise psycopg.OperationalError("no connection")
+def test_the_first_request_after_the_database_is_back_is_served() -> None:
+    breaker = opened()
+    for _ in range(3):
+        with pytest.raises(psycopg.OperationalError, match="no connection"):
+            breaker.attempt(away)
+    breaker.attempt(lambda: None)
+    assert not breaker.is_open
 
 
-def test_after_a_failure_one_attempt_a_second_reaches_the_database() -> None:
-    clock = Seconds()
-    breaker = Breaker(clock)
-    breaker.engaged = True
-    assert not refused(breaker)
-    fail(breaker)
-    assert refused(breaker)
-    clock.now += REST
-    with breaker.attempt():
-        assert refused(breaker), "while one thread tries, the others are refused"
-    assert not refused(breaker), "it is back"
+def test_one_thread_holds_on_to_a_hanging_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(breaker_module, "PATIENCE", 0.01)
+    breaker = opened()
+    hangs, ends = threading.Event(), threading.Event()
 
+    def hang() -> None:
+        hangs.set()
+        ends.wait(60)
 
-def test_a_worker_may_wait() -> None:
-    breaker = Breaker(Seconds())
-    fail(breaker)
-    assert not refused(breaker)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(breaker.attempt, hang)
+        assert hangs.wait(60)
+        with pytest.raises(psycopg.OperationalError, match="the database is away"):
+            breaker.attempt(away)
+        ends.set()
+        first.result(60)
+    breaker.attempt(away)  # not asked again: the first thread found it
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,6 @@ def test_production_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not environment.embedded
     assert environment.secret() == KEY
     assert (environment.database()["HOST"], environment.database()["NAME"]) == ("db.example", "mhb")
-    assert environment.database()["CONN_HEALTH_CHECKS"], "the pool hands out no connection that died with a restart"
     assert "-c jit=off" in environment.database()["OPTIONS"]["options"]  # type: ignore[index]
     monkeypatch.setenv("MHB_DATABASE_POOLER", "true")
     behind_a_pooler = env.read_environment().database()

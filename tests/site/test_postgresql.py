@@ -1,9 +1,14 @@
 """The pool replaces dead connections before a request gets them."""
 
 import time
+from collections.abc import Callable, Iterator
 
 import pytest
-from django.db import connection, connections
+from django.db import OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from mhb_site.postgresql.breaker import SECONDS, breaker
+from mhb_site.server import startup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -22,3 +27,63 @@ def test_a_dead_connection_is_replaced() -> None:
             cursor.execute("SELECT pg_terminate_backend(%s)", [pids[-1]])
         time.sleep(0.2)
     assert len(set(pids)) == 2
+
+
+@pytest.fixture
+def pooled() -> Iterator[Callable[[], BaseDatabaseWrapper]]:
+    """New connections of a web process, with a pool of their own."""
+    if connection.vendor != "postgresql":
+        pytest.skip("PostgreSQL only")
+
+    def create() -> BaseDatabaseWrapper:
+        created = connection.copy(alias="of_the_web")
+        created.settings_dict["OPTIONS"]["pool"] |= {"timeout": SECONDS, "reconnect_timeout": 0}
+        return created
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(breaker, "engaged", True)
+        patch.setattr(breaker, "is_open", False)
+        yield create
+        create().close_pool()  # type: ignore[attr-defined]
+
+
+def test_a_pool_of_dead_connections_keeps_no_request_waiting(pooled: Callable[[], BaseDatabaseWrapper]) -> None:
+    """As after a restart of PostgreSQL, whose first requests all got 503."""
+    requests = [pooled() for _ in range(8)]
+    pids = []
+    for request in requests:
+        with request.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            pids.append(cursor.fetchone()[0])
+    for request in requests:
+        request.close()  # back to the pool
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pid) FROM unnest(%s) AS pid", [pids])
+    time.sleep(0.2)
+    for request in requests:
+        with request.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    for request in requests:
+        request.close()
+
+
+def test_lent_connections_are_no_absence(pooled: Callable[[], BaseDatabaseWrapper]) -> None:
+    """Who finds all connections lent waits for one; the breaker stays closed for the others."""
+    requests = [pooled() for _ in range(connection.settings_dict["OPTIONS"]["pool"]["max_size"])]
+    for request in requests:
+        request.ensure_connection()
+    with pytest.raises(OperationalError, match="couldn't get a connection"):
+        pooled().ensure_connection()
+    assert not breaker.is_open
+    for request in requests:
+        request.close()
+
+
+def test_the_cause_is_told_while_the_breaker_is_open(
+    pooled: Callable[[], BaseDatabaseWrapper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "NAME", "there_is_none")
+    with pytest.raises(OperationalError):
+        pooled().ensure_connection()
+    assert breaker.is_open
+    assert 'database "there_is_none" does not exist' in startup.problem()
