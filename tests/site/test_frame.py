@@ -94,6 +94,14 @@ def test_a_place_whose_page_is_missing_is_left_out(monkeypatch):
 # Pages
 
 
+def test_no_two_landmarks_of_a_template_have_the_same_name():
+    """A table that scrolls is a region: the section around it does not take its name, too."""
+    landmark = r'<(?:section|aside|nav|form|\w+[^>]* role="region")[^>]* aria-labelledby="([^"]+)"'
+    for template in sorted((ROOT / "templates").rglob("*.html")):
+        names = re.findall(landmark, template.read_text())
+        assert len(names) == len({*names}), template
+
+
 @pytest.mark.django_db
 def test_a_page_keeps_to_the_content_security_policy():
     response = signed_in("admin").get(reverse("styleguide"))
