@@ -38,7 +38,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         for _ in range(self.pool.max_size):
             connection = super().get_new_connection(conn_params)
             try:
-                connection.execute("")
+                self.pool.check_connection(connection)
             except psycopg.OperationalError:
                 self.pool.putconn(connection)  # it makes another in its place
             else:
