@@ -43,8 +43,8 @@ def publish_incomplete(
 ) -> Publication:
     """Show incomplete results of a model on the public page, with their coverage and no rank.
 
-    `run`: its number. `settled`, `criteria`: the coverage, which whoever publishes has to know: how
-    many of how many criteria are settled. Has no effect if they are published already.
+    `run`: its number. `settled`, `criteria`: the coverage that the caller names, as the number of
+    settled criteria and of all. Has no effect if they are published already.
     Raises NotPublished, NotIncomplete, or OtherCoverage if this is not the coverage.
     """
     require(actor, Can.PRODUCE)

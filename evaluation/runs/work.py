@@ -289,7 +289,7 @@ class _RunWork:
             check_tries(row)
             text = await self.reader.judged_text(sample, row.variant, row.text, {})
             rule = JUDGED if has_visible_text(text) else self.outcomes.get(Outcome.EMPTY, JUDGED)
-            if rule not in (JUDGED, EXCLUDED):  # an empty answer counts as this verdict, whoever gives it
+            if rule not in (JUDGED, EXCLUDED):  # a model's empty answer counts so, too
                 verdicts = {rubric.key: {"verdict": rule, "error": "", "detail": ""} for rubric in applicable}
             elif self.run.judging == Run.Judging.PER_SAMPLE:
                 verdicts = await self._policy_verdicts(models, sample, applicable, row.variant, text)

@@ -13,5 +13,5 @@ CLUSTERS = {"A": 3_108, "B": 520, "C": 2_628, "D": 2_643, "E": 96}
 # have the same targets. Where a record carries no structured data, a type of cluster B other than
 # the multimodal one takes its place.
 PAPER = TrapPlan(name="paper", targets={"": CLUSTERS})
-# For whoever redoes Figure 2: the numbers as they are, several types a sample.
+# To redo Figure 2: the numbers as they are, several types a sample.
 FIGURE_2 = TrapPlan(name="figure-2", targets={"": CLUSTERS}, samples={"": SAMPLES})
