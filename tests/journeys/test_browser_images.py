@@ -126,11 +126,13 @@ def test_questions_about_images_from_import_to_changes(site: Site, browser: Brow
         "the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)]
     )
     page.reload()
+    page.locator("summary").filter(has=page.get_by_role("heading", name="Settings")).first.click()
     expect(page.get_by_text("Primary metric: Accuracy, valid traces only").first).to_be_visible()
     expect(page.get_by_text("Counting rules: As in the released code").first).to_be_visible()
 
     # Answers that the interventions fixed and broke: the chart, its files, and the answers beside
     # the reference
+    page.locator("summary").filter(has=page.get_by_role("heading", name="effect of the variants")).first.click()
     page.get_by_role("link", name="Fixed and broken answers").first.click()
     page.wait_for_url(re.compile(r"/changes/"))
     expect(page.locator("svg .flow").first).to_be_visible()
