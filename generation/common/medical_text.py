@@ -8,7 +8,7 @@ told is different: a judge or a person then decides.
 
 import html
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import regex
 
@@ -20,7 +20,12 @@ _HTML_SUPERSCRIPT = regex.compile(r"(\d?)<sup>\s*+([+\-−]?\d*[+\-−]?)\s*+</s
 _MIXED_FRACTION = regex.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 _MIDDLE_DOT = regex.compile(r"(?<=\d)[·∙⋅](?=\d)")
 # A minus by itself behind a word: 'HBsAg −'. A hyphen there may be a dash.
-_MINUS_BEHIND = regex.compile(r"(?<=[^\d\s]\s)−(?=\s*+(?:[^\s\d]|$))|(?<=[^\d\s]\s)[-–](?=[,;.)]|$)")
+_MINUS_BEHIND = regex.compile(r"(?<=[^\d\s]\s)−(?=\s*+(?:(?!\.\d)[^\s\d]|$))|(?<=[^\d\s]\s)[-–](?=[,;.)]|$)")
+# Before NFKC, which makes two of ″. A quotation has its mark in front, too.
+_PRIME_BEHIND = regex.compile(r"(?<=(?<!['’‘\d.,])\d+)['’](?!\p{L})")
+_DASH_BETWEEN = regex.compile(r"(?<=\d)[—―](?=\d)")
+# Of a prefix's letter the size tells: 5 MU are a thousand million 5 mU.
+_MEGA = regex.compile(r"(?<=\d\s?)M(?=(?:IU|U|Ci|Bq|Hz|Pa|eV|J|W|V)\b)")
 _THOUSANDS_SPACE = regex.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _SIGNS = str.maketrans(
     {
@@ -31,8 +36,10 @@ _SIGNS = str.maketrans(
         **dict.fromkeys("º˚°", " "),
         **dict.fromkeys("⇑⬆", "↑"),
         **dict.fromkeys("⇓⬇", "↓"),
+        **dict.fromkeys("≈≃≅", "~"),
         "⇒": "→",
         "×": "x",
+        "∶": ":",
         "⁄": "/",
         "∼": "~",
         "’": "'",
@@ -53,11 +60,15 @@ _RESPELLED = (
     (regex.compile(r"([+-])ve\b"), r"\1 "),
     # A range, which is no sign: 5-10, 5 – 10, 5 to 10.
     (regex.compile(r"(?<=\d)\s*+(?:-|~|\bto\b|至)\s*+(?=[+-]?\.?\d)"), " … "),
+    (regex.compile(r"(?<=\d)e(?=[+-]?\d)"), " x 10^"),
+    (regex.compile(r"(?<=\^)\+"), ""),
     (regex.compile(r"\bmm hg\b"), "mmhg"),
     (regex.compile(r"\b(?:cannot|can't)\b"), "can not"),
     (regex.compile(r"\bwon't\b"), "will not"),
     (regex.compile(r"n't\b"), " not"),
 )
+# b.i.d., I.V.
+_DOTTED = regex.compile(r"(?<![\p{L}\p{N}.])(?:\p{Latin}\.){2,}(?![\p{L}\p{N}])")
 _GREEK = {
     unicodedata.lookup(f"GREEK SMALL LETTER {name.upper()}"): f" {name} "
     for name in (
@@ -76,7 +87,7 @@ _WORD = regex.compile(
       \^[+-]?\d+                                                              # an exponent
     | (?:(?<![\p{{Latin}}\p{{Greek}}\p{{Cyrillic}}\p{{N}})\]%+-])[+-])?+      # a number with its sign
       (?:\d+(?:[.,]\d+)*+|(?<!\w)\.\d+)
-    | [+<>≤≥≠±%‰↑↓→←♀♂…]
+    | [%‰…′] | (?![$^`|=])\p{{S}}                                            # any sign, known or not
     | (?<=[\p{{L}}\p{{N}})(])-(?![\p{{L}}\p{{N}}])                            # a sign behind: HBsAg-
     | (?<=\d)[/:](?=\d)
     | [{_SPACELESS}]\p{{M}}*+
@@ -84,7 +95,10 @@ _WORD = regex.compile(
     """,
     regex.VERBOSE,
 )
-_GROUPED = regex.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_GROUPED = regex.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
+_DECIMAL_COMMA = regex.compile(r"[+-]?(?:0,\d+|\d+,\d{1,2})")
+# May be a number in groups, as in 1.500 for 1,500.
+_POINT_OR_GROUP = regex.compile(r"[1-9]\d{0,2}\.\d{3}")
 _OTHER_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 _UNIT_SPELLINGS = {"mcg": "μg", "ug": "μg", "ul": "μl", "umol": "μmol", "um": "μm"}
 
@@ -104,10 +118,14 @@ def words(text: str) -> list[str]:
     text = _MIDDLE_DOT.sub(".", text)
     text = _THOUSANDS_SPACE.sub("", text)
     text = _MINUS_BEHIND.sub("(-)", text)
+    text = _PRIME_BEHIND.sub("′", text)
+    text = _DASH_BETWEEN.sub("-", text)
+    text = _MEGA.sub("mega", text)
     text = text.translate(_SIGNS)
     text = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS)
     for pattern, spelling in _RESPELLED:
         text = pattern.sub(spelling, text)
+    text = _DOTTED.sub(lambda letters: letters[0].replace(".", ""), text)
     text = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     text = _GREEK_LETTER.sub(lambda match: _GREEK.get(match[1], match[0]), text)
     text = _GREEK_NAME.sub(r"\1 ", text)
@@ -127,9 +145,11 @@ def _spelled(word: str) -> str:
         return _UNIT_SPELLINGS.get(word, word)
     if _GROUPED.fullmatch(word):
         word = word.replace(",", "")
+    elif _DECIMAL_COMMA.fullmatch(word):
+        word = word.replace(",", ".")
     sign = word[0] if word[0] in "+-" else ""
     number = word.removeprefix(sign)
-    if number.count(".") == 1 and "," not in number:
+    if number.count(".") == 1 and "," not in number and not _POINT_OR_GROUP.fullmatch(number):
         number = number.rstrip("0").rstrip(".")
     return f"{sign}0{number}" if number.startswith(".") or not number else sign + number
 
@@ -151,7 +171,8 @@ def is_same_text(first: str, second: str) -> bool:
 
 # ----------------------------------------------------------------------------------------- answers
 
-_ARTICLES = frozenset({"a", "an", "the"})
+# No 'A' that names something: hepatitis A, group A streptococci.
+_ARTICLE = regex.compile(r"^\W*+A\s+(?=\p{Ll}{2})|\b(?:the|The|THE|an|An|a)\s+(?=\w)")
 _LEAD_IN = frozenset(
     {"answer", "correct", "final", "is", "it", "this", "that", "are", "would", "be", "option", "choice"}
 )
@@ -168,6 +189,7 @@ _SAID_IN_WORDS = (
     ("per cent", "%"),
     ("positive", "+"),
     ("negative", "-"),
+    ("per", ""),  # as 'mg/day' has no word for its stroke
 )
 _NUMBER_WORDS = {
     name: str(number)
@@ -183,10 +205,18 @@ _UNITS = {
     **dict.fromkeys(("milliliter", "milliliters", "millilitre", "millilitres", "mls"), "ml"),
     **dict.fromkeys(("hour", "hours", "hr", "hrs"), "h"),
     **dict.fromkeys(("minute", "minutes", "mins"), "min"),
-    **{f"{unit}s": unit for unit in ("day", "week", "month", "year")},
-    **dict.fromkeys(("yr", "yrs"), "year"),
+    **dict.fromkeys(("second", "seconds", "sec", "secs"), "s"),
+    "days": "day",
+    **dict.fromkeys(("weeks", "wk", "wks"), "week"),
+    **dict.fromkeys(("months", "mo", "mos"), "month"),
+    **dict.fromkeys(("years", "yr", "yrs"), "year"),
 }
-_YES, _NO = frozenset({"yes", "是", "有"}), frozenset({"no", "否", "不", "无", "没"})
+# 'No doubt' and 'no information' say no no; '不确定' is 'not sure'.
+_POLAR = regex.compile(
+    r"\W*+(?:(?P<yes>yes|[是有对]的?)|(?P<no>no|否|不是?|没有?|无))(?![\p{L}\p{N}\p{M}])"
+    r"(?!\s*+(?:/|,?\s*+(?:and|or)\b|(?:doubt|question|idea|information|answer|way)\b))",
+    regex.IGNORECASE,
+)
 
 
 def is_same_answer(given: str, true: str) -> bool:
@@ -196,23 +226,26 @@ def is_same_answer(given: str, true: str) -> bool:
     comparisons in words. Nothing may be added or missing: neither 'no fracture' nor 'hip fracture'
     is 'fracture'. A true answer yes or no is given by an answer that begins with it.
     """
+    if is_same_text(given, true):
+        return True
     given_words, true_words = _content(given), _content(true)
     if not given_words or not true_words:
         return False
     if given_words == true_words:
         return True
-    polarity = _polarity(true_words)
-    return len(true_words) == 1 and polarity is not None and polarity == _polarity(given_words)
+    polarity = _polarity(true)
+    is_polar = polarity is not None and regex.fullmatch(r"\W*\w+\W*", true)
+    return bool(is_polar) and polarity == _polarity(given)
 
 
 def _content(answer: str) -> list[str]:
     """The words of an answer in one wording, without articles and what introduces it."""
-    kept = [word for word in words(answer) if word not in _ARTICLES]
+    kept = words(_ARTICLE.sub("", answer))
     while len(kept) > 1 and kept[0] in _LEAD_IN:
         del kept[0]
     wording = f" {' '.join(_NUMBER_WORDS.get(word, word) for word in kept)} "
     for phrase, sign in _SAID_IN_WORDS:
-        wording = wording.replace(f" {phrase} ", f" {sign} ")
+        wording = wording.replace(f" {phrase} ", f" {sign} ".replace("  ", " "))
     content: list[str] = []
     for word in wording.split():
         follows_number = bool(content) and _is_number(content[-1])
@@ -220,13 +253,10 @@ def _content(answer: str) -> list[str]:
     return content
 
 
-def _polarity(content: Sequence[str]) -> bool | None:
+def _polarity(answer: str) -> bool | None:
     """True for an answer that begins with yes, False with no; None for one that leaves it open."""
-    if len(content) > 1 and content[1] in ("or", "and", "/"):
-        return None
-    if content[0] in _YES:
-        return True
-    return False if content[0] in _NO else None
+    match = _POLAR.match(answer)
+    return None if match is None else match["yes"] is not None
 
 
 _LETTER = regex.compile(
@@ -234,6 +264,10 @@ _LETTER = regex.compile(
     r"(?:\s*+[:：])?\s*+(?:option\s+)?([\"'*(\[]*+)([A-Za-z])(?![\p{L}\p{N}\p{M}'’])\s*+([)\].:,、\"'*]*+)\s*+",
     regex.IGNORECASE,
 )
+
+
+# Behind an option's text: 'A. Fluid is wrong'.
+_TAKEN_BACK = frozenset({"not", "incorrect", "wrong", "false", "unlikely", "but", "however", "or"})
 
 
 def chosen_letter(answer: str, options: Mapping[str, str]) -> str:
@@ -256,5 +290,10 @@ def chosen_letter(answer: str, options: Mapping[str, str]) -> str:
     rest = words(unicodedata.normalize("NFKC", answer)[match.end() :])
     if by_text:  # the letter is the text's first word, or the options are letters in another order
         return by_text[0] if len(by_text) == 1 and (rest or by_text == [letter]) else ""
-    chosen = words(options[letter])
-    return letter if not rest or rest[: len(chosen)] == chosen else ""
+    if not rest:
+        return letter
+    begun = [known for known, text in options.items() if rest[: len(words(text))] == words(text)]
+    longest = max(begun, key=lambda known: len(words(options[known])), default="")
+    if letter != longest or _TAKEN_BACK.intersection(rest[len(words(options[letter])) :]):
+        return ""
+    return letter

@@ -59,6 +59,8 @@ OPTIONS = {"A": "Fluid", "B": "No fluid", "C": "A torn ligament", "D": "E. coli"
         ("A mass", ""),
         ("E. coli infection", ""),
         ("B. Fluid", ""),  # the letter of one and the text of another
+        ("A. Fluid is wrong", ""),
+        ("A. Fluid, not C", ""),
         ("A or B", ""),
         ("I think so", ""),
         ("F", ""),
@@ -78,3 +80,14 @@ def test_a_letter_that_is_also_another_options_text_chooses_neither() -> None:
 def test_options_that_differ_only_in_case_are_told_by_their_text() -> None:
     assert chosen_letter("Mg", {"A": "mg", "B": "Mg"}) == "B"
     assert chosen_letter("4.6", {"A": "4.6", "B": "4.6"}) == ""
+
+
+def test_a_letter_before_a_text_that_begins_like_its_own_is_no_choice() -> None:
+    options = {"A": "Fracture", "B": "Fracture of the hip", "C": "Do not treat"}
+    assert [
+        chosen_letter(answer, options) for answer in ("A. Fracture of the hip", "A. Fracture", "C. Do not treat")
+    ] == [
+        "",
+        "A",
+        "C",
+    ]
