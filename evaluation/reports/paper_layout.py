@@ -97,7 +97,10 @@ def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float
     """Model -> its number for each column, where it has any; of samples, one row for all models."""
     if _is_of_samples(columns):
         values = [_of_samples(report, column) for column in columns]
-        return {gettext("samples of this release"): values} if any(values) else {}
+        about = gettext("samples of this release")
+        if any(column.measure == "drafts" for column in columns):
+            about = gettext("all drafts of this release's batches")
+        return {about: values} if any(value is not None for value in values) else {}
     numbers = {endpoint: [_number(report, endpoint, column) for column in columns] for endpoint in report.endpoints}
     own = {endpoint: values for endpoint, values in numbers.items() if any(value is not None for value in values)}
     if own and all(column.measure == "errors" and column.facet for column in columns):
@@ -107,7 +110,10 @@ def _own(report: Report, columns: Sequence[PaperColumn]) -> dict[str, list[float
 
 def _of_samples(report: Report, column: PaperColumn) -> float | None:
     """The number of a column about samples; None for a share of none."""
-    shares = shares_of_samples(report.run.release, column.facet, column.name)
+    if column.measure == "drafts":
+        shares = report.run.release.about.get("draft_shares", {}).get(column.name, {})
+    else:
+        shares = shares_of_samples(report.run.release, column.facet, column.name)
     hits, total = shares.get(column.value, (0, 0))
     if column.measure == "count":
         return float(total)
@@ -131,7 +137,7 @@ def _whole(report: Report) -> str:
 
 def _is_of_samples(columns: Sequence[PaperColumn]) -> bool:
     """Whether a table is about samples and not about models."""
-    return all(column.measure in ("samples", "count") for column in columns)
+    return all(column.measure in ("samples", "count", "drafts") for column in columns)
 
 
 def _number(report: Report, endpoint: str, column: PaperColumn) -> float | None:

@@ -367,7 +367,15 @@ def _as_text(value: Any) -> str:
 
 
 def analysis(batch: Batch) -> tuple[Block, ...]:
-    """The recipe's analysis of all drafts of a batch, which are streamed. Raises NoAnalysis.
+    """The recipe's analysis of all drafts of a batch. Raises NoAnalysis."""
+    analyse = registry.recipe(batch.benchmark).analysis
+    if analyse is None:
+        raise errors.NoAnalysis(batch.benchmark)
+    return (*analyse(analysed_drafts(batch)), *review_results.blocks(batch))
+
+
+def analysed_drafts(batch: Batch) -> Iterator[Mapping[str, Any]]:
+    """The data of the drafts that an analysis of a batch counts, streamed.
 
     Each sample counts once, by its latest draft: not by versions that were replaced, and not if it
     was discarded, withdrawn or stopped by a check. Left out are drafts that were split (their
@@ -375,9 +383,6 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
     If the recipe never makes later versions, samples that physicians discarded count as well: they
     were made.
     """
-    analyse = registry.recipe(batch.benchmark).analysis
-    if analyse is None:
-        raise errors.NoAnalysis(batch.benchmark)
     candidates = Draft.objects.filter(onward=None).exclude(data={}).exclude(error="Merged")
     candidates = candidates.exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED, Draft.Gate.RETURNED])
     children = Draft.objects.filter(parent=OuterRef("pk"))
@@ -389,8 +394,7 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
     rows = candidates.filter(~Exists(children), ~Exists(later), batch=batch).exclude(data={}).order_by("pk")
     if registry.recipe(batch.benchmark).max_versions > 1:
         rows = rows.filter(~Exists(ended))
-    drafts: Iterator[Mapping[str, Any]] = rows.values_list("data", flat=True).iterator(chunk_size=STREAMED)
-    return (*analyse(drafts), *review_results.blocks(batch))
+    return rows.values_list("data", flat=True).iterator(chunk_size=STREAMED)
 
 
 def sample_of_draft(draft: Draft) -> NewSample:

@@ -447,6 +447,8 @@ class Recipe:
 
     `lineage` returns blocks that show how a draft was made, for the pages of sample and draft.
     `analysis` returns blocks on the data of all drafts of a batch, which it is given as a stream.
+    `shares` counts the same drafts for the paper's figures: name -> value -> (hits, total). A
+    release keeps those of its batches, as it lacks the drafts that became no sample.
     `restart`: the name of the step at which the next version of a rejected sample begins, "" for
     the first; it begins with what `kept` returns of the previous version's data.
     """
@@ -471,6 +473,7 @@ class Recipe:
     review_draw: ReviewDraw | None = None
     lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
     analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
+    shares: Callable[[Iterable[Mapping[str, Any]]], Mapping[str, Mapping[str, tuple[int, int]]]] | None = None
     labelled: Callable[[Mapping[str, Any]], LabelledAnswers | None] | None = None
     restart: str = ""
     kept: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict

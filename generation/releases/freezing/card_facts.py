@@ -4,14 +4,16 @@ They are stored with the release so that they cannot drift.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from django.db.models import Count, F, Sum
 
-from generation.batches.queries import shared_roles
+from generation.batches.queries import analysed_drafts, shared_roles
 from generation.models import Batch, BatchRole, PromptSet, SampleVersion
+from generation.recipes import registry
 from generation.releases.freezing.composition import APPROVED_SINCE, EASY, EXCLUSIONS, Composition, versions_with_reason
 from generation.releases.freezing.configured import NOT_DRAWN
 from generation.releases.freezing.content import CHUNK, ReleaseTotals
@@ -58,8 +60,8 @@ def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> d
     These are the models by role, models in roles that should be apart, the roles by model family,
     the prompts and a team's own sets of them, who reviewed and for how long, in how many samples
     the policy had senior physicians decide, the number of regenerated samples, the position of the
-    first sample reviewed with each version of the form, and how many samples of these batches
-    physicians found valid.
+    first sample reviewed with each version of the form, how many samples of these batches
+    physicians found valid, and what the recipe counts over all their drafts.
     """
     seconds, senior_decided = 0.0, 0
     for start in range(0, len(cases), CHUNK):
@@ -93,6 +95,14 @@ def card_facts(benchmark: str, totals: ReleaseTotals, cases: Sequence[int]) -> d
         "specialties": dict(sorted(Counter(specialty for specialty, _where, _spoken in people).items())),
         "senior_decided": senior_decided,
         "hospitals": len({hospital for _what, hospital, _spoken in people if hospital}),
+        "draft_shares": _draft_shares(benchmark, batches),
         "judgments": [asdict(line) for line in validity(benchmark, versions)],
         "languages": dict(sorted(Counter(code for *_about, spoken in people for code in spoken).items())),
     }
+
+
+def _draft_shares(benchmark: str, batches: Iterable[Batch]) -> Mapping[str, Mapping[str, tuple[int, int]]]:
+    count = registry.recipe(benchmark).shares
+    if count is None:
+        return {}
+    return count(chain.from_iterable(analysed_drafts(batch) for batch in batches))

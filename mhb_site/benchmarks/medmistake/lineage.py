@@ -86,9 +86,7 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             categories[mistake.get("category", "")] += 1
             risks[mistake.get("risk", "")] += 1
             by_doctor[data.get("doctor", "")] += 1
-            if any(attempt["results"] for attempt in data.get("attempts", ())):
-                tested[mistake.get("category", "")] += 1
-                repeated[mistake.get("category", "")] += any(attempt["replicated"] for attempt in data["attempts"])
+            _count_repeated(data, tested, repeated)
             for member in mistake.get("members", ()):
                 merged[member["doctor"]] += 1
         conversation_hash = hash((data.get("doctor"), *(turn["text"] for turn in data.get("conversation", ()))))
@@ -130,6 +128,24 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             )
         )
     return blocks
+
+
+def shares(drafts: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, tuple[int, int]]]:
+    """Figure 3: by category, the mistakes that a target repeated, of all that were put to one."""
+    tested: Counter[str] = Counter()
+    repeated: Counter[str] = Counter()
+    for data in drafts:
+        _count_repeated(data, tested, repeated)
+    return {"repeated": {category: (repeated[category], n) for category, n in tested.items()}}
+
+
+def _count_repeated(data: Mapping[str, Any], tested: Counter[str], repeated: Counter[str]) -> None:
+    attempts = data.get("attempts", ())
+    if not data.get("mistake") or not any(attempt["results"] for attempt in attempts):
+        return
+    category = data["mistake"].get("category", "")
+    tested[category] += 1
+    repeated[category] += any(attempt["replicated"] for attempt in attempts)
 
 
 def _count_agreement(scores: Mapping[str, Mapping[str, Any]], counts: dict[str, CommitteeAgreement]) -> None:

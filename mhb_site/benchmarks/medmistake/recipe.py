@@ -32,6 +32,7 @@ RECIPE = Recipe(
     choices=presets.CHOICES,
     lineage=lineage.lineage,
     analysis=lineage.analysis,
+    shares=lineage.shares,
     restart="carry_over",
     kept=kept,
 )

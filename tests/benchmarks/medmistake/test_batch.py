@@ -12,7 +12,7 @@ from generation.batches import queries
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import BarrierRound, Batch, Draft, MergeEvent, Sample
 from generation.models.work import Work
-from mhb_site.benchmarks.medmistake import simulate, simulate_conversation
+from mhb_site.benchmarks.medmistake import lineage, simulate, simulate_conversation
 from tests.benchmarks.medmistake.conversations import DOCTORS, import_cases, launch_conversations, work_until_idle
 from tests.profile import by_profile
 
@@ -82,3 +82,13 @@ def test_planted_mistakes_are_found_merged_and_turned_into_samples(models_url: s
     assert not drafts.filter(gate="stopped").exists(), drafts.filter(gate="stopped").values("detail")
     blocks = queries.analysis(batch)
     assert blocks
+    # Figure 3 also counts a mistake that no target repeated, and that became no sample.
+    tested = [row for row in drafts.filter(arrivals__isnull=False).distinct() if row.data.get("attempts")]
+    unrepeated = tested[0]
+    for attempt in unrepeated.data["attempts"]:
+        attempt["replicated"] = False
+    unrepeated.status, unrepeated.error = Draft.Status.DROPPED, "Dropped"
+    unrepeated.save()
+    shares = lineage.shares(queries.analysed_drafts(batch))["repeated"]
+    assert sum(total for _hits, total in shares.values()) == len(tested)
+    assert sum(hits for hits, _total in shares.values()) == len(tested) - 1

@@ -97,6 +97,7 @@ def test_published_scenarios_from_import_to_leaderboard(url: str, tmp_path: Path
     assert "Models used to select the samples" in formats.as_markdown(report)
     figure = next(each for each in paper_layout.paper_tables(report) if each.table.name == "Figure 3")
     [figure_row] = figure.rows
+    assert figure_row.model == "all drafts of this release's batches"
     assert {value for value in figure_row.values if value is not None} == {1.0}, "these scenarios were all repeated"
     [view] = paper_layout.views([figure])
     assert [len(chart.marks) for chart in view.charts if isinstance(chart, BarChart)] == [
