@@ -16,19 +16,16 @@ from evaluation.numbers.averages import Contrast, MetricAverages, averages_of, c
 from evaluation.numbers.counting import RateRow as RateRow
 from evaluation.numbers.plans import Plan
 from evaluation.numbers.report_numbers import Options, ReportNumbers, count
+from evaluation.numbers.rules import COMBINED as COMBINED
 from evaluation.numbers.rules import (
-    ANSWERED,
-    BROKEN,
-    JUDGED,
     NO_RESPONSE,
     NOT_JUDGED,
-    OUTCOMES,
     POLARITY,
+    REWORDED,
     UNJUDGED,
-    counted_verdict,
+    CriterionState,
+    counted,
 )
-from evaluation.numbers.rules import COMBINED as COMBINED
-from evaluation.panel import NO_MAJORITY
 from evaluation.protocol import DataSet, FacetView, Protocol, Rate
 from evaluation.runs.plan import outcomes_of, plan_of
 from evaluation.runs.queries import LeftOut, data_sets_of, is_simulated, left_out
@@ -36,11 +33,9 @@ from evaluation.runs.rows import cache_warming, result_cache
 from evaluation.runs.selecting_models import selecting_models
 from evaluation.runs.verdicts import read_scores, run_frame
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample
-from generation.models.work import Work
 from generation.samples import errata, queries
 from review.rules.text import whole_number
 
-Status = Work.Status
 MAX_WEIGHT = 1000
 
 
@@ -270,6 +265,8 @@ def judgments(
         )
     if arm:
         rows = rows.filter(rubric__sample__version__sample__arm=arm)
+    elif verdict:
+        rows = _without(rows, ReleasedSample.objects.filter(release=run.release, version__sample__arm=REWORDED))
     if facet == POLARITY and value:
         lookups = {"sample__version__rubrics__key": F("key"), "sample__version__rubrics__polarity": value}
         rows = rows.filter(rubric__in=ReleasedRubric.objects.filter(sample__release=run.release_id, **lookups))
@@ -279,39 +276,38 @@ def judgments(
 
 
 def _counting_as(run: Run, rows: QuerySet[Judgment], verdicts: Collection[str]) -> QuerySet[Judgment]:
-    """Those that count as one of these verdicts: of no withdrawn sample, void ones as unjudged."""
-    counted = _counts_as(run, verdicts)
-    if errata.withdrawn(run.release).exists():
-        rows = rows.exclude(rubric__sample__version__sample__in=errata.withdrawn(run.release).values("sample"))
-    voids = VoidVerdict.objects.filter(run=run)
-    if voids.exists():
-        about = Q(rubric=None) | Q(rubric=OuterRef("rubric"))
-        is_void = Q(Exists(voids.filter(about, response=OuterRef("response"))))
-        counted = counted | is_void if UNJUDGED in verdicts else counted & ~is_void
-    return rows.filter(counted)
+    """Those that count as one of these verdicts, as the frame counts them.
 
-
-def _counts_as(run: Run, verdicts: Collection[str]) -> Q:
-    """Judgments that count as one of these verdicts, by the rules that the frame counts by."""
+    There are few states of a judgment, so each is decided once, by the rule of the frame.
+    """
+    withdrawn = errata.withdrawn(run.release).values("sample")
+    rows = _without(rows, ReleasedSample.objects.filter(release=run.release, version__sample__in=withdrawn))
     rules = outcomes_of(run, registry.protocol(run.release.benchmark))
-    failed = Q(verdict="", status=Status.FAILED)
-    unasked, known = (NO_RESPONSE, NOT_JUDGED), (BROKEN, NO_MAJORITY)
-    # How a judgment without a verdict may have ended, each with a state that stands for it.
-    endings = {
-        (Status.QUEUED, ""): Q(verdict="") & ~Q(status=Status.FAILED),
-        (Status.FAILED, NOT_JUDGED): failed & Q(error__in=unasked),
-        **{(Status.FAILED, error): failed & Q(error=error) for error in known},
-        (Status.FAILED, ""): failed & ~Q(error__in=(*unasked, *known)),
-    }
-    matches = Q(verdict__in=set(verdicts) - {UNJUDGED})
-    for (status, error), condition in endings.items():
-        if counted_verdict(rules, ANSWERED, "", status, error) in verdicts:
-            matches |= condition
-    by_outcome = [outcome for outcome in OUTCOMES if rules.get(outcome, JUDGED) != JUDGED]
-    if not by_outcome:
-        return matches
-    of_outcomes = [each for each in by_outcome if counted_verdict(rules, each, "", Status.FAILED, "") in verdicts]
-    return matches & ~Q(response__outcome__in=by_outcome) | Q(response__outcome__in=of_outcomes)
+    matches = Q(pk__in=[])
+    for outcome, said, status, error in _states(run):
+        if counted(rules, CriterionState(outcome, said, status, error, void="")).verdict in verdicts:
+            matches |= Q(response__outcome=outcome, verdict=said, status=status, error=error)
+    voids = VoidVerdict.objects.filter(run=run)
+    if not voids.exists():
+        return rows.filter(matches)
+    about = Q(rubric=None) | Q(rubric=OuterRef("rubric"))
+    is_void = Q(Exists(voids.filter(about, response=OuterRef("response"))))
+    return rows.filter(is_void | matches if UNJUDGED in verdicts else matches & ~is_void)
+
+
+def _without(rows: QuerySet[Judgment], samples: QuerySet[ReleasedSample]) -> QuerySet[Judgment]:
+    """Those on other samples. No condition where there are none: it would slow every page."""
+    return rows.exclude(rubric__sample__in=samples) if samples.exists() else rows
+
+
+def _states(run: Run) -> list[tuple[str, str, str, str]]:
+    """The states of a run's judgments: outcome of the response, verdict, status, error."""
+    states = Judgment.objects.filter(run=run).order_by()
+    states_of_run = states.values_list("response__outcome", "verdict", "status", "error").distinct()
+    found: list[tuple[str, str, str, str]] = result_cache.cached(
+        result_cache.key_of(run, "states"), lambda: list(states_of_run)
+    )
+    return found
 
 
 def polarities(run: Run) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import polars as pl
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -333,6 +334,8 @@ def test_every_number_is_what_the_world_says(
     downloaded = list(csv.DictReader(StringIO(formats.as_csv(queries.report(run), "overall"))))
     assert agrees(world, [as_row(line) for line in downloaded]) >= 2 * len(world.datasets)
 
+    assert_lists_are_what_counts(run)
+
     of_api = api(adela).get(f"/api/v1/runs/{run.pk}/report/").json()
     assert agrees(world, of_api["overall"]) == compared
     document = formats.as_markdown(queries.report(run))
@@ -367,6 +370,37 @@ def test_every_number_is_what_the_world_says(
 
     as_launched = run_frame(run, as_of=run.created_at)
     assert as_launched.withdrawn == 0, "as of then, nothing was known"
+
+
+def assert_lists_are_what_counts(run: Run) -> None:
+    """The judgments behind a number are the rows of the frame that count as the verdict."""
+    stored = set(run.judgments.values_list("response", "rubric"))
+    rows = run_frame(run).current.rows.select("response", "rubric", "verdict")
+    for verdict in rows["verdict"].unique():
+        of_frame = set(rows.filter(pl.col("verdict") == verdict).select("response", "rubric").iter_rows()) & stored
+        assert set(queries.judgments(run, verdict=verdict).values_list("response", "rubric")) == of_frame, verdict
+
+
+def test_the_judgments_behind_a_number_are_those_that_the_frame_counts() -> None:
+    """In every state of a judgment, with void ones, withdrawn samples and rewordings."""
+    world = made_world("mhb")
+    fill(world, seed=3)
+    disturb(world, seed=3)
+    reworded = min(world.controls, key=lambda sample: sample.pk)
+    Sample.objects.filter(pk=reworded.version.sample_id).update(arm=Sample.Arm.REWORDED)
+    dice = Random(5)
+    errors = ("", "BrokenReply", "NoMajority", "NoResponse", "NotJudged", "ServerError")
+    for judgment in world.run.judgments.order_by("pk"):
+        if dice.random() < 0.6:
+            state = {"status": dice.choice(("queued", "failed")), "error": dice.choice(errors)}
+            Judgment.objects.filter(pk=judgment.pk).update(verdict="", **state)
+    for rules in ({}, {"refused": "not_met", "unparsed": "not_met", "no_majority": "met"}):
+        run = Run.objects.get(pk=world.run.pk)
+        outcomes = {**default_rules(world.protocol), **rules}
+        rate = world.protocol.rates[0].name
+        run.plan = {"metric": rate, "comparisons": [], "outcomes": outcomes, "minimum": 10}
+        run.save()
+        assert_lists_are_what_counts(run)
 
 
 def test_a_comparison_pairs_only_what_both_runs_have() -> None:
