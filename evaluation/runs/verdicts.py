@@ -20,6 +20,7 @@ from evaluation.numbers.rules import CONTROL, HELD_OUT, POLARITY, REWORDED, RUBR
 from evaluation.protocol import DataSet, Protocol
 from evaluation.runs.plan import outcomes_of
 from evaluation.runs.queries import data_sets_of
+from generation.common.components import components
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 from generation.samples import errata
@@ -237,19 +238,16 @@ def read_scores(run: Run) -> pl.DataFrame:
 def load_samples(release: Release, as_of: datetime | None = None) -> pl.DataFrame:
     """The samples of a release, with their clusters, arms and parts: `Tables.samples`.
 
-    Samples of one source record, or of records that share a document, an image or a patient
-    (`SourceRecord.shares`), are one cluster (a number below 0); any other sample is a cluster of
-    its own. Several released samples may be versions of one. `cluster_kind`: what is shared;
-    `arm`: trap, control or reworded.
+    Samples of one source record, or of records that share an image, a document or a patient
+    (`SourceRecord.shares`), directly or through others, are one cluster (a number below 0); any
+    other sample is a cluster of its own. Several released samples may be versions of one.
+    `cluster_kind`: what is shared, several kinds joined by ', '; `arm`: trap, control or reworded.
     """
     rows = read_table(ReleasedSample.objects.filter(release=release), SAMPLE_COLUMNS)
     withdrawn = list(errata.withdrawn(release, as_of).values_list("sample", flat=True))
-    shares = pl.col("shares").fill_null("")
-    group = pl.when(shares != "").then(shares).otherwise(pl.col("record").cast(pl.String))
-    rows = rows.with_columns(group.alias("group"))
+    rows = _with_groups(rows)
     is_shared = pl.col("origin").n_unique().over("group") > 1
-    of_records = pl.col("record").n_unique().over("group") > 1
-    kind = pl.when(of_records).then(shares.str.split(":").list.first()).otherwise(pl.lit(RECORD))
+    kind = pl.when(pl.col("kinds") != "").then("kinds").otherwise(pl.lit(RECORD))
     return rows.select(
         "sample",
         "task",
@@ -262,10 +260,26 @@ def load_samples(release: Release, as_of: datetime | None = None) -> pl.DataFram
     )
 
 
+def _with_groups(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with `group`: the component of what their records share; and `kinds` of it."""
+    rows = rows.with_row_index("place").with_columns(pl.col("place").cast(pl.Int64))
+    things = pl.col("shares").fill_null("").str.split(" ")
+    shared = rows.select("place", "record", things.alias("thing")).explode("thing").filter(pl.col("thing") != "")
+    by_record = rows.select("place", "record", pl.col("record").cast(pl.String).alias("thing"))
+    first = pl.col("place").min().over("thing")
+    edges = pl.concat([by_record, shared]).select("place", first.alias("first"))
+    rows = rows.with_columns(pl.Series("group", components(edges.to_numpy(), rows.height)))
+    of_several = shared.filter(pl.col("record").n_unique().over("thing") > 1)
+    of_several = of_several.join(rows.select("place", "group"), on="place")
+    kind = pl.col("thing").str.split(":").list.first()
+    kinds = of_several.group_by("group").agg(kind.unique().sort().str.join(", ").alias("kinds"))
+    return rows.join(kinds, on="group", how="left", maintain_order="left").with_columns(pl.col("kinds").fill_null(""))
+
+
 def cluster_unit(samples: pl.DataFrame) -> str:
     """What the clusters of these samples are: 'image', or 'image, record' for several kinds."""
-    kinds = samples.filter(pl.col("cluster") < 0)["cluster_kind"].unique().sort()
-    return ", ".join(kinds) or SAMPLE
+    kinds = samples.filter(pl.col("cluster") < 0)["cluster_kind"].str.split(", ").explode()
+    return ", ".join(kinds.unique().sort()) or SAMPLE
 
 
 def _rubrics(release: Release) -> pl.DataFrame:

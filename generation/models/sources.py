@@ -37,8 +37,9 @@ class SourceRecord(models.Model):
     can. The records that this one refers to are in `refers`, resolved on every read, so that the
     order in which sources are imported does not matter.
 
-    `shares`: KIND:DIGEST of what several records of a source have in common, such as an image, a
-    document or a patient: their samples are one cluster in every interval; '' if nothing is known.
+    `shares`: what several records may have in common, each as KIND:DIGEST, separated by spaces:
+    images, a document, a patient. Samples of records that share any of it, directly or through
+    others, are one cluster in every interval. '' if nothing is known.
 
     `revision`: an import that updates adds a corrected record as the next one, which is then the
     `latest`; what was made from the one before keeps it.
@@ -54,7 +55,7 @@ class SourceRecord(models.Model):
     content = models.JSONField()
     private = models.JSONField(default=dict, blank=True)
     match = models.CharField(max_length=64, blank=True)
-    shares = models.CharField(max_length=80, blank=True, default="", db_default="")
+    shares = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
         constraints = [

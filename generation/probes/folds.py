@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from generation.common.components import components
 from generation.probes.texts import tokens
 from generation.recipes.labelled import LabelledAnswers
 
@@ -38,15 +39,9 @@ def clusters(cases: Sequence[LabelledAnswers], records: Sequence[str]) -> "Array
     all of their text or by a single answer share a cluster, directly or through others.
     """
     import numpy as np
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
 
     edges = [*_with_equal_keys(cases, records), *_with_similar_texts(cases)]
-    pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    graph = coo_array((np.ones(len(pairs), dtype=bool), pairs.T), shape=(len(cases), len(cases)))
-    _count, labels = connected_components(graph, directed=False)
-    found: Array = labels
-    return found
+    return components(np.array(edges, dtype=np.int64).reshape(-1, 2), len(cases))
 
 
 def _with_equal_keys(cases: Sequence[LabelledAnswers], records: Sequence[str]) -> Iterable[tuple[int, int]]:

@@ -17,7 +17,8 @@ from generation.recipes.labelled import LabelledAnswers, choice
 
 MAX_CASES = 20_000
 READ = 500
-_COLUMNS = ("version__sample__record__source__name", "version__sample__record__external_id", "version__generator")
+_RECORD = "version__sample__record"
+_COLUMNS = (f"{_RECORD}__source__name", f"{_RECORD}__external_id", f"{_RECORD}__shares", "version__generator")
 
 
 def is_drawn(record: str, total: int) -> bool:
@@ -33,22 +34,31 @@ def has_labelled_answers(benchmark: str) -> bool:
 
 
 def case_of_sample(
-    benchmark: str, key: str, content: Mapping[str, Any], source: str, external_id: str, generator: str, **more: Any
+    benchmark: str,
+    key: str,
+    content: Mapping[str, Any],
+    source: str,
+    external_id: str,
+    shares: str,
+    generator: str,
+    **more: Any,
 ) -> ProbeCase | None:
     """A sample as a probe sees it; None if nothing in it is labelled.
 
-    `more`: further values of `ProbeCase`.
+    `shares`: of its record. `more`: further values of `ProbeCase`.
     """
     labelled = registry.recipe(benchmark).labelled
     answers = labelled(content) if labelled is not None else None
     if answers is None:
         return None
     facets = {"source": source, **({"generator": generator} if generator else {})}
-    return ProbeCase(key, f"{source}\n{external_id}", _with_facets(answers, facets), **more)
+    labelled_here = replace(_with_origins(answers, shares), facets={**answers.facets, **facets})
+    return ProbeCase(key, f"{source}\n{external_id}", labelled_here, **more)
 
 
-def _with_facets(answers: LabelledAnswers, facets: Mapping[str, str]) -> LabelledAnswers:
-    return replace(answers, facets={**answers.facets, **facets})
+def _with_origins(answers: LabelledAnswers, shares: str) -> LabelledAnswers:
+    """With what the record shares with others (an image, a document) among the origins."""
+    return replace(answers, origins=(*answers.origins, *shares.split()))
 
 
 def cases_of_release(release: Release) -> Iterator[ProbeCase]:
@@ -57,10 +67,10 @@ def cases_of_release(release: Release) -> Iterator[ProbeCase]:
         return
     rows = ReleasedSample.objects.filter(release=release).order_by("position")
     columns = ("key", "exported__content", "split", *_COLUMNS)
-    for key, content, split, source, external_id, generator in _chunks(rows, columns):
+    for key, content, split, source, external_id, *about in _chunks(rows, columns):
         if is_drawn(f"{source}\n{external_id}", release.samples_count):
             held_out = split != ReleasedSample.Split.PUBLIC
-            case = case_of_sample(release.benchmark, key, content, source, external_id, generator, held_out=held_out)
+            case = case_of_sample(release.benchmark, key, content, source, external_id, *about, held_out=held_out)
             if case is not None:
                 yield case
 
@@ -72,10 +82,10 @@ def cases_of_batch(batch: Batch) -> Iterator[ProbeCase]:
     rows = batch_versions(batch).order_by("pk")
     total = rows.count()
     columns = ("sample_id", "sample__task", "content", *(name.removeprefix("version__") for name in _COLUMNS))
-    for sample, task, content, source, external_id, generator in _chunks(rows, columns):
+    for sample, task, content, source, external_id, *about in _chunks(rows, columns):
         if is_drawn(f"{source}\n{external_id}", total):
             key = f"{batch.benchmark}-{task}-{sample:06d}"
-            case = case_of_sample(batch.benchmark, key, content, source, external_id, generator)
+            case = case_of_sample(batch.benchmark, key, content, source, external_id, *about)
             if case is not None:
                 yield case
 
@@ -90,11 +100,11 @@ def cases_of_source(source: Source) -> Iterator[ProbeCase]:
     """The labelled answers of a source: those a benchmark knows, and questions with options."""
     rows = source.records.filter(latest=True).order_by("pk")
     total = rows.count()
-    for external_id, content in _chunks(rows, ("external_id", "content")):
+    for external_id, content, shares in _chunks(rows, ("external_id", "content", "shares")):
         if is_drawn(f"{source.name}\n{external_id}", total):
             answers = labelled_record(content)
             if answers is not None:
-                yield ProbeCase(external_id, f"{source.name}\n{external_id}", answers)
+                yield ProbeCase(external_id, f"{source.name}\n{external_id}", _with_origins(answers, shares))
 
 
 def labelled_record(content: Mapping[str, Any]) -> LabelledAnswers | None:

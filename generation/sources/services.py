@@ -320,12 +320,10 @@ def _add_records(source: Source, rows: list[Row], *, updates: bool) -> tuple[int
 
 
 def _shared(row: Row) -> str:
-    """What the record has in common with others, as KIND:DIGEST; '' if nothing is known."""
-    if row.shares:
-        kind, text = row.shares
-        return f"{kind}:{digest_of(text)[:48]}"
-    images = row.content.get("images")
-    return f"image:{images[0][:48]}" if images else ""
+    """What the record may have in common with others, as `SourceRecord.shares` has it."""
+    named = [f"{kind}:{digest_of(text)[:48]}" for kind, text in row.shares]
+    images = [f"image:{image[:48]}" for image in row.content.get("images", ())]
+    return " ".join(dict.fromkeys([*named, *images]))
 
 
 def _difference(old: tuple[Any, Any], new: tuple[Any, Any], revision: int | None) -> str:

@@ -24,7 +24,8 @@ CHUNK = 500
 _COLUMNS = (
     *("pk", "number", "simulated", "sample_id", "sample__task", "sample__arm"),
     *("case_id", "case__ground", "case__language", "case__specialty"),
-    *("sample__record__source_id", "sample__record__external_id", "prompt", "sample__batch_id"),
+    *("sample__record__source_id", "sample__record__external_id", "sample__record__shares"),
+    *("prompt", "sample__batch_id"),
     *("case__spec__form_version", "content", "citations", "provenance", "generator"),
 )
 Facets = tuple[tuple[str, str], ...]  # (name, value) pairs under which one rubric is counted
@@ -138,7 +139,7 @@ def labelled_case(benchmark: str, entry: FrozenSample, total: int) -> ProbeCase 
     source, key = entry.sample["source"], entry.sample["sample_id"]
     if not is_drawn(f"{source['dataset']}\n{source['id']}", total):
         return None
-    identity = (source["dataset"], source["id"], entry.row["generator"])
+    identity = (source["dataset"], source["id"], entry.row["sample__record__shares"], entry.row["generator"])
     held_out = entry.split != ReleasedSample.Split.PUBLIC
     return case_of_sample(benchmark, key, entry.row["content"], *identity, held_out=held_out)
 

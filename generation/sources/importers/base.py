@@ -75,9 +75,9 @@ class Row:
             ('symptoms/time', '2 days'), so that another record's value can be drawn instead.
         images: the images that the record is about, in order. Once they are stored, their digests
             are put into `content` as `images`.
-        shares: (kind, text) of what records of this source may have in common, which makes their
-            samples dependent: ('document', its text), ('patient', its number). A record with images
-            shares its first one unless it says otherwise.
+        shares: (kind, text) of each thing that other records may have in common with this one,
+            which makes their samples dependent: ('document', its text), ('patient', its number).
+            Its images are shared without being named here.
         size: characters of `content` and `private` as JSON.
     """
 
@@ -93,7 +93,7 @@ class Row:
     facets: Mapping[str, str] = field(default_factory=dict)
     images: "tuple[RecordImage, ...]" = field(default=(), compare=False)
     values: Sequence[Sequence[str]] = ()
-    shares: Sequence[str] = ()
+    shares: Sequence[tuple[str, str]] = ()
     size: int = field(default=0, compare=False)
 
 

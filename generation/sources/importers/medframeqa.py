@@ -58,7 +58,7 @@ def _row(record: _Question, place: Place) -> Row:
         letter=letter,
         body_system=record.system.replace("_", " "),
         private={"reasoning_chain": record.reasoning_chain, "video_id": record.video_id},
-        shares=("video", record.video_id) if record.video_id else (),
+        shares=[("video", record.video_id)] if record.video_id else (),
         organ=record.organ,
         modality=record.modality,
     )

@@ -69,7 +69,7 @@ def _row(record: _Statement, file: File) -> Row:
         title=record.statement,
         language="en",  # the only one; detection would take longer than all the rest
         content=content,
-        shares=("document", record.context) if record.context else (),
+        shares=[("document", record.context)] if record.context else (),
         facets={"source": source, "label": content["label"], "split": content["split"] or "unknown"},
     )
 

@@ -56,7 +56,7 @@ def _row(record: Pair, file: File) -> Row:
         },
         match=contradiction if gold == CONTRADICTION else "",
         references={name: (contradiction,)} if gold == ENTAILMENT else {},
-        shares=("document", record.sentence1),
+        shares=[("document", record.sentence1)],
         facets={"split": file.split or "unknown", "label": gold},
     )
 

@@ -34,7 +34,7 @@ def _row(record: mednli.Pair, _file: File) -> Row:
         raise Malformed("It is neutral: neither factual nor non-factual.")
     factual = record.gold_label == mednli.ENTAILMENT
     content = statement_content(record.sentence2, record.sentence1, factual=factual, task="mednli")
-    facets, shares = {"label": content["label"], "split": "test"}, ("document", record.sentence1)
+    facets, shares = {"label": content["label"], "split": "test"}, [("document", record.sentence1)]
     return Row(record.key, record.sentence2, "en", content, facets=facets, shares=shares)
 
 

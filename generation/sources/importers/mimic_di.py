@@ -70,7 +70,7 @@ def _row(record: _Summary, file: File) -> Row:
         title=record.summary,
         language="en",
         content=content,
-        shares=("document", record.text),
+        shares=[("document", record.text)],
         facets={"label": content["label"], "split": "test"},
     )
 

@@ -80,7 +80,7 @@ def row(
     question_type: str = "",
     private: Mapping[str, Any] = MappingProxyType({}),
     source: str = "",
-    shares: Sequence[str] = (),
+    shares: Sequence[tuple[str, str]] = (),
     **more: Any,
 ) -> Row:
     """Build a row whose content is a question about images. Raises Malformed.

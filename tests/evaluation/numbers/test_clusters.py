@@ -1,5 +1,7 @@
 """What samples share is one cluster: an image, a document, a record; and what is read as empty."""
 
+from dataclasses import replace
+
 import pytest
 
 from evaluation.interchange.files import RefusedRow, VerdictRow, _validated
@@ -55,11 +57,21 @@ def test_samples_of_records_that_share_something_are_one_cluster(release: Releas
     assert by_both == ([1, 1, 2, 2], "document, image")
 
 
+def test_records_that_share_one_of_several_things_are_one_cluster_directly_or_through_others(release: Release) -> None:
+    chain = clusters(release, "image:a image:b", "image:b image:c", "image:c", "image:d image:e", "image:f", "image:e")
+    assert chain == ([1, 2, 3], "image")
+    mixed = clusters(release, "video:v image:a", "video:v image:b", "image:b", "image:c", "image:d", "document:x")
+    assert mixed == ([1, 1, 1, 3], "image, video")
+
+
 def test_formats_say_what_their_records_share() -> None:
     file = File(stem="test", layout="jsonl", split="test")
     pair = {"sentence1": "He fell.", "gold_label": "neutral"}
     rows = [mednli.FORMAT.row(mednli.Pair.read({**pair, "sentence2": text}), file) for text in ("He ran.", "He sat.")]
     assert len({_shared(row) for row in rows}) == 1
+    images = replace(rows[0], shares=[("video", "v1")], content={"images": ["1" * 64, "2" * 64, "1" * 64]})
+    video, *of_images = _shared(images).split()
+    assert (video.partition(":")[0], of_images) == ("video", [f"image:{'1' * 48}", f"image:{'2' * 48}"])
     assert _shared(rows[0]).startswith("document:")
     statement = {"statement": "It is so.", "label": True, "source": "medqa"}
     read = [medhal.FORMAT.row(medhal.FORMAT.model.read({**statement, "context": text}), file) for text in ("A.", "B.")]

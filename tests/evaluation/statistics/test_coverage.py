@@ -28,7 +28,7 @@ def select_cells(cells: Iterable[Cell], every: int) -> list[Cell]:
 
 RATES = select_cells(coverage.rates((0.1, 0.3, 0.5, 0.9), (50, 100, 300)), 7)
 DIFFERENCES = select_cells(coverage.differences(((0.1, 0.3), (0.3, 0.3), (0.3, 0.5), (0.5, 0.5)), (20, 50, 200)), 7)
-SOURCES = select_cells(coverage.sources((0.3, 0.5), (30, 100)), 5)
+SOURCES = select_cells(coverage.rates((0.3, 0.5), (30, 100), coverage.RECORD), 5)
 CORRECTED = select_cells(coverage.corrected((0.3, 0.6), ((300, 0.2), (1000, 0.1))), 6)
 FEW = select_cells(
     [*coverage.rates((0.02, 0.05, 0.1, 0.9), (10, 20)), *coverage.rates((0.02, 0.05), (50, 100, 300))], 9

@@ -262,7 +262,7 @@ def test_both_layouts_give_the_same_row(read_rows, make, where):
     for relations in ({"23456789-1": 1}, ["23456789-1"]):
         [row] = read_rows(pmc_patients, make(patient(similar_patients=relations, relevant_articles=relations)))
         assert row == Row(
-            "12345678-1", "A case of made-up fever", "en", EXPECTED, {}, where, shares=("document", "12345678")
+            "12345678-1", "A case of made-up fever", "en", EXPECTED, {}, where, shares=[("document", "12345678")]
         )
 
 
