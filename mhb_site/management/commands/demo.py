@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from mhb_site.demo import clinhallu, progress
+from mhb_site.demo import clinhallu, progress, real
 from mhb_site.demo.load import ACCOUNTS, PASSWORD, create_accounts, load, point_endpoints_at
 from mhb_site.demo.pictures import LABELS
 from mhb_site.server import children
@@ -57,13 +58,24 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--port", type=_port, default=os.environ.get("MHB_PORT", "8000"))
         parser.add_argument("--models-port", type=_port, default=os.environ.get("MHB_MODELS_PORT", "8010"))
+        parser.add_argument(
+            "--real", action="store_true", help="also ask the real models that `make real` has installed"
+        )
         parser.add_argument("--reload", action="store_true", help="start again when a file of the code changes")
 
     def handle(self, *args: Any, **options: Any) -> None:
         port, models_port = options["port"], options["models_port"]
-        if port == models_port:
+        real_models: list[str] = []
+        if options["real"]:
+            real_models = real.installed()
+            if not real_models:
+                raise CommandError("No real model is installed. Install one with: make real")
+        real_ports = range(models_port + 1, models_port + 1 + len(real_models))
+        model_ports = [models_port, *real_ports]
+        if port in model_ports:
             raise CommandError("MHB_PORT and MHB_MODELS_PORT must be different ports.")
-        for wanted_port, variable in ((port, "MHB_PORT"), (models_port, "MHB_MODELS_PORT")):
+        for wanted_port in (port, *model_ports):
+            variable = "MHB_PORT" if wanted_port == port else "MHB_MODELS_PORT"
             if not children.port_is_free(HOST, wanted_port):
                 raise CommandError(
                     f"Port {wanted_port} is taken. Choose another: make demo {variable}={wanted_port + 1}"
@@ -98,6 +110,8 @@ class Command(BaseCommand):
                 self._load(models_url)
             else:
                 point_endpoints_at(models_url)
+            if real_models:
+                self._start_real_models(family, dict(zip(real_models, real_ports, strict=True)))
             connection.close()
             family.start("worker", children.worker("mhb-lanes"))
             family.start("short-tasks", children.worker("mhb"))
@@ -122,6 +136,18 @@ class Command(BaseCommand):
         if not stopping:
             stopping.append(number)
             raise KeyboardInterrupt  # interrupts the loading of the demo as well
+
+    def _start_real_models(self, family: children.Children, ports: Mapping[str, int]) -> None:
+        addresses = {}
+        for model, port in ports.items():
+            family.start(model, real.server(model, port))
+            addresses[model] = f"http://{HOST}:{port}/v1"
+        for model, port in ports.items():
+            if not children.wait_for_port(HOST, port, seconds=120):
+                raise CommandError(f"{model} did not start on port {port}.")
+        real.ask(addresses)
+        models = ", ".join(ports)
+        self.stdout.write(f"mhb: real models answer, and the last of them judges: {models}")
 
     def _load(self, models_url: str) -> None:
         """Load the demo while the site is open already."""
