@@ -107,12 +107,26 @@ def _promptfoo_verdict(component: Fields) -> tuple[str, bool | None, str]:
     kind = assertion.get("type")
     if kind not in ("llm-rubric", "not-llm-rubric"):
         raise Missing(f"an assertion is {kind!s:.40}, no llm-rubric on a criterion")
-    passed: bool | None = bool(component["pass"])
-    if assertion.get("weight") == 0:  # it always passes then, whatever the grader said
-        passed = {0: False, 1: True}.get(component.get("score", -1))
+    passed = _promptfoo_passed(component, weighs=assertion.get("weight") != 0)
     criterion = str(assertion["value"]).replace('{{ "{" }}', "{")
     met = passed if kind == "llm-rubric" or passed is None else not passed
     return criterion, met, str(component.get("reason") or "")
+
+
+def _promptfoo_passed(component: Fields, *, weighs: bool) -> bool | None:
+    """Whether an assertion passes; None where its grader gave no verdict, or one that contradicts its score.
+
+    promptfoo 0.121.20: a grader that failed or could not be read fails both kinds of assertion, and one that
+    replies with a score alone passes whatever the score. Without a weight the assertion passes whatever was said.
+    """
+    if (component.get("metadata") or {}).get("graderError"):
+        return None
+    by_score: bool | None = {0: False, 1: True}.get(component.get("score", -1))
+    if not weighs:
+        return by_score
+    passed = bool(component["pass"])
+    contradicts = by_score is not None and by_score is not passed
+    return None if contradicts else passed
 
 
 # ------------------------------------------------------------------------------------- simple-evals

@@ -59,6 +59,25 @@ def test_of_promptfoos_assertions_without_weight_the_score_counts(tmp_path: Path
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize("kind", ["llm-rubric", "not-llm-rubric"])
+@pytest.mark.parametrize(
+    "component",
+    [
+        # As promptfoo 0.121.20 writes them: a grader that failed or wrote no JSON; a reply {"score": 0}.
+        {"pass": False, "score": 0, "reason": "the server broke", "metadata": {"graderError": True}},
+        {"pass": True, "score": 0, "reason": "half"},
+        {"pass": False, "score": 1, "reason": "half"},
+    ],
+)
+def test_what_promptfoos_grader_left_open_is_no_verdict(tmp_path: Path, kind: str, component: dict[str, Any]) -> None:
+    component["assertion"] = {"type": kind, "value": MADE_UP}
+    result = promptfoo_result(gradingResult={"componentResults": [component]})
+    entry = read(tmp_path, result)[0]
+    assert isinstance(entry, files.VerdictRow)
+    assert (entry.met, entry.outcome, entry.explanation) == (None, "unparsed", component["reason"])
+
+
+@pytest.mark.plain
 def test_promptfoos_assertions_are_verdicts_whichever_way_they_are_turned(tmp_path: Path) -> None:
     document = {"evalId": "eval-1", "results": {"version": 3, "results": [promptfoo_result()]}, "config": {}}
     verdicts = [
