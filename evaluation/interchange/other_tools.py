@@ -114,10 +114,11 @@ def _promptfoo_verdict(component: Fields) -> tuple[str, bool | None, str]:
 
 
 def _promptfoo_passed(component: Fields, *, weighs: bool) -> bool | None:
-    """Whether an assertion passes; None where its grader gave no verdict, or one that contradicts its score.
+    """Whether an assertion passes; None where its grader gave no verdict or contradicts its score.
 
-    promptfoo 0.121.20: a grader that failed or could not be read fails both kinds of assertion, and one that
-    replies with a score alone passes whatever the score. Without a weight the assertion passes whatever was said.
+    promptfoo 0.121.20: a grader that failed or could not be read fails both kinds of assertion, and
+    one that replies with a score alone passes, whatever the score. Without a weight an assertion
+    always passes.
     """
     if (component.get("metadata") or {}).get("graderError"):
         return None

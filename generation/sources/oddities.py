@@ -17,6 +17,8 @@ from generation.sources.importers.base import Row, normalized
 
 ROWS_NAMED = 20  # of each kind
 QUESTIONS_KNOWN = 250_000  # of a file; further ones are compared with these alone
+# 20 x 109/L: tools that read XML join the exponent to its base, as pubmed_parser 0.5.1 does.
+_LOST_EXPONENT = re.compile(r"[x×·*] ?10 ?(?:[2-9]|1[0-2]) ?/ ?(?:[lL]|[µμu][lL]|m[lLm])\b")
 _MARKUP = re.compile(r"&(?:lt|gt|amp|quot|nbsp|apos|#\d{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE)
 # The fields of a record that say what it asks or tells, but for its options.
 _ASKED = (
@@ -25,10 +27,15 @@ _ASKED = (
 )
 _YES_AND_NO = {"yes", "no"}
 # Kinds, as they are stored.
-SAME_OPTIONS, SAME_RIGHT_OPTION, SAME_TEXT, OTHER_ANSWER, YES_AND_NO, MARKUP, TRUE_ANSWER, TEST_IN_TRAIN = (
-    *("same-options", "same-right-option", "same-text", "other-answer", "yes-and-no", "markup", "true-answer"),
-    "test-image-in-train",
-)
+SAME_OPTIONS = "same-options"
+SAME_RIGHT_OPTION = "same-right-option"
+SAME_TEXT = "same-text"
+OTHER_ANSWER = "other-answer"
+YES_AND_NO = "yes-and-no"
+MARKUP = "markup"
+LOST_EXPONENT = "lost-exponent"
+TRUE_ANSWER = "true-answer"
+TEST_IN_TRAIN = "test-image-in-train"
 
 
 class Oddities:
@@ -51,8 +58,11 @@ class Oddities:
             self._note(kind, row.where)
         if content.get("kind") == "qa-pair" and is_same_text(content["answer"], content["hallucinated"]):
             self._note(TRUE_ANSWER, row.where)
-        if any(map(_MARKUP.search, _texts(content))):
+        texts = list(_texts(content))
+        if any(map(_MARKUP.search, texts)):
             self._note(MARKUP, row.where)
+        if any(map(_LOST_EXPONENT.search, texts)):
+            self._note(LOST_EXPONENT, row.where)
         self._compare(row, options)
 
     def _compare(self, row: Row, options: Mapping[str, str]) -> None:
@@ -98,6 +108,7 @@ LABELS = {
     OTHER_ANSWER: gettext_lazy("Questions that stand again with another answer"),
     YES_AND_NO: gettext_lazy("Questions answered both yes and no"),
     MARKUP: gettext_lazy("Rows with raw markup, such as &lt;"),
+    LOST_EXPONENT: gettext_lazy("Rows with a power of ten that lost its exponent, such as 20 x 109/L"),
     TRUE_ANSWER: gettext_lazy("Rows whose hallucinated answer is the true one"),
     TEST_IN_TRAIN: gettext_lazy("Images in both the test and the training split of this source"),
 }

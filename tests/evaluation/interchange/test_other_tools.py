@@ -63,7 +63,7 @@ def test_of_promptfoos_assertions_without_weight_the_score_counts(tmp_path: Path
 @pytest.mark.parametrize(
     "component",
     [
-        # As promptfoo 0.121.20 writes them: a grader that failed or wrote no JSON; a reply {"score": 0}.
+        # As promptfoo 0.121.20 writes them: the grader failed, or replied {"score": 0}.
         {"pass": False, "score": 0, "reason": "the server broke", "metadata": {"graderError": True}},
         {"pass": True, "score": 0, "reason": "half"},
         {"pass": False, "score": 1, "reason": "half"},

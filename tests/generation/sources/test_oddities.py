@@ -53,6 +53,25 @@ def test_questions_and_options_that_stand_twice_are_counted_with_their_rows(tmp_
     }
 
 
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("text", "is_odd"),
+    [
+        ("Platelets were 20 x 109/L.", True),
+        ("Leukocytes 4.1 × 10 9 / L", True),
+        ("erythrocytes 3·1012/l", True),
+        ("Platelets were 20 x 10^9/L.", False),
+        ("Platelets were 20 × 10⁹/L.", False),
+        ("Glucose 109/L units", False),
+        ("a dose of 2 x 100 mg", False),
+    ],
+)
+def test_a_power_of_ten_without_its_exponent_is_named(text: str, *, is_odd: bool) -> None:
+    oddities = Oddities()
+    oddities.add(Row("r1", "?", "en", {"kind": "report", "text": text}))
+    assert ("lost-exponent" in oddities.found(Import())) is is_odd
+
+
 def test_options_in_another_order_are_the_same_question(tmp_path: Path) -> None:
     turned = question(1, cop=1, opa="Digoxin 1", opd="Aspirin 1")
     run = import_rows(tmp_path, "medmcqa", question(1), {**turned, "id": "turned"})
