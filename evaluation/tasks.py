@@ -8,12 +8,14 @@ from dataclasses import asdict
 from typing import Any
 
 from celery import shared_task
+from django.conf import settings
 
 from evaluation.interchange import services
 from evaluation.models import ResultsImport
 from evaluation.playground import services as playground_services
-from evaluation.playground.services import PlaygroundSettings, Prepared, TriedReply
+from evaluation.playground.services import WAIT, PlaygroundSettings, Prepared, TriedReply
 from evaluation.reports.tasks import count_report as count_report
+from generation.jobs.live_status import live_workers
 from generation.models import Endpoint
 from review.common import waking
 from review.models import User
@@ -43,4 +45,14 @@ def try_out(
     Raises NotCallable.
     """
     question, actor_id = {**asdict(asked), "on": prepared.on}, None if actor is None else actor.pk
-    return TriedReply(**waking.ask_worker(try_prompt, question, endpoint.pk, actor_id, seconds=90))
+    return TriedReply(**waking.ask_worker(try_prompt, question, endpoint.pk, actor_id, seconds=WAIT))
+
+
+def start_trial(asked: PlaygroundSettings, prepared: Prepared, endpoint: Endpoint, actor: User) -> str:
+    """As `try_out`, but without waiting. Returns the key of the answer (`waking.read_answer`).
+
+    Without a worker, this process sends it, and waits.
+    """
+    question = {**asdict(asked), "on": prepared.on}
+    here = not (settings.ENV.redis_url or live_workers(runs_tasks=True).exists())
+    return waking.send(try_prompt, question, endpoint.pk, actor.pk, seconds=WAIT, here=here)

@@ -16,6 +16,7 @@ app_name = "evaluation"
 
 urlpatterns = [
     path("playground/", playground_views.playground, name="playground"),
+    path("playground/<uuid:trial>/", playground_views.playground_replies, name="playground-replies"),
     path("runs/", runs_views.runs, name="runs"),
     path("runs/new/", runs_views.run_new, name="run-new"),
     path("runs/<int:pk>/", runs_views.run, name="run"),

@@ -1,11 +1,12 @@
 """Shows a prompt as it would be sent, and sends it once, outside any batch or run."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel
@@ -16,26 +17,35 @@ from generation.batches import queries as batches_queries
 from generation.errors import NotCallable
 from generation.jobs.settings import setting, settings_class
 from generation.llm.errors import BrokenReply, in_words
-from generation.llm.request_body import build_body, with_schema
-from generation.llm.types import Reply, Request
+from generation.llm.request_body import build_body, effective, with_schema
+from generation.llm.types import Message, Reply, Request, TextPart
 from generation.models import Draft, Endpoint, Release, ReleasedSample, SourceRecord
+from generation.models.work import Work
 from generation.prompts import queries as prompts_queries
 from generation.recipes import registry as recipes
 from generation.recipes import rehearsal
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import Step
+from generation.recipes.recipe import Record, Step
 from generation.releases import queries as releases_queries
 from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
+from generation.sources import translated_reasons
+from generation.sources.importers import table
+from generation.sources.importers.base import Malformed
 from generation.sources.other_values import SourceValues
 from generation.trials.findings import findings
 from generation.trials.sending import Sent, send_once
 from review.models import User
+from review.people.queries import physicians_specialties
 from review.rules.shown_values import shown
-from review.rules.text import whole_number
+from review.rules.text import unified_newlines, whole_number
 
-STEP, MODEL, JUDGE = "step", "model", "judge"
+OWN, STEP, MODEL, JUDGE = "own", "step", "model", "judge"
 SECONDS = 60.0  # the longest wait, as a person is waiting for the page
+WAIT = 90.0  # seconds until a prompt that was sent counts as not answered
+MATCHES = 10  # of each kind, that a search shows
+DRAFTS_TRIED = 5  # in the search for one that went through the steps before
+EDITED = "(edited)"  # after the name of a prompt in the ledger
 Parsed = dict[str, Any]
 REPLY = (
     "text reasoning finish_reason model tokens_in=usage.tokens_in tokens_out=usage.tokens_out "
@@ -45,28 +55,60 @@ REPLY = (
 
 @settings_class
 class PlaygroundSettings:
-    """What to try: a step of a recipe, a model under test or a judge."""
+    """What to try: a prompt of one's own, a step of a recipe, a model under test or a judge."""
 
     what: str = setting(
         _("What to try"),
-        "`step:BENCHMARK:NAME`, `model:RELEASE@VERSION:DATA SET` or `judge:RELEASE@VERSION`.",
+        "`own`, `step:BENCHMARK:NAME`, `model:RELEASE@VERSION:DATA SET` or `judge:RELEASE@VERSION`.",
         most=300,
     )
     on: str = setting(
         _("Record or sample"),
-        _("The number of a record, draft:NUMBER, or the key of a sample. Leave empty for the first that fits."),
+        _("A number, draft:NUMBER, the key of a sample, or words to search for. Leave empty for the first that fits."),
         most=300,
+        default="",
+    )
+    text: str = setting(
+        _("Your text"),
+        _(
+            "Used instead of a record: a report, or a conversation whose lines begin with 'Patient:' and 'Doctor:'. "
+            "For a prompt of your own, the prompt."
+        ),
+        most=20_000,
+        rows=4,
         default="",
     )
     prompts: str = setting(
         _("Prompts"), _("A prompt set, released or your own: NAME, or NAME@VERSION."), most=64, default=""
     )
     answer: str = setting(_("Answer to judge"), most=20_000, rows=3, default="")
+    temperature: float | None = setting(
+        _("Temperature"), _("Leave empty for the one that a batch or run would send."), least=0, most=2, default=None
+    )
+    turns: Sequence[str] = setting(
+        _("Edited turns"),
+        _("The texts of the prompt's turns in their order, to send instead of the prompt's own."),
+        most=100_000,
+        entries=200,
+        default=(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A record, draft or sample that a search found; `on`: how the settings name it."""
+
+    on: str
+    title: str
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request as it would be sent. `read`: what the benchmark makes of a reply."""
+    """A request as it would be sent. `read`: what the benchmark makes of a reply.
+
+    `on`: the record, draft or sample that it is about; "" for a typed text.
+    """
 
     label: str
     on: str
@@ -77,8 +119,14 @@ class Prepared:
 
     def body(self, endpoint: Endpoint) -> dict[str, Any]:
         """The body of the HTTP request to an endpoint, with digests for images."""
-        request = self.request if self.shape is None else with_schema(self.request, self.shape)
+        request = without_empty_turns(self.request)
+        if self.shape is not None:
+            request = with_schema(request, self.shape)
         return build_body(endpoint.settings, request)
+
+    def temperature(self, endpoint: Endpoint) -> float | None:
+        """The temperature that an endpoint is sent; None: none, so that its server decides."""
+        return effective(endpoint.settings, self.request).temperature
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +151,42 @@ class TriedReply:
     calls: list[int]
 
 
-def choices() -> list[tuple[str, str]]:
-    """What can be tried: (what, label), steps first."""
-    found: list[tuple[str, str]] = []
+def choices() -> list[tuple[str, list[tuple[str, str]]]]:
+    """What can be tried, in groups: (group, [(what, label)])."""
+    groups = [(gettext("Your own"), [(OWN, gettext("A prompt of your own"))])]
     for benchmark in recipes.names():
-        steps = [step.name for step in recipes.recipe(benchmark).steps if isinstance(step, Step)]
-        found += [(f"{STEP}:{benchmark}:{name}", f"{gettext(recipes.label(benchmark))}: {name}") for name in steps]
+        labels = recipes.recipe(benchmark).step_labels
+        steps = [(f"{STEP}:{benchmark}:{name}", gettext(label)) for name, label in labels.items()]
+        groups.append((gettext(recipes.label(benchmark)), steps))
     for release in Release.objects.order_by("-pk")[:20]:
         name = release.reference
-        found += [
-            (f"{MODEL}:{name}:{dataset.name}", f"{release}: {gettext(dataset.label)}")
-            for dataset in queries.data_sets_in(release)
+        asked = [
+            (f"{MODEL}:{name}:{dataset.name}", gettext(dataset.label)) for dataset in queries.data_sets_in(release)
         ]
         if registry.protocol(release.benchmark).judge is not None:
-            found.append((f"{JUDGE}:{name}", f"{release}: {gettext(queries.ROLES[queries.JUDGE])}"))
-    return found
+            asked.append((f"{JUDGE}:{name}", gettext(queries.ROLES[queries.JUDGE])))
+        groups.append((str(release), asked))
+    return [(group, options) for group, options in groups if options]
 
 
 def prepare(asked: PlaygroundSettings) -> Prepared:
     """The request as it would be sent. Raises NothingToTry, UnknownPrompts, UnknownRelease."""
+    prepared = _as_it_stands(asked)
+    request = prepared.request
+    if asked.temperature is not None:
+        request = replace(request, temperature=asked.temperature)
+    if asked.turns:
+        request = _edited(request, asked.turns)
+    return replace(prepared, request=request)
+
+
+def _as_it_stands(asked: PlaygroundSettings) -> Prepared:
+    """The request of a batch or run, with nothing edited."""
     kind, _, rest = asked.what.partition(":")
     first, _, second = rest.partition(":")
     try:
+        if kind == OWN:
+            return _of_own_prompt(asked)
         if kind == STEP:
             return _of_step(asked, first, second)
         if kind == MODEL:
@@ -133,15 +195,86 @@ def prepare(asked: PlaygroundSettings) -> Prepared:
             return _of_judge(asked, first)
     except rehearsal.NoQuestion as reason:
         raise errors.NothingToTry(str(reason)) from None
-    raise errors.NothingToTry(f"{asked.what!r}; write step:BENCHMARK:NAME, model:RELEASE:DATA SET or judge:RELEASE.")
+    raise errors.NothingToTry(
+        f"{asked.what!r}; write own, step:BENCHMARK:NAME, model:RELEASE:DATA SET or judge:RELEASE."
+    )
+
+
+def _edited(request: Request, turns: Sequence[str]) -> Request:
+    """The request with other texts in its turns."""
+    if len(turns) != len(request.messages):
+        raise errors.NothingToTry(gettext("The prompt has %(n)s turns now.") % {"n": len(request.messages)})
+    messages = []
+    for message, text in zip(request.messages, map(unified_newlines, turns), strict=True):
+        if text == unified_newlines(message.text):
+            messages.append(message)
+        elif message.images:
+            messages.append(Message(message.role, (TextPart(text), *message.images)))
+        else:
+            messages.append(Message(message.role, text))
+    if tuple(messages) == request.messages:
+        return request
+    return replace(request, messages=tuple(messages), prompt=f"{request.prompt} {EDITED}".strip())
+
+
+def without_empty_turns(request: Request) -> Request:
+    """The request without turns that have neither text nor image.
+
+    Raises NothingToTry if none is left.
+    """
+    messages = tuple(message for message in request.messages if message.text.strip() or message.images)
+    if not messages:
+        raise errors.NothingToTry(gettext("The prompt is empty."))
+    return replace(request, messages=messages)
+
+
+def matches(asked: PlaygroundSettings) -> list[Match]:
+    """The records and drafts, or the samples, that the words in `on` find; at most some of each."""
+    kind, _, rest = asked.what.partition(":")
+    name, _, _ = rest.partition(":")
+    if not asked.on:
+        return []
+    if kind == STEP:
+        return [*_matching_records(asked.on, name), *_matching_drafts(asked.on, name)]
+    if kind in (MODEL, JUDGE):
+        samples = ReleasedSample.objects.filter(release=releases_queries.release(name), key__icontains=asked.on)
+        return [Match(sample.key, sample.key, sample.task) for sample in samples.order_by("position")[:MATCHES]]
+    return []
+
+
+def _matching_records(text: str, benchmark: str) -> Iterator[Match]:
+    records = _usable_records(benchmark).filter(_named(text)).select_related("source").order_by("pk")
+    for record in records[:MATCHES]:
+        yield Match(str(record.pk), record.title, f"{record.source} {record.external_id}")
+
+
+def _matching_drafts(text: str, benchmark: str) -> Iterator[Match]:
+    drafts = Draft.objects.filter(_named(text, "record__"), batch__benchmark=benchmark).select_related("record")
+    for draft in drafts.defer("data").order_by("-pk")[:MATCHES]:
+        note = gettext("draft of batch %(batch)s, version %(version)s")
+        yield Match(f"draft:{draft.pk}", draft.record.title, note % {"batch": draft.batch_id, "version": draft.version})
+
+
+def _named(text: str, of: str = "") -> Q:
+    return Q(**{f"{of}title__icontains": text}) | Q(**{f"{of}external_id__icontains": text})
+
+
+def _usable_records(benchmark: str) -> QuerySet[SourceRecord]:
+    """The records from which a benchmark makes samples, without their private part."""
+    kinds = recipes.recipe(benchmark).kinds
+    return SourceRecord.objects.filter(content__kind__in=kinds, latest=True).defer("private")
 
 
 def try_out(prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None) -> TriedReply:
-    """Send a prepared request once: priced and in the ledger, in no result. Raises NotCallable."""
+    """Send a prepared request once: priced and in the ledger, in no result.
+
+    Raises NotCallable, and NothingToTry if the prompt is empty.
+    """
     if not endpoint.is_usable:
         raise NotCallable(endpoint.name)
+    request = without_empty_turns(prepared.request)
     subject = f"playground:{actor.pk if actor else 0}"
-    sent = send_once(endpoint, prepared.request, prepared.shape, subject=subject, seconds=SECONDS)
+    sent = send_once(endpoint, request, prepared.shape, subject=subject, seconds=SECONDS)
     parsed, error = _read(prepared, sent)
     reply = sent.reply or Reply("")
     return TriedReply(
@@ -165,61 +298,140 @@ def _read(prepared: Prepared, sent: Sent) -> tuple[Parsed, str]:
         return {}, str(refusal)
 
 
+def _of_own_prompt(asked: PlaygroundSettings) -> Prepared:
+    def read(_reply: Reply, _value: BaseModel | None) -> Parsed:
+        return {}
+
+    request = Request((Message("system", ""), Message("user", asked.text)), prompt=OWN)
+    return Prepared(gettext("A prompt of your own"), "", queries.TARGET, request, None, read)
+
+
 def _of_step(asked: PlaygroundSettings, benchmark: str, name: str) -> Prepared:
     recipe = recipes.recipe(benchmark)
     step = next((step for step in recipe.steps if isinstance(step, Step) and step.name == name), None)
     if step is None:
         raise errors.NothingToTry(f"{name!r} is no step of {benchmark}.")
-    on, draft = _draft(asked, benchmark, list(recipe.kinds))
-    if asked.prompts:
-        draft = replace(draft, prompts=prompts_queries.full_name(benchmark, asked.prompts))
-    with _prompts(benchmark, draft.prompts):
-        question = rehearsal.first_question(step, draft, {role.name: "the-model" for role in recipe.roles})
+    on, question = _first_question(asked, benchmark, step)
 
     def read(reply: Reply, value: BaseModel | None) -> Parsed:
         if question.check is not None:
             question.check(reply.text if value is None else value)
         return {} if value is None else value.model_dump(mode="json")
 
-    label = f"{gettext(recipes.label(benchmark))}: {name}"
+    label = f"{gettext(recipes.label(benchmark))}: {gettext(recipe.step_labels.get(name, name))}"
     return Prepared(label, on, question.role, question.request, question.shape, read)
+
+
+def _first_question(asked: PlaygroundSettings, benchmark: str, step: Step) -> tuple[str, rehearsal.RehearsedQuestion]:
+    """What a step asks about the first of the candidates about which it asks anything.
+
+    Raises NoQuestion, as it refused the first candidate.
+    """
+    roles = {role.name: "the-model" for role in recipes.recipe(benchmark).roles}
+    prompts = prompts_queries.full_name(benchmark, asked.prompts) if asked.prompts else None
+    refusal: rehearsal.NoQuestion | None = None
+    for on, draft in _candidates(asked, benchmark):
+        chosen = draft if prompts is None else replace(draft, prompts=prompts)
+        try:
+            with _prompts(benchmark, chosen.prompts):
+                return on, rehearsal.first_question(step, chosen, roles)
+        except rehearsal.NoQuestion as reason:
+            refusal = refusal or reason
+    if refusal is not None:
+        raise refusal
+    raise errors.NothingToTry(
+        gettext("No record fits. Import a source that this benchmark can use, or type a text of your own.")
+    )
 
 
 def _prompts(benchmark: str, name: str) -> AbstractContextManager[None]:
     return prompts_queries.using(benchmark, prompts_queries.stored_set(benchmark, name))
 
 
-def _draft(asked: PlaygroundSettings, benchmark: str, kinds: list[str]) -> tuple[str, DraftValue]:
-    """The draft of a number, or a new one of a record."""
-    kind, _, number = asked.on.rpartition(":")
+def _candidates(asked: PlaygroundSettings, benchmark: str) -> Iterator[tuple[str, DraftValue]]:
+    """The draft that is named, or new ones: of the typed text, of the record, or of what fits."""
+    if asked.text:
+        yield "", _new_draft(benchmark, _typed_record(asked.text, benchmark))
+        return
+    named = _chosen(asked, benchmark)
+    kind, _, number = named.rpartition(":")
     if kind == "draft":
-        row = Draft.objects.filter(pk=whole_number(number) or 0).first()
-        if row is None:
-            raise errors.NothingToTry(f"There is no draft {number}.")
-        return asked.on, batches_queries.draft_value(row)
-    records = SourceRecord.objects.filter(content__kind__in=kinds, latest=True).defer("private").order_by("pk")
-    if asked.on:
-        records = records.filter(pk=whole_number(asked.on) or 0)
-    record = records.first()
-    if record is None:
-        raise errors.NothingToTry("No record fits. Give its number, or import a source that the recipe can use.")
-    joined = sources_queries.partner_contents([record])
-    value = DraftValue(
-        record=sources_queries.record_value(record, joined[record.pk]),
+        yield named, _stored_draft(number)
+        return
+    records = _usable_records(benchmark).order_by("pk")
+    record = records.filter(pk=whole_number(named) or 0).first() if named else records.first()
+    if record is not None:
+        joined = sources_queries.partner_contents([record])
+        value = sources_queries.record_value(record, joined[record.pk])
+        yield str(record.pk), _new_draft(benchmark, value, SourceValues(record))
+    if not named:
+        done = Draft.objects.filter(batch__benchmark=benchmark, status=Work.Status.DONE)
+        for draft in done.order_by("-pk")[:DRAFTS_TRIED]:
+            yield f"draft:{draft.pk}", batches_queries.draft_value(draft)
+
+
+def _chosen(asked: PlaygroundSettings, benchmark: str) -> str:
+    """The number of a record, or draft:NUMBER, to which `on` leads; "" if it is empty."""
+    kind, _, number = asked.on.rpartition(":")
+    is_number = whole_number(number) is not None and kind in ("", "draft")
+    if not asked.on or is_number:
+        return asked.on
+    return _only_match(asked, gettext(recipes.label(benchmark)))
+
+
+def _only_match(asked: PlaygroundSettings, where: str) -> str:
+    found = matches(asked)
+    if len(found) == 1:
+        return found[0].on
+    if not found:
+        raise errors.NothingToTry(
+            gettext("%(where)s: nothing matches '%(text)s'.") % {"where": where, "text": asked.on}
+        )
+    names = ", ".join(match.on for match in found)
+    raise errors.NothingToTry(gettext("Several match '%(text)s': %(names)s.") % {"text": asked.on, "names": names})
+
+
+def _stored_draft(number: str) -> DraftValue:
+    row = Draft.objects.filter(pk=whole_number(number) or 0).first()
+    if row is None:
+        raise errors.NothingToTry(gettext("There is no draft %(number)s.") % {"number": number})
+    return batches_queries.draft_value(row)
+
+
+def _typed_record(text: str, benchmark: str) -> Record:
+    """A record of a typed text. Raises NothingToTry if the benchmark takes no such record."""
+    try:
+        row = table.typed_record(text)
+    except Malformed as reason:
+        raise errors.NothingToTry(translated_reasons.translated(str(reason))) from None
+    kinds = recipes.recipe(benchmark).kinds
+    if row.content["kind"] not in kinds:
+        raise errors.NothingToTry(
+            gettext("It takes records of these kinds: %(kinds)s. Your text is of the kind %(kind)s.")
+            % {"kinds": ", ".join(sorted(kinds)), "kind": row.content["kind"]}
+        )
+    return Record("typed", row.title, row.language, row.content)
+
+
+def _new_draft(benchmark: str, record: Record, other_values: SourceValues | None = None) -> DraftValue:
+    return DraftValue(
+        record=record,
         terms=samples_queries.terms(benchmark),
         prompts=recipes.resolve_prompt_set(benchmark),
         checks=recipes.check_names(benchmark),
         settings=recipes.resolve_settings(benchmark),
-        other_values=SourceValues(record),
+        specialties=physicians_specialties(),
+        other_values=other_values,
     )
-    return str(record.pk), value
 
 
 def _sample(asked: PlaygroundSettings, release: Release, tasks: set[str]) -> ReleasedSample:
     samples = ReleasedSample.objects.filter(release=release, task__in=tasks).order_by("position")
     sample = (samples.filter(key=asked.on) if asked.on else samples).first()
+    if sample is None and asked.on:
+        sample = samples.filter(key=_only_match(asked, str(release))).first()
     if sample is None:
-        raise errors.NothingToTry(f"{release} has no such sample.")
+        raise errors.NothingToTry(gettext("%(release)s has no such sample.") % {"release": release})
     return sample
 
 

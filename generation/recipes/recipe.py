@@ -451,6 +451,8 @@ class Recipe:
     release keeps those of its batches, as it lacks the drafts that became no sample.
     `restart`: the name of the step at which the next version of a rejected sample begins, "" for
     the first; it begins with what `kept` returns of the previous version's data.
+
+    `step_labels`: the steps that people can try by themselves, by name, in the order of the recipe.
     """
 
     label: str
@@ -477,6 +479,7 @@ class Recipe:
     labelled: Callable[[Mapping[str, Any]], LabelledAnswers | None] | None = None
     restart: str = ""
     kept: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    step_labels: Mapping[str, str] = field(default_factory=dict)
 
     def restart_point(self, data: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
         """The step at which the version after one with this data begins, and its initial data."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from asgiref.sync import async_to_sync
+from django.utils.translation import gettext
 from pydantic import BaseModel
 
 from generation.llm.types import Reply, Request
@@ -40,7 +41,7 @@ class _Models:
         return self.names[role]
 
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        raise NoQuestion("It embeds texts first.")
+        raise NoQuestion(gettext("This step embeds texts before it asks a model."))
 
     async def ask(self, role: str, request: Request, *, check: Callable[[str], None] | None = None) -> Reply:
         self._stop(role, request, None, check)
@@ -65,7 +66,8 @@ def first_question(step: Step, draft: Draft, names: Mapping[str, str]) -> Rehear
     except RehearsedQuestion as question:
         return question
     except Dropped as reason:
-        raise NoQuestion(f"It gives this draft up: {reason}") from None
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as missing:
-        raise NoQuestion(f"It needs what an earlier step makes ({type(missing).__name__}: {missing}).") from None
-    raise NoQuestion("It asks no model about this record.")
+        raise NoQuestion(gettext("This step discards the draft: %(reason)s") % {"reason": reason}) from None
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+        needs = gettext("This step needs the results of earlier ones. Choose a draft that went through them.")
+        raise NoQuestion(needs) from None
+    raise NoQuestion(gettext("This step asks no model about this record with the usual settings."))

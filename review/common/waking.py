@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from celery import Task
 
 EVERY = 0.2  # seconds between two looks for an answer
-KEPT = 300  # seconds in which an answer waits to be read
+KEPT = 3600  # seconds in which an answer waits to be read
 log = logging.getLogger(__name__)
 
 
@@ -62,23 +62,47 @@ def ask_worker(task: "Task[..., Any]", *args: Any, seconds: float) -> Any:
     Only workers have the keys of endpoints. Without Redis, web and worker share one environment,
     and the task runs here. Raises NoWorker, and what the task refuses.
     """
+    key = send(task, *args, seconds=seconds, here=not settings.ENV.redis_url)
+    end = time.monotonic() + seconds
+    while not is_answered(key):
+        if time.monotonic() > end:
+            raise NoWorker
+        time.sleep(EVERY)
+    try:
+        return read_answer(key)
+    finally:
+        cache.delete(key)
+
+
+def send(task: "Task[..., Any]", *args: Any, seconds: float, here: bool) -> str:
+    """Have a task run that `answer`s; returns the key of its answer.
+
+    `here`: in this process, which then waits for it. Raises NoWorker if the broker is down.
+    """
     from kombu.exceptions import OperationalError
 
     import_module(settings.MHB_CELERY)
     key, language = f"answer:{uuid.uuid4()}", translation.get_language()
-    if settings.ENV.redis_url:
-        try:
-            task.apply_async((key, language, *args), expires=seconds)
-        except (OperationalError, OSError) as error:
-            raise NoWorker from error
-    else:
+    if here:
         task.run(key, language, *args)
-    end = time.monotonic() + seconds
-    while (answered := cache.get(key)) is None:
-        if time.monotonic() > end:
-            raise NoWorker
-        time.sleep(EVERY)
-    cache.delete(key)
+        return key
+    try:
+        task.apply_async((key, language, *args), expires=seconds)
+    except (OperationalError, OSError) as error:
+        raise NoWorker from error
+    return key
+
+
+def is_answered(key: str) -> bool:
+    """Whether a task has answered under this key, and its answer is still kept."""
+    return cache.get(key) is not None
+
+
+def read_answer(key: str) -> Any:
+    """The answer under a key that `is_answered`. Raises what the task refused."""
+    answered = cache.get(key)
+    if answered is None:
+        raise NoWorker
     if refusal := answered["refusal"]:
         kind, detail = refusal
         raise kind(detail)
@@ -86,7 +110,13 @@ def ask_worker(task: "Task[..., Any]", *args: Any, seconds: float) -> Any:
 
 
 def answer(key: str, language: str, work: Callable[[], Any]) -> None:
-    """Keep what `work` returns or refuses, in the words of that language, for who asked."""
+    """Keep what `work` returns or refuses, in the words of that language, for who asked.
+
+    A message that is delivered again, because its worker died, is not worked on again: what it asks
+    for may have been paid.
+    """
+    if not cache.add(f"{key}:begun", True, KEPT):
+        return
     answered: dict[str, Any] = {"answer": None, "refusal": None}
     with translation.override(language):
         try:

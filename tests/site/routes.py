@@ -85,6 +85,7 @@ def address(route: str, world: World) -> str:
         "rewording_id": world.rewording_id,
         "stage": "primary",
         "token": "no-token",
+        "trial": "00000000-0000-4000-8000-000000000000",
         "tool": "argilla",
         "version": 1,
     }

@@ -266,6 +266,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "generation/prompts/<slug:benchmark>/<str:name>/":      ("403 403 404 404", "405 405 405 405"),
     "generation/prompts/<slug:benchmark>/<str:name>/edit/": ("403 403 403 404", "403 403 403 404"),
     "evaluation/playground/":                               ("403 403 403 200", "403 403 403 422"),
+    "evaluation/playground/<uuid:trial>/":                    ("403 403 403 200", "405 405 405 405"),
     "evaluation/runs/":                                     ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/new/":                                 ("403 403 403 200", "403 403 403 302"),
     "evaluation/runs/import/":                              ("403 403 403 200", "403 403 403 302"),

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from babel.messages import Catalog
@@ -301,7 +302,7 @@ def route_arguments(
         "endpoints": {"name": "sim-judge"},
         "new-endpoint": {},
         "prompts": {"benchmark": "mhb", "name": "default"},
-        "playground": {},
+        "playground": {"trial": uuid4()},
         "batches": {"pk": Batch.objects.latest("pk").pk},
         "samples": {"pk": sample.pk},
         "reviews": {"review_id": review.pk},

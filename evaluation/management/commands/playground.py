@@ -1,4 +1,4 @@
-"""playground [WHAT] [--on ID] [--answer TEXT] [--prompts SET] [--endpoint NAME] [--send]"""
+"""playground [WHAT] [--on ID | --text TEXT] [--answer TEXT] [--prompts SET] [--endpoint NAME] [--send]"""
 
 from argparse import ArgumentParser
 from dataclasses import asdict
@@ -20,14 +20,17 @@ class Command(StepCommand):
     )
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("what", nargs="?", help="step:BENCHMARK:NAME, model:RELEASE:DATA SET or judge:RELEASE")
-        add_settings(parser, PlaygroundSettings, omit=("what",))
+        parser.add_argument("what", nargs="?", help="own, step:BENCHMARK:NAME, model:RELEASE:DATA SET or judge:RELEASE")
+        add_settings(parser, PlaygroundSettings, omit=("what", "turns"))
         parser.add_argument("--endpoint", metavar="NAME")
         parser.add_argument("--send", action="store_true", help="send it once: priced, in the ledger, in no result")
 
     def step(self, **options: Any) -> dict[str, Any]:
         if options["what"] is None:
-            return {"choices": [what for what, _label in services.choices()]}
+            choices: list[str] = []
+            for _group, offered in services.choices():
+                choices += [what for what, _label in offered]
+            return {"choices": choices}
         if options["endpoint"] is None:
             raise CommandError("Give --endpoint.")
         asked = PlaygroundSettings(**given_settings(options, PlaygroundSettings))

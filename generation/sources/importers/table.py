@@ -143,6 +143,22 @@ def preview(path: str, mapping: Mapping[str, Any] | None) -> Iterator[Any]:
             yield _previewed(entry)
 
 
+def typed_record(text: str) -> Row:
+    """A record of a text that somebody typed, as a table of it would give.
+
+    A conversation if it begins with a speaker ('Patient: ...'), a question if it is a JSON object
+    with the columns of one, else a report. Raises Malformed.
+    """
+    record = _parsed(text, "text")
+    if isinstance(record, dict):
+        examples = {column: [str(value)] for column, value in record.items()}
+        return _row(record, mapping=guess(list(record), examples), split="")
+    first = _SPEAKER.match(text)
+    is_conversation = isinstance(record, list) or (first is not None and role_of(first[1]) != "")
+    mapping = TableMapping(columns={"turns": ("text",)} if is_conversation else {"text": ("text",)})
+    return _row({"text": record}, mapping=mapping, split="")
+
+
 def _previewed(entry: Row | Refusal) -> dict[str, Any]:
     if isinstance(entry, Refusal):
         return {"where": entry.where, "reason": entry.reason}

@@ -229,4 +229,9 @@ RECIPE = Recipe(
     choices={"reviewers": ("one", "two")},
     lineage=lineage.lineage,
     analysis=lineage.analysis,
+    step_labels={
+        "trace_1": _("Write a reference trace"),
+        "report": _("Describe the images"),
+        "check": _("Check a reference trace"),
+    },
 )

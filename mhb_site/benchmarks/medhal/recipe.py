@@ -156,4 +156,8 @@ RECIPE = Recipe(
     ),
     lineage=lineage.lineage,
     analysis=lineage.analysis,
+    step_labels={
+        "write": _("Write both statements"),
+        "judge": _("Decide whether a statement is factual"),
+    },
 )

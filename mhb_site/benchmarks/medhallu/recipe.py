@@ -279,4 +279,12 @@ RECIPE = Recipe(
     },
     lineage=lineage.lineage,
     analysis=lineage.analysis,
+    step_labels={
+        "reword": _("Reword the true answer"),
+        "try_1": _("Write a hallucinated answer"),
+        "try_2": _("Write another hallucinated answer"),
+        "candidates": _("Write several hallucinated answers"),
+        "votes": _("Choose the more accurate answer"),
+        "clusters": _("Decide whether one answer follows from another"),
+    },
 )

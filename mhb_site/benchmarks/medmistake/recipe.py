@@ -35,4 +35,12 @@ RECIPE = Recipe(
     shares=lineage.shares,
     restart="carry_over",
     kept=kept,
+    step_labels={
+        "converse": _("Take the next turn of a conversation"),
+        "judge_1": _("Score a conversation"),
+        "extract": _("Extract the mistakes"),
+        "write_1": _("Write a scenario"),
+        "write_2": _("Write a better scenario"),
+        "replicate_1": _("Answer a scenario"),
+    },
 )

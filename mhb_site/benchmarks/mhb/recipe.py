@@ -371,4 +371,15 @@ RECIPE = Recipe(
     control=control.control,
     reworded=rewording.reworded,
     lineage=lineage,
+    step_labels={
+        "inject": _("Plant traps and write rubrics"),
+        "answerable": _("Check whether the report answers the question"),
+        "ask_control": _("Write the control"),
+        "ask_rewording": _("Reword the control"),
+        "check_rewording": _("Compare the rewording with the control"),
+        "read_blind": _("Read the sample blind"),
+        "examine": _("Check traps and rubrics"),
+        "answer_plainly": _("Answer correctly and briefly"),
+        "judge_plain_answer": _("Judge the brief answer"),
+    },
 )
