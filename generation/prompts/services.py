@@ -150,6 +150,8 @@ def _problems(benchmark: str, file: str, text: str, released: Mapping[str, Mappi
         yield _("unknown placeholder %(names)s; known: %(known)s. Write $$ for a dollar sign.") % names
     if missing := sorted(needed - placeholders):
         yield _("without the placeholder %(names)s, the model would not see it.") % {"names": _named(missing)}
+    if further := registry.recipe(benchmark).prompt_faults:
+        yield from further(file, prompt)
 
 
 def _named(placeholders: Iterable[str]) -> str:

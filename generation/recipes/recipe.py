@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from generation.common.declared import read_declared
 from generation.llm.types import Reply, Request
 from generation.recipes.labelled import LabelledAnswers
+from generation.recipes.prompts import Prompt
 from generation.recipes.review_sampling import ReviewDraw, ReviewShare
 from review.rules.blocks import Block
 
@@ -450,7 +451,8 @@ class Recipe:
     `shares` counts the same drafts for the paper's figures: name -> value -> (hits, total). A
     release keeps those of its batches, as it lacks the drafts that became no sample.
     `restart`: the name of the step at which the next version of a rejected sample begins, "" for
-    the first; it begins with what `kept` returns of the previous version's data.
+    the first; it begins with what `kept` returns of the previous version's data. `prompt_faults`
+    says what is wrong with a file of a team's prompt set, beyond its placeholders.
 
     `step_labels`: the steps that people can try by themselves, by name, in the order of the recipe.
     """
@@ -480,6 +482,7 @@ class Recipe:
     restart: str = ""
     kept: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
     step_labels: Mapping[str, str] = field(default_factory=dict)
+    prompt_faults: Callable[[str, Prompt], Iterable[str]] | None = None
 
     def restart_point(self, data: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
         """The step at which the version after one with this data begins, and its initial data."""

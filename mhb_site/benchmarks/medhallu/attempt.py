@@ -71,7 +71,6 @@ def assess_candidate(
     obtained.
     """
     fooled = sum(vote["fooled"] for vote in candidate["votes"])
-    needed = len(candidate["votes"]) // 2 + 1 if settings["fooled"] == MAJORITY else settings["fooled"]
     entailed = None if settings["entailment"] else False
     if entailment_scores:
         entailed = entailment_scores["least"] >= settings["tau"]
@@ -80,8 +79,17 @@ def assess_candidate(
         "fooled": fooled,
         "entailment": entailment_scores,
         "entailed": entailed,
-        "qualified": votes.all_readable(candidate["votes"]) and fooled >= needed and entailed is False,
+        "qualified": votes.all_readable(candidate["votes"])
+        and fooled >= fooled_to_qualify(settings, candidate)
+        and entailed is False,
     }
+
+
+def fooled_to_qualify(settings: Mapping[str, Any], candidate: Mapping[str, Any]) -> int:
+    """How many of its voters a candidate has to fool."""
+    if settings["fooled"] == MAJORITY:
+        return len(candidate["votes"]) // 2 + 1
+    return int(settings["fooled"])
 
 
 async def _rewrite(

@@ -83,7 +83,7 @@ async def cluster_candidates(draft: Draft, models: Models) -> Sequence[Draft]:
             **text_similarity.rouge(candidate["answer"], truth, ROUGE),
         }
         measured.append({**attempt.assess_candidate(settings, candidate, scores.get(index)), "near": measures})
-    descriptions = [_describe_cluster(group, measured, settings["fooled"]) for group in groups]
+    descriptions = [_describe_cluster(group, measured, settings) for group in groups]
     data = {name: value for name, value in draft.data.items() if name not in ("made", "broken")}
     data["tries"] = [{"number": 1, "candidates": measured, "feedback": [], "broken": draft.data.get("broken", "")}]
     data["clusters"] = {"by": nli.name, "similarity": method, "clusters": descriptions}
@@ -106,10 +106,13 @@ async def group_by_meaning(count: int, mean_the_same: Callable[[int, int], Await
     return groups
 
 
-def _describe_cluster(group: Sequence[int], measured: Sequence[Mapping[str, Any]], min_fooled: int) -> dict[str, Any]:
+def _describe_cluster(
+    group: Sequence[int], measured: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
+) -> dict[str, Any]:
     members = [measured[number - 1] for number in group if number]
     description: dict[str, Any] = {"members": [member["number"] for member in members], "truth": 0 in group}
     if members:
-        description["share"] = round(fmean(member["fooled"] >= min_fooled for member in members), 6)
+        fooling = [member["fooled"] >= attempt.fooled_to_qualify(settings, member) for member in members]
+        description["share"] = round(fmean(fooling), 6)
         description |= {name: round(fmean(member["near"][name] for member in members), 6) for name in MEASURES}
     return description

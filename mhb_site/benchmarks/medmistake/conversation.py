@@ -25,7 +25,7 @@ from generation.llm.reply_reading import check_whole
 from generation.llm.types import Message
 from generation.recipes.prompts import read_prompts
 from generation.recipes.recipe import Draft, Dropped, Models, ReplyShape, Step
-from mhb_site.benchmarks.medmistake.dimensions import DIMENSIONS, Dimension, anchors
+from mhb_site.benchmarks.medmistake.dimensions import Dimension, anchors, category_of, dimensions_in_force
 from mhb_site.benchmarks.medmistake.presets import settings
 from mhb_site.benchmarks.medmistake.replication import GENERATED
 from mhb_site.benchmarks.medmistake.taxonomy import NAMES, RISKS, code_of
@@ -149,7 +149,8 @@ async def _score_dimensions(draft: Draft, models: Models, *, judge: str) -> Sequ
     """Make one call to a judge, for dimensions that it has not covered yet."""
     values, turns = settings(draft), draft.data["conversation"]
     scored = dict(draft.data.get("scores", {}).get(judge, {}))
-    remaining = [dimension for dimension in DIMENSIONS if dimension.key not in scored]
+    dimensions = {dimension.key: dimension for dimension in dimensions_in_force(draft.prompts)}
+    remaining = [dimension for key, dimension in dimensions.items() if key not in scored]
     requested = remaining[: max(1, values["dimensions_per_call"])]
     calls = draft.data.get("rounds", {}).get(judge, 0)
     request = SETS[draft.prompts]["committee"].request(
@@ -165,8 +166,13 @@ async def _score_dimensions(draft: Draft, models: Models, *, judge: str) -> Sequ
     check = partial(_check_scores, dimensions=requested, turns=turns, scale=values["scale"], low=values["low"])
     reply = await models.ask_structured(judge, request, Scores, check=check)
     for entry in reply.scores:
-        scored[entry.dimension] = {"score": entry.score, "turns": sorted(set(entry.turns)), "note": entry.note.strip()}
-    missing = [dimension.key for dimension in DIMENSIONS if dimension.key not in scored]
+        scored[entry.dimension] = {
+            "score": entry.score,
+            "turns": sorted(set(entry.turns)),
+            "note": entry.note.strip(),
+            "category": dimensions[entry.dimension].category,
+        }
+    missing = [key for key in dimensions if key not in scored]
     by_judge = {"scores": scored, "rounds": calls + 1, "unscored": missing}
     data = {name: {**draft.data.get(name, {}), judge: value} for name, value in by_judge.items()}
     return [draft.extended(**data, rule={name: values[name] for name in ("scale", "low", "pooling")})]
@@ -212,7 +218,7 @@ def _has_unscored(draft: Draft, *, judge: str) -> bool:
 def _calls_for_all(draft: Draft) -> int:
     """The calls to a judge that cover all dimensions once."""
     per_call: int = settings(draft)["dimensions_per_call"]
-    return ceil(len(DIMENSIONS) / max(1, per_call))
+    return ceil(len(dimensions_in_force(draft.prompts)) / max(1, per_call))
 
 
 def _judge_prompts(draft: Draft, *, judge: str) -> Sequence[tuple[str, str]]:
@@ -236,8 +242,8 @@ def low_scores(data: Mapping[str, Any], values: Mapping[str, Any]) -> list[dict[
 
 
 def _low_scores(scores: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for dimension in DIMENSIONS:
-        by_judge = {judge: scores[judge][dimension.key] for judge in scores if dimension.key in scores[judge]}
+    for key in dict.fromkeys(key for by_key in scores.values() for key in by_key):
+        by_judge = {judge: scores[judge][key] for judge in scores if key in scores[judge]}
         scored = [entry["score"] for entry in by_judge.values() if entry["score"] is not None]
         if not scored:
             continue
@@ -251,7 +257,7 @@ def _low_scores(scores: Mapping[str, Mapping[str, Any]], values: Mapping[str, An
                 is_low = any(low_flags)
         if is_low:
             for judge, entry in by_judge.items():
-                yield {"dimension": dimension.key, "category": dimension.category, "judge": judge, **entry}
+                yield {**entry, "dimension": key, "category": category_of(key, entry), "judge": judge}
 
 
 async def extract(draft: Draft, models: Models) -> Sequence[Draft]:

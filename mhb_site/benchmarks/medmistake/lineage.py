@@ -8,7 +8,6 @@ from django.utils.translation import gettext_noop as _
 
 from mhb_site.benchmarks.medmistake import conversation, presets
 from mhb_site.benchmarks.medmistake.committee_agreement import CommitteeAgreement
-from mhb_site.benchmarks.medmistake.dimensions import DIMENSIONS
 from mhb_site.benchmarks.medmistake.review import invented_values, marked_turns
 from review.rules.blocks import Block, Dialogue, Table, table_of
 
@@ -112,7 +111,6 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
         blocks.append(Table(_("Mistakes repeated by a target, by category (Figure 3)"), columns, rows))
     if scores:
         pooled = sum(scores.values(), CommitteeAgreement())
-        lines = [(dimension.key, scores[dimension.key]) for dimension in DIMENSIONS if dimension.key in scores]
         blocks.append(
             Table(
                 _("Agreement of the two judges"),
@@ -124,7 +122,7 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
                     _("Mean difference"),
                     _("Not scored"),
                 ),
-                tuple((name, *agreement.cells()) for name, agreement in [*lines, (_("all"), pooled)]),
+                tuple((name, *agreement.cells()) for name, agreement in [*scores.items(), (_("all"), pooled)]),
             )
         )
     return blocks
@@ -152,10 +150,10 @@ def _count_agreement(scores: Mapping[str, Mapping[str, Any]], counts: dict[str, 
     one, other = (scores.get(judge, {}) for judge in conversation.JUDGES)
     if not (one or other):
         return
-    for dimension in DIMENSIONS:
-        pair = [entry.get(dimension.key) for entry in (one, other)]
+    for key in dict.fromkeys((*one, *other)):
+        pair = [entry.get(key) for entry in (one, other)]
         values = [entry["score"] for entry in pair if entry is not None and entry["score"] is not None]
-        counts[dimension.key].add(values, not_scored=sum(entry is None for entry in pair))
+        counts[key].add(values, not_scored=sum(entry is None for entry in pair))
 
 
 def _count_rows(counts: Counter[str]) -> tuple[tuple[str, ...], ...]:

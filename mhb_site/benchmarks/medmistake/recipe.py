@@ -7,7 +7,7 @@ from django.utils.translation import gettext_noop as _
 
 from generation.common.declared import read_declared
 from generation.recipes.recipe import ModelRole, Recipe
-from mhb_site.benchmarks.medmistake import clustering, conversation, lineage, presets, replication
+from mhb_site.benchmarks.medmistake import clustering, conversation, dimensions, lineage, presets, replication
 
 
 def kept(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,6 +33,7 @@ RECIPE = Recipe(
     lineage=lineage.lineage,
     analysis=lineage.analysis,
     shares=lineage.shares,
+    prompt_faults=dimensions.faults,
     restart="carry_over",
     kept=kept,
     step_labels={

@@ -340,8 +340,8 @@ def test_a_candidate_is_compared_only_with_the_first_of_each_cluster():
     assert comparisons == [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3)]
 
 
-def run_clusters(models, candidates=5):
-    return run_recipe(qa_draft(settings=settings("clusters", candidates=candidates)), models)
+def run_clusters(models, candidates=5, **changes):
+    return run_recipe(qa_draft(settings=settings("clusters", candidates=candidates, **changes)), models)
 
 
 def models_with_three_meanings():
@@ -371,6 +371,12 @@ def test_all_candidates_are_stored_voted_on_and_clustered_with_the_truth():
     assert [each["number"] for each in stored] == ["1.1", "2.1", "3.1", "4.1", "5.1"]
     assert all(len(each["votes"]) == 3 and each["entailment"] for each in stored)
     assert "made" not in draft.data
+
+
+def test_a_cluster_has_the_share_that_fools_as_many_voters_as_the_launch_demands():
+    draft = run_clusters(models_with_three_meanings(), fooled="majority")
+    shares = [each["share"] for each in draft.data["clusters"]["clusters"]]
+    assert shares == [1.0, pytest.approx(1 / 3, abs=1e-6), 0.0], "answer 1 fools one voter of three"
 
 
 def test_the_best_qualifying_candidate_becomes_the_sample():

@@ -5,12 +5,14 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from generation.llm.errors import BrokenReply
+from generation.recipes.prompts import in_force, parse_prompt
 from generation.recipes.recipe import Draft, Dropped, Record
 from mhb_site.benchmarks.medmistake import (
     clustering,
@@ -407,3 +409,44 @@ def test_planted_mistakes_fit_the_patients_of_the_demo() -> None:
         for key in keys:
             assert not planted[key].fits or any(word in first for word in planted[key].fits)
     assert {key for keys in seen.values() for key in keys} == set(planted)
+
+
+def own_dimensions(n: int) -> str:
+    """The text of a prompt file with `n` dimensions of one's own, over all categories."""
+    lines = [f"own-{number} | {NAMES[number % len(NAMES)]} | Does thing {number}." for number in range(n)]
+    return "\n".join(["version: 105", "=== user", *lines])
+
+
+def test_a_prompt_set_brings_dimensions_of_ones_own() -> None:
+    prompt = parse_prompt("medmistake/mine@1/dimensions", own_dimensions(105))
+    assert not list(dimensions.faults("dimensions", prompt))
+    score = partial(conversation._score_dimensions, judge="judge_1")
+    with in_force("medmistake", {"dimensions": prompt}):
+        value = draft(conversation=TURNS, doctor="m", case={})
+        assert len(conversation._judge_prompts(value, judge="judge_1")) == 3, "40 dimensions a call"
+        entries = [{"dimension": f"own-{number}", "score": 4} for number in range(105)]
+        entries[3] |= {"score": 1, "turns": [4], "note": "Wrong."}
+        replies = [{"scores": entries[start : start + 40]} for start in (0, 40, 80)]
+        models = Models(scripted={"judge_1": replies}, names=NAMES_OF)
+        for _call in range(3):
+            value = run(score, value, models)
+        assert not conversation._has_unscored(value, judge="judge_1")
+    [low] = conversation.low_scores(value.data, presets.DEFAULTS)
+    assert (low["dimension"], low["category"]) == ("own-3", NAMES[3]), "also where the set is not in force"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a | communication", "is not 'key"),
+        ("A b | communication | Speaks.", "is not 'key"),
+        ("a | luck | Has it.", "none of the 29 categories"),
+        ("a | communication | Speaks.\na | communication | Listens.", "twice"),
+        ("# a | communication | Speaks.", "there are 0 dimensions"),
+    ],
+)
+def test_a_faulty_list_of_dimensions_is_refused(line: str, message: str) -> None:
+    prompt = parse_prompt("medmistake/dimensions", f"version: 1\n=== user\n{line}")
+    [fault] = dimensions.faults("dimensions", prompt)
+    assert message in fault
+    assert not list(dimensions.faults("committee", prompt))
