@@ -16,6 +16,7 @@ from django.db.models.fields.json import KeyTransform
 
 from generation.batches import queries
 from generation.batches.draw import first_by_rank, rank
+from generation.batches.review_results import batches_of_draw, drawn_together
 from generation.common.chunks import analyze_tables
 from generation.engine.task_queue import finish_all, requeue, take
 from generation.engine.watchdog import computing_for
@@ -76,19 +77,20 @@ def _make_published(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn
 
 
 def make_waiting_samples(batch: Batch) -> int:
-    """Make samples of the successful drafts, once no draft of the batch is open; return how many.
+    """Make samples of the successful drafts, once no draft of its draw is open; return how many.
 
     Safe to kill at any point, and safe to call concurrently.
     """
-    if (
-        not _draws_for_review(batch)
-        or Draft.objects.filter(batch=batch, status__in=(Status.QUEUED, Status.RUNNING)).exists()
-    ):
+    if not _draws_for_review(batch):
         return 0
-    waiting = _waiting_drafts(batch)
+    waiting = _waiting_drafts([batch.pk])
     if not waiting.exists():
         return 0
-    drawn = _draw_for_review(batch, waiting, "data")
+    batches = drawn_together(batch)
+    open_drafts = Draft.objects.filter(batch__in=batches, status__in=(Status.QUEUED, Status.RUNNING))
+    if len(batches) < batches_of_draw(batch) or open_drafts.exclude(batch__status=Job.Status.CANCELLED).exists():
+        return 0
+    drawn = _draw_for_review(batch, _waiting_drafts(batches), "data")
     done = last = 0
     while rows := list(waiting.filter(pk__gt=last)[:CHUNK]):
         last = rows[-1].pk
@@ -104,7 +106,9 @@ def make_waiting_samples(batch: Batch) -> int:
 def _make_waiting(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: frozenset[int] | None) -> int:
     if life_cycle.lock_job(batch.pk).status == Job.Status.CANCELLED:
         return 0
-    still = set(_waiting_drafts(batch).filter(pk__in=[row.pk for row, _sample in made]).values_list("pk", flat=True))
+    still = set(
+        _waiting_drafts([batch.pk]).filter(pk__in=[row.pk for row, _sample in made]).values_list("pk", flat=True)
+    )
     still_waiting = [(row, sample) for row, sample in made if row.pk in still]
     _make_samples(batch, still_waiting, drawn)
     return len(still_waiting)
@@ -112,20 +116,21 @@ def _make_waiting(batch: Batch, made: Sequence[tuple[Draft, NewSample]], drawn: 
 
 def has_waiting_drafts(batch: Batch) -> bool:
     """Whether successful drafts have yet to be made into samples."""
-    return _draws_for_review(batch) and batch.status != Job.Status.CANCELLED and _waiting_drafts(batch).exists()
+    return _draws_for_review(batch) and batch.status != Job.Status.CANCELLED and _waiting_drafts([batch.pk]).exists()
 
 
 def _draws_for_review(batch: Batch) -> bool:
     return registry.recipe(batch.benchmark).review_draw is not None
 
 
-def _waiting_drafts(batch: Batch) -> QuerySet[Draft]:
-    """The successful drafts without a sample.
+def _waiting_drafts(batches: Sequence[int]) -> QuerySet[Draft]:
+    """The successful drafts without a sample of batches that were not cancelled.
 
     A draft that was split into several is done as well, but is not one of them.
     """
     children = Draft.objects.filter(parent=OuterRef("pk"))
-    successful = Draft.objects.filter(batch=batch, status=Status.DONE, gate="", sample=None, version_made=None)
+    successful = Draft.objects.filter(batch__in=batches, status=Status.DONE, gate="", sample=None, version_made=None)
+    successful = successful.exclude(batch__status=Job.Status.CANCELLED)
     return successful.filter(~Exists(children)).order_by("pk")
 
 
@@ -143,7 +148,8 @@ def _draw_for_review(batch: Batch, drafts: QuerySet[Draft], json_field: str) -> 
     if not size:
         return frozenset()
     strata = [KeyTransform(key, "content") for key in draw.strata]
-    before = SampleVersion.objects.filter(sample__batch=batch, provenance__review=SAMPLED_FOR_REVIEW).order_by()
+    earlier = SampleVersion.objects.filter(sample__batch__in=drawn_together(batch))
+    before = earlier.filter(provenance__review=SAMPLED_FOR_REVIEW).order_by()
     drawn_before = Counter(tuple(stratum) for stratum in before.values_list(*strata).iterator(chunk_size=STREAMED))
     transforms = [KeyTransform(key, json_field) for key in (*draw.strata, draw.place)]
     rows = drafts.values_list("pk", "record__external_id", *transforms).iterator(chunk_size=STREAMED)

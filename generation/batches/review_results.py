@@ -9,8 +9,9 @@ from django.utils.translation import gettext
 from generation.models import Batch, SampleVersion
 from generation.recipes import registry
 from generation.recipes.review_sampling import SAMPLED_FOR_REVIEW
-from generation.samples.validity import validity
+from generation.samples.validity import judgment_questions, rejected_judgments, validity
 from review.rules.blocks import Block, Table
+from review.rules.questions import Question
 from review.rules.wilson_interval import wilson
 
 STREAMED = 200
@@ -40,30 +41,65 @@ def judgments(batch: Batch) -> tuple[Block, ...]:
     return (Table(gettext("Found valid by physicians"), columns, rows),)
 
 
-def _draw_results(batch: Batch) -> tuple[Block, ...]:
-    """Results on the samples drawn for review, by stratum: one query. Empty if none was drawn.
+def batches_of_draw(batch: Batch) -> int:
+    """How many batches share a draw with this one, itself included."""
+    draw = registry.recipe(batch.benchmark).review_draw
+    return max(1, int(batch.settings.get(draw.together, 1))) if draw else 1
 
-    Samples still in review, and withdrawn ones, are not counted as decided.
+
+def drawn_together(batch: Batch) -> list[int]:
+    """The batches that share its draw for review, by primary key, as far as they were launched.
+
+    Of those with the same settings of the draw, in the order of their launch, as many as these say
+    belong together, then as many again.
+    """
+    draw, count = registry.recipe(batch.benchmark).review_draw, batches_of_draw(batch)
+    if draw is None or count == 1:
+        return [batch.pk]
+    same = {f"settings__{name}": batch.settings.get(name) for name in (draw.size, draw.seed, draw.together)}
+    launched = list(Batch.objects.filter(benchmark=batch.benchmark, **same).order_by("pk").values_list("pk", flat=True))
+    first = launched.index(batch.pk) // count * count
+    return launched[first : first + count]
+
+
+def _draw_results(batch: Batch) -> tuple[Block, ...]:
+    """Results on the samples drawn for review, by stratum: three queries. Empty if none was drawn.
+
+    Those of all batches that share the draw. Each question that can reject a sample has its share:
+    a label may be right although the statement cannot be judged. Samples still in review, and
+    withdrawn ones, are not counted as decided.
     """
     draw = registry.recipe(batch.benchmark).review_draw
     if draw is None:
         return ()
     transforms = [KeyTransform(key, "content") for key in draw.strata]
-    drawn = SampleVersion.objects.filter(sample__batch=batch, provenance__review=SAMPLED_FOR_REVIEW).order_by()
+    batches = drawn_together(batch)
+    in_batches = SampleVersion.objects.filter(sample__batch__in=batches, provenance__review=SAMPLED_FOR_REVIEW)
+    drawn = in_batches.order_by()
+    questions = judgment_questions(batch.benchmark)
+    rejected = rejected_judgments(questions, drawn.filter(status=SampleVersion.Status.REJECTED))
     counts: dict[tuple[str, ...], Counter[str]] = {}
-    for *stratum, status in drawn.values_list(*transforms, "status").iterator(chunk_size=STREAMED):
-        counts.setdefault(tuple(map(str, stratum)), Counter())[status] += 1
+    for *stratum, status, case in drawn.values_list(*transforms, "status", "case").iterator(chunk_size=STREAMED):
+        cell = counts.setdefault(tuple(map(str, stratum)), Counter())
+        cell[status] += 1
+        for question in questions:
+            if status == SampleVersion.Status.APPROVED or rejected.get(case, {}).get(question.key):
+                cell[question.key] += 1
     if not counts:
         return ()
     totals: dict[tuple[str, ...], Counter[str]] = {}
     for key, cell in counts.items():
         totals.setdefault((key[0], *("" for _part in key[1:])), Counter()).update(cell)
-    rows = tuple(_row(draw.strata, key, cell) for key, cell in sorted({**counts, **totals}.items()))
+    rows = tuple(_row(draw.strata, key, cell, questions) for key, cell in sorted({**counts, **totals}.items()))
     columns = (
         *(gettext("Task") if key == "task" else gettext("Label") for key in draw.strata),
         *(gettext("Drawn"), gettext("Decided"), gettext("Approved"), gettext("Share approved (95% CI)")),
+        *(gettext(question.label) for question in questions),
     )
-    return (Table(gettext("Sampled for review"), columns, rows),)
+    title = gettext("Sampled for review")
+    if len(batches) > 1:
+        title = gettext("Sampled for review from batches %(batches)s") % {"batches": ", ".join(map(str, batches))}
+    return (Table(title, columns, rows),)
 
 
 def _stratum_label(field: str, value: str) -> str:
@@ -72,12 +108,19 @@ def _stratum_label(field: str, value: str) -> str:
     return gettext(registry.task_label(value) if field == "task" else value)
 
 
-def _row(strata: Sequence[str], key: tuple[str, ...], cell: Counter[str]) -> tuple[str, ...]:
+def _row(
+    strata: Sequence[str], key: tuple[str, ...], cell: Counter[str], questions: Sequence[Question]
+) -> tuple[str, ...]:
+    drawn = sum(cell[status] for status in SampleVersion.Status)
     approved = cell[SampleVersion.Status.APPROVED]
     decided = approved + cell[SampleVersion.Status.REJECTED]
-    share = ""
-    if decided:
-        low, high = wilson(approved, decided)
-        share = f"{approved / decided:.2f} ({low:.2f}–{high:.2f})"
     names = tuple(_stratum_label(field, value) for field, value in zip(strata, key, strict=True))
-    return (*names, str(cell.total()), str(decided), str(approved), share)
+    by_question = [_share(cell[question.key], decided) for question in questions]
+    return (*names, str(drawn), str(decided), str(approved), _share(approved, decided), *by_question)
+
+
+def _share(hits: int, total: int) -> str:
+    if not total:
+        return ""
+    low, high = wilson(hits, total)
+    return f"{hits / total:.2f} ({low:.2f}–{high:.2f})"

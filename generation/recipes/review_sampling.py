@@ -55,10 +55,11 @@ class ReviewDraw:
     `size`, `seed`: the names of the settings with the number for each stratum and with the seed.
     `strata`: the keys whose values make up the stratum. `place`: the key that tells apart the
     samples of one record; samples with the same place in several strata are drawn together.
-    `multiples`: by how much the number is multiplied in some strata. The keys are read from a
-    draft's data, and from the content of a `finished` record. The result is in `made["review"]`, on
-    which the benchmark's policy decides. Samples are made once all drafts of the batch have ended,
-    and no checks are run on them.
+    `multiples`: by how much the number is multiplied in some strata. `together`: the name of the
+    setting with the number of batches that share a draw, such as one of each source. The keys are
+    read from a draft's data, and from the content of a `finished` record. The result is in
+    `made["review"]`, on which the benchmark's policy decides. Samples are made once all drafts of
+    these batches have ended, and no checks are run on them.
     """
 
     size: str
@@ -66,3 +67,4 @@ class ReviewDraw:
     strata: tuple[str, ...]
     place: str
     multiples: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    together: str = ""

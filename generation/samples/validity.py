@@ -65,16 +65,11 @@ def validity(benchmark: str, versions: QuerySet[SampleVersion]) -> list[Validity
     sent back instead of ended. Questions that went unasked because of another answer are not
     counted.
     """
-    spec = sample_case(benchmark)
-    questions = (
-        [question for question in spec.form.questions if any(choice.blocks for choice in question.choices)]
-        if spec
-        else []
-    )
+    questions = judgment_questions(benchmark)
     if not any(choice.ends for question in questions for choice in question.choices):
         return []
     decided = versions.filter(status__in=[Status.APPROVED, Status.REJECTED]).exclude(case__ground=Ground.UNREVIEWED)
-    rejected = _rejected_judgments(questions, decided.filter(status=Status.REJECTED))
+    rejected = rejected_judgments(questions, decided.filter(status=Status.REJECTED))
     by_sample: dict[str, dict[int, bool]] = {question.key: {} for question in questions}  # latest version
     by_version: dict[str, Counter[bool]] = {question.key: Counter() for question in questions}
     overall: dict[int, bool] = {}
@@ -101,7 +96,15 @@ def validity(benchmark: str, versions: QuerySet[SampleVersion]) -> list[Validity
     return [*lines, Validity(ALL, FOR_GOOD, len(overall), sum(overall.values()))]
 
 
-def _rejected_judgments(
+def judgment_questions(benchmark: str) -> list[Question]:
+    """The questions of the benchmark's form that can keep a sample from being approved."""
+    spec = sample_case(benchmark)
+    if spec is None:
+        return []
+    return [question for question in spec.form.questions if any(choice.blocks for choice in question.choices)]
+
+
+def rejected_judgments(
     questions: list[Question], versions: QuerySet[SampleVersion]
 ) -> Mapping[int, Mapping[str, bool]]:
     """Rejected case -> question -> whether any deciding physician answered in favour.

@@ -19,6 +19,7 @@
 | temperature, max_tokens | of the model that writes statements |
 | review_per_label | statements per task and label for review, twice as many altered summaries; 0: none |
 | review_seed | seed of the draw for review |
+| review_batches | batches with the same seed and number that share a draw, such as MedQA's and MedMCQA's |
 | reviewers | `two` physicians per statement, or `one` as in the paper |
 """
 

@@ -150,6 +150,7 @@ RECIPE = Recipe(
         seed="review_seed",
         strata=("task", "label"),
         place="place",
+        together="review_batches",
         # Footnote 2: 'We only select Non-Factual samples for the Summarization task since Factual
         # Samples contain no modification of the data.' So all 50 of the task are non-factual.
         multiples={("summarization", pair_steps.FACTUAL): 0, ("summarization", pair_steps.NON_FACTUAL): 2},

@@ -3,16 +3,18 @@ statements."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.db.models import Count, Q
+from django.db.models import Count, Q, Value
+from django.db.models.functions import Concat
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from generation import errors
-from generation.batches import bulk_samples
+from generation.batches import bulk_samples, review_results
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
 from generation.batches.estimate import estimate_batch
@@ -24,10 +26,15 @@ from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition, versions_with_reason
 from mhb_site.benchmarks.medhal import recipe, simulate
+from review.assignments import claims, first_look
+from review.assignments import services as assignments_services
 from review.models import Case, Event, Review, User
+from review.rules.blocks import Table
+from review.rules.questions import Answer
+from review.turns.turn import ReviewTurn
 from tests.benchmarks.medhal.helpers import ARTICLE, MCQ, STATEMENT
 from tests.engine import endpoint
-from tests.review.approve import approve_everything
+from tests.review.approve import approval_of, approve_everything, rejection_of
 
 pytestmark = pytest.mark.django_db
 ROLES = {"generator": "sim-generator", "filter": "sim-critic"}
@@ -39,8 +46,8 @@ def url() -> Iterator[str]:
         yield address
 
 
-def source_of(content: Mapping[str, Any], count: int, **changes: Any) -> Source:
-    source = Source.objects.create(name="own", format="own", label="Own", licence="MIT", created_at=timezone.now())
+def source_of(content: Mapping[str, Any], count: int, name: str = "own", **changes: Any) -> Source:
+    source = Source.objects.create(name=name, format="own", label="Own", licence="MIT", created_at=timezone.now())
     key = "question" if content["kind"] == "mcq" else "statement"
     SourceRecord.objects.bulk_create(
         SourceRecord(
@@ -109,6 +116,46 @@ def test_a_batch_makes_pairs_and_sends_as_many_of_each_label_to_two_physicians(
     assert full.samples_count == 2 * n_pairs
     reviewed_only = releases_services.freeze_release("reviewed", benchmark="medhal", composition=Composition())
     assert reviewed_only.samples_count == 6  # both statements of each drawn pair
+
+
+def test_batches_of_several_sources_share_a_draw_and_each_question_has_its_share(
+    url: str, physicians: list[User]
+) -> None:
+    changes = {"review_per_label": 4, "review_batches": 2, "filter": False, "reviewers": "one"}
+    first = run_batch(settings(source_of(MCQ, 8), url, changes=changes))
+    assert not SampleVersion.objects.exists(), "the other source's statements are not there yet"
+    assert BATCHES.is_open(first.pk)
+    other = source_of(MCQ, 8, "other")
+    SourceRecord.objects.filter(source=other).update(external_id=Concat(Value("o"), "external_id"))
+    second = run_batch(settings(other, url, changes=changes))
+    BATCHES.clean_up()
+    assert not BATCHES.is_open(first.pk)
+    together = counts_by_label_and_review(first) + counts_by_label_and_review(second)
+    assert together["factual", "sampled"] == together["non-factual", "sampled"] == 4
+    assert together["factual", "not sampled"] == 12
+    third = run_batch(settings(source_of(MCQ, 2, "third"), url, changes=changes))
+    assert review_results.drawn_together(third) == [third.pk], "a pair of batches is complete"
+
+    wrong_label, unclear = Case.objects.filter(state="primary").order_by("pk")[:2]
+    faults = {wrong_label.pk: "label", unclear.pk: "statement"}
+    while held := [row for row in map(claims.claim_next, physicians) if row is not None]:
+        for assignment in held:
+            form = assignment.case.frozen.form
+            answers = approval_of(form)
+            if key := faults.get(assignment.case_id):
+                answers = rejection_of(form, "It is not as it should be.")
+                answers = replace(answers, questions={**answers.questions, key: Answer("no", note="It is not.")})
+            if not ReviewTurn(assignment.physician, assignment).is_revealed:
+                first_look.reveal(assignment.physician, assignment.pk, assignment.token, answers)
+            assignments_services.submit(assignment.physician, assignment.pk, assignment.token, answers)
+    outcomes_services.apply_outcomes()
+    [table] = review_results.blocks(second)
+    assert isinstance(table, Table)
+    assert table.title == f"Sampled for review from batches {first.pk}, {second.pk}"
+    assert table.columns[-2:] == ("Is the label right?", "Is it a statement that can be judged?")
+    total = next(row for row in table.rows if row[1] == "all")
+    assert total[2:5] == ("8", "8", "6")
+    assert [cell.partition(" ")[0] for cell in total[5:]] == ["0.75", "0.88", "0.88"]
 
 
 def is_statement() -> Q:
