@@ -30,13 +30,14 @@ from evaluation.models import Judgment, Response, ResponseScore, Run, VoidVerdic
 from evaluation.numbers import values
 from evaluation.numbers.late import pl
 from evaluation.numbers.rules import POLARITY
-from evaluation.protocol import Protocol
+from evaluation.protocol import Ask, Protocol
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
 from evaluation.runs.verdicts import load_samples, policy_verdicts, warm_votes
 from generation.common.chunks import CHUNK, chunked
+from generation.llm.types import Request
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
 from generation.releases.export import metadata
@@ -247,33 +248,50 @@ def _samples(run: Run, report: Report) -> Iterator[dict[str, Any]]:
 def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict[str, Any]]:
     """The questions about each sample, and the judge's prompts for the first sample of each task.
 
+    A question that models get in their own formats has a row for each format, with their names.
     Empty for an imported run.
     """
     if run.origin == Run.Origin.IMPORTED:
         return
     datasets, tasks_with_judge_prompts = queries.data_sets_of(run), set[str]()
+    models = list(run.tested.order_by("pk").values_list("endpoint__name", "endpoint__model"))
+    if protocol.ask_model is None:
+        models = models[:1]
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
     for sample in (rows if with_held_out else rows.exclude(split=HELD_OUT)).iterator(chunk_size=CHUNK):
         with queries.prompts_of(run):
             asks = queries.questions(protocol, sample, run.seed, datasets)
         for ask in asks:
-            request = queries.model_request(ask, run.sampling)
-            yield {
-                "role": "target",
-                "sample": sample.key,
-                "variant": ask.variant,
-                **({"after": ask.after} if ask.after else {}),
-                "prompt": request.prompt,
-                "messages": [{"role": message.role, "content": message.text} for message in request.messages],
-                "temperature": request.temperature,
-                "top_p": request.top_p,
-                "max_tokens": request.max_tokens,
-            }
+            rows_of: dict[str, dict[str, Any]] = {}
+            models_of: dict[str, list[str]] = defaultdict(list)
+            for name, model in models:
+                with queries.prompts_of(run):
+                    asked = queries.asked_of(protocol, sample, ask, model)
+                row = _question_row(sample, ask, queries.model_request(asked, run.sampling))
+                rows_of[json.dumps(row)] = row
+                models_of[json.dumps(row)].append(name)
+            for key, row in rows_of.items():
+                only = {"models": models_of[key]} if len(rows_of) > 1 else {}
+                yield {**row, **only}
         if protocol.judge is not None and sample.task not in tasks_with_judge_prompts:
             tasks_with_judge_prompts.add(sample.task)
             with queries.prompts_of(run):
                 judge_prompts = list(_judge_prompts(run, protocol, sample))
             yield from judge_prompts
+
+
+def _question_row(sample: ReleasedSample, ask: Ask, request: Request) -> dict[str, Any]:
+    return {
+        "role": "target",
+        "sample": sample.key,
+        "variant": ask.variant,
+        **({"after": ask.after} if ask.after else {}),
+        "prompt": request.prompt,
+        "messages": [{"role": message.role, "content": message.text} for message in request.messages],
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.max_tokens,
+    }
 
 
 def _judge_prompts(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iterator[dict[str, Any]]:

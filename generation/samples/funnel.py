@@ -62,7 +62,7 @@ LOSSES: dict[str, Promise] = {
     "left-out": _("left out"),
 }
 GAINS: dict[str, Promise] = {
-    "generators": _("drafts by further generators"),
+    "generators": _("drafts by further models"),
     "batches": _("drafts of the same records in further batches"),
     "split": _("from drafts that were split"),
     "further": _("further drafts of these records"),
@@ -345,7 +345,7 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> dict[s
     of_no_control = Draft.objects.exclude(version_made__sample__arm__in=controls).order_by()
     first = of_no_control.filter(batch__in=batches, sample=None)
     roots = first.filter(parent=None).aggregate(records=Count("record", distinct=True), begun=Count("pk"))
-    pairs = first.filter(parent=None).values("record", "endpoint").distinct().count()
+    launches = first.filter(parent=None).values("record", "batch").distinct().count()
     check = Finding.objects.filter(draft=OuterRef("pk"), stops=True).order_by("pk").values("check_name")[:1]
     task = Coalesce(
         "version_made__sample__task", KeyTextTransform("kind", "record__content"), Value(""), output_field=CharField()
@@ -391,8 +391,8 @@ def _count_drafts(benchmark: str, batches: list[int], groups: _Groups) -> dict[s
             elif end != "made":
                 tally.lost["drafted"][end, "" if end in ("open", "merged") else why or ""] += n
     return {
-        "generators": pairs - roots["records"],
-        "batches": roots["begun"] - pairs,
+        "generators": roots["begun"] - launches,  # a record once for each endpoint of a batch
+        "batches": launches - roots["records"],
         "split": groups.whole.drafts - roots["begun"],
     }
 

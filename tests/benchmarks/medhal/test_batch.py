@@ -140,6 +140,8 @@ def test_batches_of_several_sources_share_a_draw_and_each_question_has_its_share
     faults = {wrong_label.pk: "label", unclear.pk: "statement"}
     while held := [row for row in map(claims.claim_next, physicians) if row is not None]:
         for assignment in held:
+            assert assignment.physician is not None
+            assert assignment.token is not None
             form = assignment.case.frozen.form
             answers = approval_of(form)
             if key := faults.get(assignment.case_id):

@@ -6,20 +6,22 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evaluation import errors
+from evaluation import errors, registry
 from evaluation.interchange import bundle, importing, rerunning, rows
 from evaluation.interchange.programs import files, modules, verify_run
 from evaluation.models import Judgment, Response, Run
+from evaluation.protocol import Ask, Sample
 from evaluation.runs import adding, queries, services, work
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle
-from generation.llm.types import SIMULATOR_FINGERPRINT
+from generation.llm.types import SIMULATOR_FINGERPRINT, Message
 from generation.models import Call, Endpoint, Release, ReleasedSample
 from tests.conftest import PHYSICIANS, accounts_of
 from tests.engine import Manage, bare_release, endpoint, evaluate_release, make_release
@@ -149,6 +151,20 @@ def test_a_bundle_has_the_settings_prompts_and_responses(run: Run, folder: Path)
     assert len(responses) == 6
     assert {response["reported_model"] for response in responses} == {"sim-careful", "sim-reckless"}
     assert all(response["text"] for response in responses)
+
+
+def own_format(_sample: Sample, ask: Ask, model: str) -> Ask:
+    if model != "sim-reckless":
+        return ask
+    return replace(ask, messages=(*ask.messages, Message("user", "In my own format.")))
+
+
+def test_a_bundle_has_the_question_in_the_format_of_each_model(run: Run) -> None:
+    """As those of MedHal's variant `own`."""
+    protocol = replace(registry.protocol(run.release.benchmark), ask_model=own_format)
+    asked = [row for row in bundle._prompts(run, protocol, True) if row["role"] == "target"]
+    assert [row["models"] for row in asked] == [["sim-careful"], ["sim-reckless"]] * 3
+    assert [row["messages"][-1]["content"] == "In my own format." for row in asked] == [False, True] * 3
 
 
 def test_a_bundle_says_what_made_it_and_when_each_answer_came(run: Run, folder: Path) -> None:
