@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.viewsets import GenericViewSet
 
 from evaluation.interchange.power import CellPower, expected_power
+from evaluation.judges import costs
 from evaluation.models import Run
 from evaluation.numbers.plans import Plan
 from evaluation.runs import estimate as runs_estimate
@@ -142,7 +143,7 @@ class PowerSerializer(DataclassSerializer):
 class JudgingCostSerializer(DataclassSerializer):
     """What judges cost in one way of judging. `validated`: a run in which physicians checked it."""
 
-    mirrors = runs_estimate.JudgingCost
+    mirrors = costs.JudgingCost
 
 
 class RunEstimateSerializer(LaunchEstimateSerializer):
@@ -203,7 +204,7 @@ class RunViewSet(ListModelMixin, GenericViewSet[Run]):
     def estimate(self, request: Request, body: Body) -> Any:
         """Estimate a run before launch: calls, tokens and money, with the basis of each line."""
         settings = run_settings(body)
-        judging = runs_estimate.judging_costs(settings)
+        judging = costs.judging_costs(settings)
         return WithValues(runs_estimate.estimate_run(settings), power=expected_power(settings), judging=judging)
 
     @acts(WholeRunSerializer, LeaveOutSerializer, url_path="models/<slug:name>/leave-out", url_name="leave-out")

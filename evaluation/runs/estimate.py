@@ -2,14 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from decimal import Decimal
 from math import ceil
 
 from django.db.models import QuerySet
 
 from evaluation import registry
-from evaluation.models import Run, Validation
+from evaluation.models import Run
 from evaluation.protocol import DataSet, Protocol
 from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
@@ -113,51 +111,6 @@ def _judged_policies(settings: RunSettings, protocol: Protocol, datasets: Sequen
             judged = ceil(judged * rubrics[dataset.task] / samples[dataset.task])
         calls[request.prompt] += judged
     return calls
-
-
-@dataclass(frozen=True, slots=True)
-class JudgingCost:
-    """What the judges of a run cost in one way of judging (`Run.Judging`).
-
-    `chosen`: it is the way of the settings. `validated`: the newest run of this benchmark that was
-    judged so by the same judge and whose judge physicians have checked; None if there is none.
-    """
-
-    way: str
-    calls: int
-    tokens_in: int
-    tokens_out: int
-    cost: Decimal
-    chosen: bool
-    validated: int | None
-
-    @property
-    def label(self) -> str:
-        return str(Run.Judging(self.way).label)
-
-
-def judging_costs(settings: RunSettings) -> list[JudgingCost]:
-    """Each way of judging that the benchmark allows; empty if there is no choice."""
-    if not settings.judges or registry.protocol(settings.release.benchmark).sample_judging is None:
-        return []
-    costs = []
-    for way in Run.Judging.values:
-        lines = [line for line in estimate_run(replace(settings, judging=way)).lines if line.role == "judge"]
-        validated = Validation.objects.filter(
-            run__release__benchmark=settings.release.benchmark, run__judging=way, run__judge=settings.judges[0]
-        )
-        costs.append(
-            JudgingCost(
-                way=way,
-                calls=sum(line.calls for line in lines),
-                tokens_in=sum(line.tokens_in for line in lines),
-                tokens_out=sum(line.tokens_out for line in lines),
-                cost=sum((line.cost for line in lines), Decimal(0)),
-                chosen=way == settings.judging,
-                validated=validated.order_by("-run").values_list("run", flat=True).first(),
-            )
-        )
-    return costs
 
 
 def _spread_samples(release: Release) -> QuerySet[ReleasedSample]:

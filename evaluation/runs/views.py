@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from evaluation.claims.queries import claims
 from evaluation.errors import StillCounting
 from evaluation.interchange import power
-from evaluation.judges import summary
+from evaluation.judges import costs, summary
 from evaluation.models import Run
 from evaluation.numbers.rules import COMBINED, UNJUDGED
 from evaluation.protocol import EXCLUDED
@@ -94,7 +94,7 @@ def _power(settings: RunSettings) -> dict[str, Any]:
     """The precision to expect from these settings, and the cost of each way of judging."""
     cells = [(_(cell.dataset_label), cell) for cell in power.expected_power(settings)]
     expected = {"rate": power.RATE, "correlation": power.CORRELATION}
-    ways = runs_estimate.judging_costs(settings)
+    ways = costs.judging_costs(settings)
     return {"power": cells, "compared": len(settings.tested), "expected": expected, "ways": ways}
 
 

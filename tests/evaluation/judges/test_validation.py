@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation import errors
-from evaluation.judges import content, queries, services, summary
+from evaluation.judges import content, costs, queries, services, summary
 from evaluation.judges.draw import DrawSize, allocation, draw, parse_amount
 from evaluation.models import Judgment, Response, Run, RunEndpoint, Validation, ValidationItem
 from evaluation.reports import documents, formats
@@ -376,6 +376,21 @@ def test_validation_cases_are_in_no_other_count(release: Release) -> None:
 
 
 # ----------------------------------------------------------------------------------------- refusals
+
+
+def test_a_launch_shows_what_a_way_of_judging_did_to_agreement(release: Release) -> None:
+    run = finished_run(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
+    services.start_validation(run.pk, n=12)
+    answer_queue(create_physicians(2), lambda _who, rubric, _role: "not-met" if rubric % 3 else "met")
+    assert run.judge is not None
+    settings = RunSettings(release, [row.endpoint for row in run.tested.all()], run.judge, fresh=True)
+    with_validation, without = costs.judging_costs(settings)
+    report = queries.validation_report(run)
+    assert report is not None
+    [model] = report.models
+    assert model.judge.kappa.value is not None
+    assert (with_validation.validated, with_validation.kappas) == (run.pk, (model.judge.kappa.value,))
+    assert (without.validated, without.kappas) == (None, ())
 
 
 def test_impossible_and_repeated_validations_are_refused(release: Release) -> None:

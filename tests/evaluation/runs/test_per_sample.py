@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from evaluation import errors
+from evaluation.judges import costs
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import estimate, queries, work
+from evaluation.runs import queries, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows import queues
 from evaluation.runs.settings import RunSettings
@@ -99,11 +100,11 @@ def test_verdicts_are_the_same_as_with_one_call_per_rubric(tmp_path: Path, model
     judge_calls = [len([call for call in calls(run) if call.endpoint.name == "sim-judge"]) for run in runs]
     assert judge_calls == [3 * release.rubrics_count, 3 * 7]
     tested, judge = [row.endpoint for row in runs[0].tested.order_by("pk")], runs[0].judge
-    costs = estimate.judging_costs(RunSettings(release, tested, judge, fresh=True))
-    assert [(each.way, each.chosen) for each in costs] == [(Run.Judging.PER_RUBRIC, True), (PER_SAMPLE, False)]
-    assert [each.calls for each in costs] == judge_calls, "a call a criterion, and a call a sample"
-    assert costs[0].tokens_in > costs[1].tokens_in > 0
-    assert not estimate.judging_costs(RunSettings(release, tested, None))
+    ways = costs.judging_costs(RunSettings(release, tested, judge, fresh=True))
+    assert [(each.way, each.chosen) for each in ways] == [(Run.Judging.PER_RUBRIC, True), (PER_SAMPLE, False)]
+    assert [each.calls for each in ways] == judge_calls, "a call a criterion, and a call a sample"
+    assert ways[0].tokens_in > ways[1].tokens_in > 0
+    assert not costs.judging_costs(RunSettings(release, tested, None))
 
 
 @pytest.mark.parametrize(
