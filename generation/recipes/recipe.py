@@ -441,6 +441,7 @@ class Recipe:
     are drawn for review.
 
     `intended`: what the samples are for and what is false in them, in sentences for the data card.
+    `training_note`: what the card of an export for training says of the paper's training.
 
     `labelled` returns the answers in the content of a sample, or of a record of `kinds`, that are
     known to be right or wrong; None where none are. Probes tell whether one can see that without
@@ -472,6 +473,7 @@ class Recipe:
     control: Callable[[Draft], NewSample | None] | None = None
     reworded: Callable[[Draft], NewSample | None] | None = None
     intended: str = ""
+    training_note: str = ""
     finished: Callable[[Draft], NewSample | None] | None = None
     splits: Callable[[Mapping[str, Any]], Mapping[str, tuple[str, ...]]] | None = None
     review_draw: ReviewDraw | None = None

@@ -216,13 +216,8 @@ def case_spec(benchmark: str, sample: NewSample, lineage: str, version: int) -> 
     return spec
 
 
-def training_note(benchmark: str) -> str:
-    """What a card says of training on the benchmark's samples, in English; "" for nothing."""
-    return str(getattr(supervision(benchmark), "TRAINING_NOTE", ""))
-
-
 def supervision(benchmark: str) -> ModuleType | None:
-    """The benchmark's `supervision` module (`STAGES`, `example`, `TRAINING_NOTE`), or None."""
+    """The benchmark's `supervision` module (`STAGES`, `example`), or None."""
     recipe_module = module(benchmark, "recipe")
     if find_spec(f"{recipe_module.__package__}.supervision") is None:
         return None

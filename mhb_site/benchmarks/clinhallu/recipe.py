@@ -19,6 +19,7 @@ from generation.recipes.review_sampling import ReviewShare
 from mhb_site.benchmarks.clinhallu import corrections, lineage, presets, reference
 from mhb_site.benchmarks.clinhallu.judging import ANSWER
 from mhb_site.benchmarks.clinhallu.presets import MAX_TRIES, PRESETS
+from mhb_site.benchmarks.clinhallu.supervision import TRAINING_NOTE
 from mhb_site.benchmarks.clinhallu.taxonomy import CODE_OF
 from mhb_site.benchmarks.clinhallu.trace_text import STAGES, Trace
 
@@ -198,6 +199,7 @@ def text_to_compare(new_sample: NewSample) -> str:
 
 RECIPE = Recipe(
     label=_("ClinHallu: reasoning about images, stage by stage"),
+    training_note=TRAINING_NOTE,
     intended=(
         "For locating where models hallucinate when they answer questions about medical images: in what they see, know or"
         " conclude. Nothing in the questions is wrong on purpose."

@@ -117,6 +117,11 @@ RECIPE = Recipe(
         "For measuring how well models tell factual medical statements from others. About half of the "
         "statements are wrong on purpose, with an explanation."
     ),
+    training_note=(
+        "The paper fine-tunes Llama-3-8B, OpenBioLLM-8B and HallOumi-8B for one epoch by QLoRA (4 bit, rank 16, alpha 16, "
+        "8,192 tokens, batches of 8 with 2 steps of gradient accumulation, paged AdamW of 8 bit); for its ablation, "
+        "Llama-3-8B on the statements of one task."
+    ),
     kinds=pair_steps.GENERATED | {PUBLISHED},
     roles=(
         ModelRole(
