@@ -26,6 +26,7 @@ from review.answers.posted_answers import (
     only_trap,
     requires_evidence,
 )
+from review.answers.side_by_side import subject_label
 from review.labels import (
     CITATION_KINDS,
     CITATION_LEVELS,
@@ -273,7 +274,7 @@ def _question(
         question=question,
         help=translate(question.help),
         asks=translate(question.asks),
-        about=_about(builder.form, question),
+        about=subject_label(question.about),
         kinds=tuple(str(CITATION_KINDS[kind]) for kind in kinds if kind in CITATION_KINDS),
         sources=question is _question_with_sources(builder.form),
         blocks=tuple(
@@ -315,13 +316,6 @@ def _question_with_sources(form: Form) -> Question | None:
         return chosen
     repeated = chosen.key.partition(":")[0]  # asked of each trap or rubric: the sources follow the last one
     return next(question for question in reversed(candidates) if question.key.partition(":")[0] == repeated)
-
-
-def _about(form: Form, question: Question) -> str:
-    """What a question is about: a rubric, or a trap with its name in the reader's language."""
-    tag, _space, name = question.about.partition(" ")
-    known = next((term for term in form.terms if (term.code, term.name) == (tag, name)), None)
-    return f"{tag} {translate(known.name)}" if known else translate(question.about)
 
 
 def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:

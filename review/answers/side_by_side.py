@@ -21,7 +21,7 @@ from review.labels import (
 from review.models import Review, User
 from review.rules.blocks import Block, Dialogue, Diff, Highlight, Text, Turn
 from review.rules.case_spec import CaseSpec, answers_from_json
-from review.rules.citations import identity, level_of
+from review.rules.citations import level_of
 from review.rules.consolidation import comparable_rubrics, settled_rubrics
 from review.rules.diffing import Span, TurnPair, align_turns, diff_words
 from review.rules.questions import (
@@ -99,6 +99,16 @@ class AnswerComparison:
     differing: tuple[ComparedLine, ...]
     agreeing: tuple[ComparedLine, ...]
     free: tuple[ComparedLine, ...] = ()
+
+    @property
+    def verdict(self) -> ComparedLine:
+        """The line of the verdict."""
+        return next(line for line in (*self.differing, *self.agreeing) if line.field == "verdict")
+
+    @property
+    def unlike(self) -> tuple[ComparedLine, ...]:
+        """The lines in which the reviews are not the same, whether they have to agree or not."""
+        return (*self.differing, *self.free)
 
 
 def anonymous_columns(reader: User, reviews: Iterable[Review]) -> list[ReviewColumn]:
@@ -181,8 +191,8 @@ def named_columns(reviews: Iterable[Review]) -> list[ReviewColumn]:
 def compare(form: Form, columns: Sequence[ReviewColumn]) -> AnswerComparison:
     """Compare reviews by verdict, questions, rubrics, added rubrics, sources and highlights.
 
-    Different values, wordings, levels of harm, reason codes and sources count as a difference;
-    explanations in free text do not.
+    Different values, wordings, levels of harm and reason codes count as a difference; sources,
+    highlights and explanations in free text do not.
     """
     verdicts = tuple(
         ComparedCell(
@@ -228,8 +238,15 @@ def compare(form: Form, columns: Sequence[ReviewColumn]) -> AnswerComparison:
 
 def question_title(question: Question) -> str:
     """The label of a question, and the rubric or trap that it is about."""
-    about = question.key.partition(":")[2]
-    return f"{translate(question.label)} · {about}" if about else translate(question.label)
+    if not question.about:
+        return translate(question.label)
+    return f"{translate(question.label)} · {subject_label(question.about)}"
+
+
+def subject_label(about: str) -> str:
+    """What a question is about: the key of a rubric, or the code of a trap with its name."""
+    code, _space, name = about.partition(" ")
+    return f"{code} {translate(name)}" if name else code
 
 
 def _values_differ(values: Iterable[object]) -> bool:
@@ -265,26 +282,20 @@ def _severity_text(form: Form, value: str) -> str:
 
 def _extra_lines(form: Form, columns: Sequence[ReviewColumn]) -> list[ComparedLine]:
     """Lines for added rubrics, sources and highlights, if any review has some."""
-    parts: list[tuple[str, Callable[[Answers], Sequence[str]], Callable[[Answers], object]]] = [
-        (gettext("Rubrics added"), lambda one: _added_lines(form, one), additions_decision),
-        (
-            gettext("Evidence"),
-            lambda one: [citation_line(each) for each in one.citations],
-            lambda one: frozenset((*identity(each), each.trap) for each in one.citations),
-        ),
-        (
-            gettext("Highlights"),
-            lambda one: [highlight_line(form, each) for each in one.highlights],
-            lambda one: frozenset(one.highlights),
-        ),
+    parts: list[tuple[str, str, Callable[[Answers], Sequence[str]]]] = [
+        ("added", gettext("Rubrics added"), lambda one: _added_lines(form, one)),
+        ("citations", gettext("Evidence"), lambda one: [citation_line(each) for each in one.citations]),
+        ("highlights", gettext("Highlights"), lambda one: [highlight_line(form, each) for each in one.highlights]),
     ]
     lines = []
-    for title, listed, decision in parts:
+    for field, title, listed in parts:
         texts = [(column.who, listed(column.answers)) for column in columns]
-        if any(text for _who, text in texts):
-            cells = tuple(ComparedCell(who, str(len(text)), "\n".join(text)) for who, text in texts)
-            differs = _values_differ(decision(column.answers) for column in columns)
-            lines.append(ComparedLine(title, (), cells, differs))
+        if not any(text for _who, text in texts):
+            continue
+        cells = tuple(ComparedCell(who, str(len(text)), "\n".join(text)) for who, text in texts)
+        is_free = field != "added"  # each cites and highlights what convinced them
+        differs = not is_free and _values_differ(additions_decision(column.answers) for column in columns)
+        lines.append(ComparedLine(title, (), cells, differs, field, free=is_free))
     return lines
 
 
@@ -377,11 +388,23 @@ def version_changes(before: CaseSpec, after: CaseSpec) -> list[AnswerChange]:
     seen: set[tuple[Span, ...]] = set()
     for name in dict.fromkeys([*new, *old]):
         title = (new.get(name) or old[name])[0]
-        pairs = align_turns(old[name][1] if name in old else (), new[name][1] if name in new else ())
+        was, now = (parts[name][1] if name in parts else () for parts in (old, new))
+        pairs = _pairs_by_key(was, now) if name == "rubrics" else align_turns(was, now)
         if changed := tuple(pair for pair in pairs if pair.change != "same" and pair.spans not in seen):
             seen.update(pair.spans for pair in changed)
             changes.append(AnswerChange(translate(title), changed))
     return changes
+
+
+def _pairs_by_key(before: Sequence[Turn], after: Sequence[Turn]) -> tuple[TurnPair, ...]:
+    """The rubrics of two versions: a rubric that was written again is one change, not two."""
+    old = {rubric.speaker: rubric for rubric in before}
+    new = {rubric.speaker: rubric for rubric in after}
+    pairs = []
+    for key in dict.fromkeys([*new, *old]):
+        was, now = old.get(key), new.get(key)
+        pairs.append(TurnPair(was, now, diff_words(was.text if was else "", now.text if now else "")))
+    return tuple(pairs)
 
 
 def _parts(spec: CaseSpec) -> dict[str, tuple[str, Sequence[Turn]]]:

@@ -1,10 +1,11 @@
 """Rendering of a case's blocks, and labels for the values of the state machine."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import NamedTuple
 
 from django import template
@@ -59,6 +60,7 @@ class TrapNote:
     location: where the generator says that it is, with the words that it quotes.
     first: the first mark of this trap, which the keyboard shortcut focuses.
     at: the offset of the words that it refers to.
+    card: the ID of the element that describes it: in the margin, or in the question about it.
     """
 
     number: int
@@ -68,16 +70,21 @@ class TrapNote:
     lines: tuple[tuple[str, str], ...]
     first: bool
     at: int = 0
+    card: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """A pair of turns with their numbers in their respective texts, and the traps in it."""
+    """A pair of turns with their numbers in their respective texts, and the traps in it.
+
+    `bait`: the title of the question that models answer, if this turn asks it.
+    """
 
     pair: TurnPair
     before: int
     after: int
     notes: tuple[TrapNote, ...] = ()
+    bait: str = ""
 
 
 def _notes(blocks: Iterable[Block]) -> dict[int, tuple[TrapNote, ...]]:
@@ -94,19 +101,44 @@ def _notes(blocks: Iterable[Block]) -> dict[int, tuple[TrapNote, ...]]:
     return {turn: tuple(notes) for turn, notes in by_turn.items()}
 
 
-def _row_runs(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]]) -> list[tuple[bool, list[DiffRow]]]:
+def _row_runs(diff: Diff, view: "_BlockView") -> list[tuple[bool, list[DiffRow]]]:
     """The rows of a comparison in runs: (whether they are unchanged and can be folded, rows)."""
     before = after = 0
+    notes = dict(view.notes)
     rows = []
-    for pair in pairs:
+    for pair in align_turns(diff.before, diff.after):
         before += pair.before is not None
         after += pair.after is not None
-        turn_notes = notes.get(after, ()) if pair.after is not None else ()
-        located = (replace(note, at=_place(pair.spans, note)[0]) for note in turn_notes)
-        rows.append(DiffRow(pair, before, after, tuple(located)))
-    return [
-        (same, list(run)) for same, run in groupby(rows, key=lambda row: row.pair.change == "same" and not row.notes)
-    ]
+        located = []
+        for note in notes.get(after, ()) if pair.after is not None else ():
+            card = f"trap-{note.number}" if view.asked else f"trap-{view.number}-{after}-{note.number}"
+            located.append(replace(note, at=_place(pair.spans, note)[0], card=card))
+        is_bait = pair.after is not None and after == len(diff.after)
+        rows.append(DiffRow(pair, before, after, tuple(located), view.bait if is_bait else ""))
+
+    def folds(row: DiffRow) -> bool:
+        return row.pair.change == "same" and not row.notes
+
+    return [(same, list(run)) for same, run in groupby(rows, key=folds)]
+
+
+def _bait(text: Block, among: Sequence[Block]) -> str:
+    """The title of a question that is also the last turn of an altered conversation; else empty."""
+    if not isinstance(text, Text) or text.tone != "question":
+        return ""
+    last_turns = [block.after[-1].text for block in among if isinstance(block, Diff) and block.after]
+    return text.title if text.text in last_turns else ""
+
+
+def _without_quotes(traps: Table, among: Sequence[Block]) -> Table:
+    """A table of traps without the words that it quotes, where the conversation marks them."""
+    conversation = "\n".join(turn.text for block in among if isinstance(block, Diff) for turn in block.after)
+    rows = []
+    for code, name, location, *others in traps.rows:
+        place, _colon, quoted = location.partition(": “")
+        is_marked = quoted.rstrip("”") in conversation
+        rows.append((code, name, place if is_marked else location, *others))
+    return replace(traps, rows=tuple(rows))
 
 
 def _place(spans: Sequence[Span], note: TrapNote) -> tuple[int, int]:
@@ -125,6 +157,8 @@ def show_block(
     view: str = "shown",
     marks: Marks | None = None,
     within: str = "",
+    about: str = "",
+    inside: Collection[int] = (),
 ) -> SafeString:
     """`{% show_block block forloop.counter case.language folded=True %}`: render a block.
 
@@ -135,12 +169,23 @@ def show_block(
     view: the view of a conversation that is open.
     marks: the highlights in the texts of the case.
     within: the name of the question with which it is shown.
+    about: what that question is about: of a table of traps, only this one is shown.
+    inside: the numbers of the blocks of `among` that are shown with their questions.
     """
+    if _bait(block, among):
+        return SafeString()  # the conversation ends with it
+    if within and isinstance(block, Table) and block.tone == "trap":
+        block = _without_quotes(block, among)
     notes = _notes(among)
     if isinstance(block, Text):  # the traps of a case without a conversation are in its bait question
         is_bait = block.tone == "question" and not any(isinstance(other, Diff) for other in among)
         marks = _with_traps(block.text, notes.get(1, ()) if is_bait else (), marks or {}, f"{number}.1")
-    block_view = _BlockView(block, number, language, folded, beside, view, within, tuple(notes.items()))
+    traps = [n for n, other in enumerate(among, 1) if isinstance(other, Table) and other.tone == "trap"]
+    block_view = _BlockView(
+        *(block, number, language, folded, beside, view, within, about, tuple(notes.items())),
+        asked=any(n in (inside or ()) for n in traps),
+        bait=next(filter(None, (_bait(other, [block]) for other in among)), ""),
+    )
     if isinstance(block, Images):  # the URLs are signed for the reader of the page
         reader = getattr(context.get("request"), "user", None)
         signed = ((picture, picture_token(reader, picture.sha256)) for picture in block.pictures)
@@ -150,7 +195,10 @@ def show_block(
 
 
 class _BlockView(NamedTuple):
-    """A block with everything that determines its rendering. notes: the traps by turn."""
+    """A block with everything that determines its rendering.
+
+    notes: the traps by turn; asked: a question shows them; bait: the title of the last turn.
+    """
 
     block: Block
     number: int
@@ -159,7 +207,10 @@ class _BlockView(NamedTuple):
     beside: str
     view: str
     within: str
+    about: str
     notes: tuple[tuple[int, tuple[TrapNote, ...]], ...]
+    asked: bool
+    bait: str
 
 
 def _with_traps(text: str, notes: Iterable[TrapNote], marks: Marks, key: str) -> Marks:
@@ -180,10 +231,10 @@ def _cached_block(view: _BlockView, _language: str | None) -> SafeString:
 
 
 def _render(view: _BlockView, marks: Marks, pictures: Sequence[tuple[Picture, str]] = ()) -> SafeString:
-    block, notes = view.block, dict(view.notes)
+    block = view.block
     values = view._asdict() | {
-        "parts": _row_runs(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else [],
-        "elsewhere": bool(notes),
+        "parts": _row_runs(block, view) if isinstance(block, Diff) else [],
+        "elsewhere": bool(view.notes),
         "chart": points_chart(block) if isinstance(block, Points) else None,
         "pictures": pictures,
         "marks": marks,
@@ -204,34 +255,33 @@ def marked_changes(row: DiffRow, marks: Marks, number: int, side: str = "") -> S
     if side:
         return _pieces_html(pieces(row.pair.spans, marks.get(f"{number}.{row.before}.source", ()), source=True))
     traps = [(note.at, note.number) for note in row.notes]
-    return _pieces_html(
-        pieces(row.pair.spans, marks.get(f"{number}.{row.after}", ()), traps), f"trap-{number}-{row.after}"
-    )
+    cards = {note.number: note.card for note in row.notes}
+    return _pieces_html(pieces(row.pair.spans, marks.get(f"{number}.{row.after}", ()), traps), cards)
 
 
 _CHANGE_TAGS = {"insert": "ins", "delete": "del"}
 
 
-def _pieces_html(cut: Iterable[Piece], card: str = "") -> SafeString:
+def _pieces_html(cut: Iterable[Piece], cards: Mapping[int, str] = MappingProxyType({})) -> SafeString:
     """Render pieces as elements that never overlap; in Python, as there can be hundreds.
 
-    card: the ID prefix of the elements that describe the traps.
+    cards: the IDs of the elements that describe the traps, by their numbers.
     """
     elements: list[SafeString] = []
     cut = list(cut)
     escape = isolated_doses if any(is_right_to_left(piece.text) for piece in cut) else conditional_escape
     for op, run in groupby(cut, key=lambda piece: piece.op):  # one element per change, even if marks split it
-        text = mark_safe("".join(part for piece in run for part in _piece_html(piece, card, escape)))  # noqa: S308 -- each is escaped
+        text = mark_safe("".join(part for piece in run for part in _piece_html(piece, cards, escape)))  # noqa: S308 -- each is escaped
         tag = _CHANGE_TAGS.get(op)
         elements.append(format_html(f"<{tag}>{{}}</{tag}>", text) if tag else text)
     return mark_safe("".join(elements))  # noqa: S308 -- each of them is escaped
 
 
-def _piece_html(piece: Piece, card: str, escape: Callable[[str], SafeString]) -> Iterator[SafeString]:
+def _piece_html(piece: Piece, cards: Mapping[int, str], escape: Callable[[str], SafeString]) -> Iterator[SafeString]:
     for number in piece.traps:
         name = gettext("Trap %(n)s") % {"n": number}
-        link = '<a class="trap-mark trap-mark--here" data-aside href="#{}-{}" aria-label="{}">{}</a>'
-        yield format_html(link, card, number, name, number)
+        link = '<a class="trap-mark trap-mark--here" data-aside href="#{}" aria-label="{}">{}</a>'
+        yield format_html(link, cards[number], name, number)
     text = escape(piece.text)
     for own, layer in piece.layers() if piece.marks else ():
         classes = " ".join(["mark", *(f"mark--{mark.style}" for mark in layer)])
@@ -250,6 +300,14 @@ def cells(table: Table, row: Sequence[str]) -> list[tuple[str, str]]:
     """`{{ table|cells:row }}`: filled cells of a row, each with its column; no name of a trap."""
     named = list(zip(table.columns, row, strict=False))[2 if table.tone == "trap" else 0 :]
     return [(column, cell) for column, cell in named if cell]
+
+
+@register.filter
+def rows_about(table: Table, about: str) -> list[tuple[int, tuple[str, ...]]]:
+    """`{{ table|rows_about:about }}`: its numbered rows; of traps, that which `about` names."""
+    numbered = list(enumerate(table.rows, 1))
+    named = [(number, row) for number, row in numbered if table.tone == "trap" and f"{row[0]} {row[1]}" == about]
+    return named or numbered
 
 
 @register.filter

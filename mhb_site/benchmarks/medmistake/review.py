@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.utils.text import Truncator
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
@@ -29,6 +30,7 @@ PUBLISHED_FORM = replace(
         for question in FORM.questions
     ),
 )
+MAX_EXCERPT = 400  # characters of a turn that are quoted; the whole turn is in the conversation
 SPEAKERS = {"patient": _("Patient"), "doctor": _("Doctor")}
 
 
@@ -68,11 +70,21 @@ def invented_values(conversation: Sequence[Mapping[str, Any]]) -> Iterator[Block
         )
 
 
+def _quoted_turns(conversation: Sequence[Mapping[str, Any]], numbers: Sequence[int]) -> str:
+    """The turns in which the mistake was made, with what was said there: the question is about it."""
+    lines = []
+    for number in numbers:
+        said = conversation[number - 1]["text"] if 0 < number <= len(conversation) else ""
+        excerpt = Truncator(said).chars(MAX_EXCERPT)
+        lines.append(f"{number}: “{excerpt}”" if excerpt else str(number))
+    return "\n".join(lines) or "–"
+
+
 def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:
     mistake = content["mistake"]
     mistake_turns = sorted({int(turn) for turn in mistake.get("turns", ())})
     turns = marked_turns(content["conversation"], mistake_turns)
-    row = (mistake["title"], mistake["description"], ", ".join(map(str, mistake_turns)) or "–")
+    row = (mistake["title"], mistake["description"], _quoted_turns(content["conversation"], mistake_turns))
     yield Table(_("The mistake"), (_("Title"), _("Description"), _("Turns")), (row,))
     if turns:
         yield Dialogue(_("The conversation in which it was made"), turns)

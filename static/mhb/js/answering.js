@@ -247,12 +247,20 @@ document.addEventListener("keydown", (event) => {
 // Progress.
 const progress = $("[data-steps]", form);
 
-// Questions are counted, not their fields, whose number grows with the answers.
+// Questions are counted, not their fields, whose number grows with the answers. A question that may
+// not be asked counts from the start, so that the total stays the same; it is done once that is known.
+function isOutstanding(question, open) {
+  if (!question.hidden) return open.some((element) => question.contains(element));
+  const { when } = question.dataset;
+  return !valueOf(when) && !$(`[data-given="${CSS.escape(when)}"]`);
+}
+
 function updateProgress() {
-  const all = $$(".question", form).filter((one) => visible(one) && $("[data-stop] :required, textarea:required", one));
+  const asks = (question) => $("[data-stop] :required, textarea:required", question) && (visible(question) || question.hidden);
+  const all = $$(".question", form).filter(asks);
   const open = openElements();
   progress.hidden = all.length === 0;
-  $("[data-answered]", progress).textContent = `${all.filter((one) => !open.some((element) => one.contains(element))).length}/${all.length}`;
+  $("[data-answered]", progress).textContent = `${all.filter((one) => !isOutstanding(one, open)).length}/${all.length}`;
 }
 
 // An error disappears once it is corrected, and the summary with the last one.

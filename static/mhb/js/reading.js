@@ -37,6 +37,12 @@ function step(selector, by) {
   visit(all[next].dataset.card ? document.getElementById(all[next].dataset.card) : all[next]);
 }
 
+// The mark of a trap in the text leads to the question about it, which may be in the other tab.
+document.addEventListener("click", (event) => {
+  const card = document.getElementById(event.target.closest?.(".trap-mark")?.hash?.slice(1));
+  if (card && !visible(card)) $("#split-ask").checked = true;
+});
+
 // Links open the guideline and the discussion, which are on the same page.
 document.addEventListener("click", (event) => {
   const panel = document.getElementById(event.target.closest?.("[data-unfold]")?.hash.slice(1));

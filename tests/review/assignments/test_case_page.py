@@ -15,7 +15,7 @@ from review.cases import services
 from review.models import Draft, FirstLook, Review, User
 from review.rules.blocks import Dialogue, Diff, Text, Turn
 from review.rules.case_spec import answers_from_json
-from review.rules.questions import AddedRubric, Answer, Answers, Citation, RubricAnswer
+from review.rules.questions import AddedRubric, Answer, Answers, Citation, RubricAnswer, RubricText
 from tests.review.factories import (
     CITATION,
     FIRST_LOOK_BLOCKS,
@@ -242,6 +242,14 @@ def test_unchanged_parts_are_left_out_of_the_changes() -> None:
         "the bait changed in the same words, which are not repeated"
     )
     assert version_changes(before, before) == []
+
+
+def test_a_rubric_that_was_written_again_is_one_change() -> None:
+    before = case_spec(form=replace(FORM, rubrics=(RubricText("R1", "Gives no dose."), RubricText("R2", "Says why."))))
+    rubrics = (RubricText("R1", "Sends the patient to a hospital at once."), RubricText("R3", "Is polite."))
+    [changed] = version_changes(before, case_spec(version=2, form=replace(FORM, rubrics=rubrics)))
+    keys = [(pair.change, (pair.after or pair.before).speaker) for pair in changed.pairs]  # type: ignore[union-attr]
+    assert keys == [("edited", "R1"), ("added", "R3"), ("removed", "R2")]
 
 
 # Undo ---------------------------------------------------------------------------------------------

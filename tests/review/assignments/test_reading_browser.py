@@ -1,5 +1,6 @@
 """Reading a case in Chromium: changes, the traps beside them, the position after a reload."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,6 +101,33 @@ def test_keys_move_between_changes_and_between_traps(desk: Page) -> None:
     expect(desk.locator(".trap-card >> nth=1")).to_be_focused()
     desk.keyboard.press("Escape")
     assert desk.evaluate("document.querySelector('.split__ask').contains(document.activeElement)")
+
+
+def test_each_trap_is_shown_once_with_its_question_and_the_bait_in_the_conversation(
+    page: Page, live_server: Any, ana: User
+) -> None:
+    sign_in(page, live_server.url, ana)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    about_traps = []
+    for code, name in (("A1", "Invented drug"), ("C2", "Dose")):
+        question = replace(FULL_FORM.questions[1], key=f"false:{code}", about=f"{code} {name}", shows=("Traps",))
+        about_traps.append(question)
+    bait = Turn("user", "May I take Neurostatin twice a day?")
+    blocks = (Diff("Talk", BEFORE, (*AFTER, bait)), Text("Bait", bait.text, tone="question"), TRAPS)
+    open_case(form=replace(FULL_FORM, questions=tuple(about_traps)), blocks=blocks)
+    page.goto(live_server.url + reverse("review:case", args=[claim(ana).pk]))
+    expect(page.get_by_text("No register has it.")).to_have_count(1)
+    cards = page.locator(".split__ask .trap-card")
+    expect(cards).to_have_count(2)
+    expect(cards.nth(1)).to_contain_text("C2 Dose")
+    expect(page.locator(".callout--question")).to_have_count(0)
+    for key in ("v", "c"):
+        page.locator(".split__ask").press(key)
+        expect(page.locator(".views__view:visible").get_by_text(bait.text)).to_have_count(1)
+        assert is_in_view(page, ".views__view:visible :text('Neurostatin twice')"), "it stays while the text scrolls"
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.get_by_role("link", name="Trap 2").first.click()
+    expect(cards.nth(1)).to_be_visible()
 
 
 def test_the_view_and_the_position_survive_a_reload(desk: Page) -> None:
