@@ -79,6 +79,7 @@ urlpatterns = [
     path("people/<int:person_id>/second-factor/", people_views.person_second_factor, name="person-second-factor"),
     path("agreement/", quality_views.agreement, name="agreement"),
     path("progress/", quality_views.progress_page, name="progress"),
+    path("languages/", people_views.own_languages, name="own-languages"),
     path("keys/", people_views.own_keys, name="own-keys"),
     path("me/", quality_views.me, name="me"),
     path("reviewers/<int:person_id>/", quality_views.reviewer, name="reviewer"),

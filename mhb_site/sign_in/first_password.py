@@ -1,7 +1,5 @@
 """The page of an invitation, where a new person sets the first password and is signed in."""
 
-from typing import cast
-
 from allauth.account.utils import perform_login
 from django import forms
 from django.conf import settings
@@ -9,17 +7,15 @@ from django.core import signing
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import get_language, get_language_info, gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods
 
 from review.answers import signatures
-from review.cases import queries
 from review.errors import InvitationInvalid
 from review.models import User
 from review.people import accounts, invitations
-from review.people.forms import PasswordField, PasswordForm
-from review.rules.case_spec import UNDETERMINED
+from review.people.forms import OwnLanguagesField, PasswordField, PasswordForm
 from review.rules.permissions import UserRole
 
 COOKIE = settings.ENV.cookie("invitation")
@@ -35,38 +31,19 @@ class FirstPasswordForm(PasswordForm):
         label=gettext_lazy("Password"), max_length=4096, help_text=gettext_lazy("Use at least 10 characters.")
     )
     again = PasswordField(label=gettext_lazy("Password (again)"), max_length=4096)
-    languages = forms.MultipleChoiceField(
-        label=gettext_lazy("Languages in which you review"),
-        required=False,
-        widget=forms.CheckboxSelectMultiple,
-        help_text=gettext_lazy("You are offered cases in these languages only; without a choice, in any language."),
-    )
+    languages = OwnLanguagesField()
 
     def __init__(self, data: QueryDict | None, *, user: User) -> None:
         super().__init__(data, user=user)
         self.fields["password"].widget.attrs["autofocus"] = True
         if user.role != UserRole.PHYSICIAN or user.languages:
             del self.fields["languages"]
-            return
-        languages = cast(forms.MultipleChoiceField, self.fields["languages"])
-        own = (get_language() or "en").partition("-")[0]
-        languages.choices = [
-            (code, _language_name(code)) for code in sorted({own, "en", "zh", *queries.languages()} - {UNDETERMINED})
-        ]
-        languages.initial = [own]
 
     def clean_again(self) -> str:
         again: str = self.cleaned_data["again"]
         if self.cleaned_data.get("password", again) != again:
             raise forms.ValidationError(gettext("The two passwords differ."))
         return again
-
-
-def _language_name(code: str) -> str:
-    try:
-        return str(get_language_info(code)["name_local"])
-    except KeyError:
-        return code
 
 
 @require_GET

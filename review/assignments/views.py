@@ -23,6 +23,7 @@ from review.cases.services import lease
 from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
 from review.labels import ROLES, SUBMISSION_EFFECTS, benchmark_label
 from review.models import Assignment, Draft
+from review.people.forms import OwnLanguagesForm
 from review.quality import reliability
 from review.rewordings import queries as rewordings_queries
 from review.rules.case_spec import answers_from_json
@@ -59,6 +60,8 @@ def workbench(request: HttpRequest) -> HttpResponse:
             "lease_minutes": lease() // timedelta(minutes=1),
             "reviews_this_week": reviews_this_week,
             "is_new_reviewer": is_new,
+            # The others were asked with their first password.
+            "languages": None if me.languages or not is_new or me.has_usable_password() else OwnLanguagesForm(),
             "first_benchmark": first.benchmark if first and first.benchmark in practice.names() else "",
             "recent_work": reliability.my_week(me, week_ago),
         },

@@ -137,10 +137,24 @@ def accept_invitation(person_id: int, token: str, password: str, languages: Sequ
     user.save(update_fields=["password", "invited_at"])
     record_person(user, PersonEvent.Kind.PASSWORD, user, invitation=True)
     if languages:
-        before = _sealed(user, {"languages": user.languages})
-        _store(user, languages=list(languages))
-        record_person(user, PersonEvent.Kind.EDITED, user, before=before, after=_sealed(user, {"languages": languages}))
+        _store_own_languages(user, languages)
     return user
+
+
+@recording_events()
+def set_own_languages(user: User, languages: Sequence[str]) -> None:
+    """Store the languages in which a physician says that they review; none: any."""
+    require(user, Can.REVIEW)
+    _store_own_languages(User.objects.select_for_update(no_key=True).get(pk=user.pk), languages)
+
+
+def _store_own_languages(user: User, languages: Sequence[str]) -> None:
+    before, after = user.languages, list(languages)
+    if before == after:
+        return
+    sealed = {"before": _sealed(user, {"languages": before}), "after": _sealed(user, {"languages": after})}
+    _store(user, languages=after)
+    record_person(user, PersonEvent.Kind.EDITED, user, **sealed)
 
 
 @receiver(account_created)

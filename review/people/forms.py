@@ -7,9 +7,10 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.utils.functional import Promise
-from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
+from django.utils.translation import get_language, get_language_info, gettext, gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from review.cases import queries
 from review.common.language_names import language_code
 from review.common.lists import ALL, Filters
 from review.labels import STAGES, USER_ROLES
@@ -17,6 +18,7 @@ from review.models import User
 from review.models.people import split_list
 from review.people.accounts import CHANGEABLE
 from review.people.roster import MAX_BYTES, is_language_code
+from review.rules.case_spec import UNDETERMINED
 from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 
@@ -71,6 +73,42 @@ class LanguagesField(forms.CharField):
                 gettext("Not a language code: %(code)s"), code="language", params={"code": ", ".join(invalid)}
             )
         return codes
+
+
+class OwnLanguagesField(forms.MultipleChoiceField):
+    """The languages in which somebody reviews, asked of a new physician. The page's is chosen."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label=gettext_lazy("Languages in which you review"),
+            required=False,
+            choices=_language_choices,
+            initial=lambda: [_page_language()],
+            widget=forms.CheckboxSelectMultiple,
+            help_text=gettext_lazy("You are offered cases in these languages only; without a choice, in any language."),
+        )
+
+
+def _page_language() -> str:
+    return (get_language() or "en").partition("-")[0]
+
+
+def _language_choices() -> list[tuple[str, str]]:
+    codes = {_page_language(), "en", "zh", *queries.languages()} - {UNDETERMINED}
+    return [(code, _language_name(code)) for code in sorted(codes)]
+
+
+def _language_name(code: str) -> str:
+    try:
+        return str(get_language_info(code)["name_local"])
+    except KeyError:
+        return code
+
+
+class OwnLanguagesForm(forms.Form):
+    """The languages of a physician who set no password here, such as one from single sign-on."""
+
+    languages = OwnLanguagesField()
 
 
 class AboutForm(forms.ModelForm[User]):

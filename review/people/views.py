@@ -19,7 +19,15 @@ from review.common.lists import Action, apply_bulk_action, list_context
 from review.models import User
 from review.people import accounts, invitations, queries, roster
 from review.people.anonymise import anonymise
-from review.people.forms import AboutForm, KeysForm, PasswordForm, PeopleFilters, PersonForm, RosterForm
+from review.people.forms import (
+    AboutForm,
+    KeysForm,
+    OwnLanguagesForm,
+    PasswordForm,
+    PeopleFilters,
+    PersonForm,
+    RosterForm,
+)
 from review.rules.permissions import Can, UserRole
 from review.rules.text_files import decoded
 
@@ -199,6 +207,16 @@ def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
     count = services.offer_again(get_object_or_404(User, pk=person_id), actor=signed_in_account(request))
     text = _("Calibration cases offered again: %(n)s.") % {"n": count}
     return redirect_saying(request, text, "review:person", person_id)
+
+
+@requires(Can.REVIEW, "POST")
+def own_languages(request: HttpRequest) -> HttpResponse:
+    """Store the languages in which a new physician reviews."""
+    form = OwnLanguagesForm(request.POST)
+    if form.is_valid():
+        accounts.set_own_languages(signed_in_account(request), form.cleaned_data["languages"])
+        messages.success(request, _("Languages saved."))
+    return redirect("review:workbench")
 
 
 @login_required

@@ -3,7 +3,7 @@
 //   data-key="ctrl+enter"  works while typing in its form, too     data-key-label    its name in the `?` dialog
 //   data-key-within        works only while its form has the focus
 //   data-dismiss           removes the nearest .message            data-opens="id"   opens that <dialog>
-//   data-copy="id"         copies the text of that field             data-copied       what the button says then
+//   data-copy="id"         copies the text of that element           data-copied       what the button says then
 //   data-add-row           adds another of the rows beside it        data-row          one of them
 //   data-here              the form may be answered with the next page itself: one request, no redirect
 
@@ -90,9 +90,10 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   const field = document.getElementById(button.dataset.copy);
   field.closest("details")?.setAttribute("open", "");
-  field.select();
+  if (field.select) field.select();
+  else getSelection().selectAllChildren(field);
   try {
-    await navigator.clipboard.writeText(field.value);
+    await navigator.clipboard.writeText(field.value ?? field.textContent);
   } catch {
     document.execCommand("copy"); // without HTTPS this is the only clipboard
   }

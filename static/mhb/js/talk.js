@@ -59,14 +59,38 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   }
 });
 
-// A name that can be reached goes to where the cursor is.
+// A name that can be reached goes to where the cursor is, in the place of a name begun there. While
+// one is begun, only the names that complete it are offered; the down arrow leads to them.
+const begunName = (field) => /(?:^|[^\w@])(@[\w.+-]*)$/.exec(field.value.slice(0, field.selectionStart))?.[1] ?? "";
+const isComment = (element) => element.matches?.("[data-remark] [name='text']");
+
+function offerNames(field) {
+  const begun = begunName(field).toLowerCase();
+  for (const button of field.form.querySelectorAll("[data-mention]")) {
+    button.hidden = !button.dataset.mention.toLowerCase().startsWith(begun) && !button.title.toLowerCase().includes(begun.slice(1));
+  }
+}
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest?.("[data-mention]");
   if (!button) return;
   const field = button.form.elements.text;
-  field.setRangeText(`${button.dataset.mention} `, field.selectionStart, field.selectionEnd, "end");
+  field.setRangeText(`${button.dataset.mention} `, field.selectionStart - begunName(field).length, field.selectionEnd, "end");
   field.focus();
+  offerNames(field);
   keepRemark(field.form);
+});
+
+document.addEventListener("input", (event) => {
+  if (isComment(event.target)) offerNames(event.target);
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "ArrowDown" || event.isComposing || !isComment(event.target) || !begunName(event.target)) return;
+  const first = event.target.form.querySelector("[data-mention]:not([hidden])");
+  if (!first) return;
+  event.preventDefault();
+  first.focus();
 });
 
 // Its key opens the discussion (and never closes it) with the focus on the remark; Escape leaves

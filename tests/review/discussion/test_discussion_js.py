@@ -16,7 +16,9 @@ PAGE = """<!doctype html><title>A case</title>
 <details data-talk><summary>Discussion</summary>
 <blockquote data-quote>nodule</blockquote><blockquote data-quote>take 50 mg</blockquote>
 <form data-remark="mhb-draft:remark:1:2"><textarea name="text"></textarea><textarea name="quote" data-quote-input></textarea>
-<input type="hidden" name="passage" data-passage-input></form></details>
+<input type="hidden" name="passage" data-passage-input>
+<button type="button" data-mention="@ada" title="Ada Admin">@ada</button>
+<button type="button" data-mention="@bo" title="Bo Lindqvist">@bo</button></form></details>
 <script type="module" src="/talk.js"></script>"""
 SELECT = "(passage) => getSelection().selectAllChildren(document.querySelector(`[data-passage='${passage}']`))"
 HTMX_RESPONSE = """(status) => document.dispatchEvent(new CustomEvent("htmx:beforeSwap", { detail: {
@@ -58,3 +60,16 @@ def test_an_unsent_remark_survives_a_reload_until_it_is_accepted(case: Page) -> 
     case.reload()
     case.wait_for_function("CSS.highlights.has('remark')")
     assert form_values(case) == ["", "", ""]
+
+
+def test_a_name_that_is_begun_is_completed_with_those_who_can_be_reached(case: Page) -> None:
+    case.evaluate("document.querySelector('details').open = true")
+    text, names = case.locator("[name=text]"), case.locator("[data-mention]:visible")
+    text.press_sequentially("Please look, @lin")
+    assert names.all_inner_texts() == ["@bo"]
+    text.press("ArrowDown")
+    case.keyboard.press("Enter")
+    assert text.input_value() == "Please look, @bo "
+    assert names.count() == 2
+    text.press_sequentially("and a@b")
+    assert names.count() == 2, "an address begins no name"
