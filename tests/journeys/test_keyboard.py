@@ -280,7 +280,7 @@ def test_adjudication_works_by_keyboard_only(
     assignment = first.go("n")
     [[case]] = desk.sql(f"SELECT case_id FROM review_assignment WHERE id = {assignment}")
     first.answer_first_look()
-    expect(first.page.locator(".reviews summary")).to_be_visible()
+    expect(first.page.locator(".reviews > summary")).to_be_visible()
     first.press("1", "1")  # confirms what both agreed on; they disagreed only on the verdict
     with first.page.expect_navigation(url="**/review/"):
         first.press("Alt+Enter")
