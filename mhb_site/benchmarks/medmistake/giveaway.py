@@ -18,8 +18,11 @@ _ONES = """
     """.split()  # noqa: SIM905 - a list of words
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905 - a list of words
 _NUMBER_WORDS = dict(zip((*_ONES, *_TENS), (*range(20), *range(20, 100, 10)), strict=True))
-_ENGLISH_NUMBER = re.compile(
-    rf"\b(?:(?:{'|'.join(_TENS)})(?:[ -](?:{'|'.join(_ONES[1:10])}))?|{'|'.join(_ONES)})\b", re.IGNORECASE
+_NUMBER_WORDS |= {"once": 1, "twice": 2}
+_NUMBER_WORD = "|".join((*_NUMBER_WORDS, "hundred", "thousand", "half"))
+_ENGLISH_NUMBERS = re.compile(
+    rf"\b(?:{_NUMBER_WORD})(?:[ -](?:and )?(?:a )?(?:{_NUMBER_WORD}))*(?: point(?: (?:{'|'.join(_ONES[:10])}))+)?\b",
+    re.IGNORECASE,
 )
 _HAN_DIGITS = {"一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
 _CHINESE_NUMBER = re.compile("[一二三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九]")
@@ -62,13 +65,37 @@ def unsaid_numbers(scenario: str, patient: Sequence[str]) -> list[str]:
 
 
 def _numbers_in_words(text: str) -> Iterator[str]:
-    """The numbers that a text says in English or Chinese words, in digits: "twenty-five" is 25."""
-    for match in _ENGLISH_NUMBER.finditer(text):
-        said = (part.casefold() for part in re.split(r"[ -]", match[0]))
-        yield str(sum(_NUMBER_WORDS[part] for part in said))
+    """The numbers that a text says in English or Chinese words, in digits.
+
+    "Twenty-five" is 25, "a hundred and twenty" 120, as "one twenty" is, "two and a half" 2.5,
+    "thirty-eight point five" 38.5; each word is a number by itself, too.
+    """
+    for match in _ENGLISH_NUMBERS.finditer(text):
+        whole, _point, decimals = match[0].casefold().partition(" point")
+        said = [word for word in re.split(r"[ -]", whole) if word not in ("and", "a")]
+        yield from (str(_NUMBER_WORDS[word]) for word in said if word in _NUMBER_WORDS)
+        value = f"{_value(said):g}"
+        yield value
+        if decimals:
+            yield f"{value}.{''.join(str(_NUMBER_WORDS[word]) for word in decimals.split())}"
+        if len(said) > 1 and not {"hundred", "thousand", "half"}.intersection(said):
+            yield f"{_NUMBER_WORDS[said[0]]}{_value(said[1:]):g}"
     for match in _CHINESE_NUMBER.finditer(text):
         tens, ten, ones = match[0].partition("十")
         yield str(_HAN_DIGITS.get(tens, 1) * 10 + _HAN_DIGITS.get(ones, 0) if ten else _HAN_DIGITS[tens])
+
+
+def _value(said: Sequence[str]) -> float:
+    """The number that these words add up to."""
+    total = current = 0.0
+    for word in said:
+        if word == "thousand":
+            total, current = total + (current or 1) * 1000, 0.0
+        elif word == "hundred":
+            current = (current or 1) * 100
+        else:
+            current += 0.5 if word == "half" else _NUMBER_WORDS[word]
+    return total + current
 
 
 def _stems(text: str) -> set[str]:

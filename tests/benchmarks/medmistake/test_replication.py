@@ -268,6 +268,24 @@ def test_giveaways_are_found_in_english_and_chinese() -> None:
     assert giveaway.unsaid_numbers("At 1,000 m my T-score was −2.5.", ["1000 m, T-score of 2.5"]) == ["-2.5"]
 
 
+@pytest.mark.parametrize(
+    ("scenario", "patient"),
+    [
+        ("120/80", "a hundred and twenty over eighty"),
+        ("120/80", "one twenty over eighty"),
+        ("38.5 °C", "thirty-eight point five"),
+        ("2.5 mg", "two and a half milligrams"),
+        ("1,500 steps", "one thousand five hundred steps"),
+        ("2 times a day", "twice a day"),
+        ("0.5 tablets", "half a tablet"),
+        ("24小时", "二十四小时"),
+    ],
+)
+def test_a_number_that_the_patient_said_in_words_is_not_unsaid(scenario: str, patient: str) -> None:
+    assert giveaway.unsaid_numbers(scenario, [patient]) == []
+    assert giveaway.unsaid_numbers("150", [patient]) == ["150"]
+
+
 def test_simulated_mistakes_are_replicated_at_the_configured_rate() -> None:
     """With targets at 40 % and 15 %: 49 % of first variants, and 1 - 0.51³ with two harder ones."""
 
