@@ -126,7 +126,7 @@ class InProgress:
 
     def _failed_call(self, job: Job, row: Any) -> None:
         Call.objects.create(
-            job=job, subject=f"{row._meta.model_name}:{row.pk}", endpoint=self.generator, model="busy", sent={},
+            job=job, subject=f"{row._meta.model_name}:{row.pk}", endpoint=self.generator, model="busy",
             seconds=1.0, attempt=1, error="BrokenReply", started_at=timezone.now(),
         )  # fmt: skip
 

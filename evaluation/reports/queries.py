@@ -32,7 +32,7 @@ from evaluation.runs.queries import LeftOut, data_sets_of, is_simulated, left_ou
 from evaluation.runs.rows import cache_warming, result_cache
 from evaluation.runs.selecting_models import selecting_models
 from evaluation.runs.verdicts import read_scores, run_frame
-from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample
+from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample, load_requests
 from generation.samples import errata, queries
 from review.rules.text import whole_number
 
@@ -368,4 +368,5 @@ def calls_behind(judgment: Judgment) -> tuple[list[Call], list[Call]]:
     judged = [f"judgment:{judgment.pk}", *(f"vote:{pk}" for pk in judgment.votes.values_list("pk", flat=True))]
     calls = Call.objects.filter(subject__in=[response, *judged]).select_related("endpoint").order_by("pk")
     lines = list(calls)
+    load_requests(lines)
     return [call for call in lines if call.subject == response], [call for call in lines if call.subject in judged]

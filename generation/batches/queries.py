@@ -29,6 +29,7 @@ from generation.models import (
     SampleVersion,
     Source,
     SourceRecord,
+    load_requests,
 )
 from generation.models.work import Work
 from generation.prompts import queries as prompts_queries
@@ -286,7 +287,9 @@ def calls_of_draft(draft: Draft) -> list[Call]:
     while row is not None:
         subjects.append(f"draft:{row.pk}")
         row = row.parent
-    return list(Call.objects.filter(subject__in=subjects).select_related("endpoint").order_by("pk"))
+    calls = list(Call.objects.filter(subject__in=subjects).select_related("endpoint").order_by("pk"))
+    load_requests(calls)
+    return calls
 
 
 def findings(batch: Batch, *, check: str = "", state: str = "", text: str = "") -> QuerySet[Finding]:

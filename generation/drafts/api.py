@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 from generation.batches import queries, services
 from generation.endpoints.queries import calls_of
 from generation.jobs.serializers import CallSerializer
-from generation.models import Batch, Draft, Finding
+from generation.models import Batch, Draft, Finding, load_requests
 from generation.models.work import Work
 from review.common.actions import Body, acts
 from review.common.api import OldestFirst, paginated_response, validated_query
@@ -117,4 +117,7 @@ class DraftViewSet(GenericViewSet[Draft]):
     @action(detail=True, serializer_class=CallSerializer, pagination_class=OldestFirst)
     def calls(self, request: Request, pk: int) -> Response:
         """The model calls of a draft, one by one, with prompts and replies."""
-        return paginated_response(self, calls_of(f"draft:{self.get_object().pk}"))
+        calls: Any = calls_of(f"draft:{self.get_object().pk}")
+        page: Any = self.paginate_queryset(calls) or []
+        load_requests(page)
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)

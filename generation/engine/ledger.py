@@ -36,8 +36,11 @@ from generation.models import (
     StoredImage,
 )
 from generation.models.jobs import Job
+from generation.models.sent_texts import SentText, digests_of, store_requests
 
 MIN_REST = timedelta(seconds=1)  # of a job that waits for room in its budget
+# Of a call whose texts were forgotten: without its identity, its reply is not used again.
+NO_CONTENT = {"request": b"", "text": "", "reasoning": "", "detail": "", "identity": ""}
 MAX_PAID_REPLIES = 5  # per identity: more than one, as a reply may turn out to be broken
 
 
@@ -70,7 +73,12 @@ def write(job: Job | None, lines: Sequence[LedgerLine], *, lane: int | None = No
     answers as a simulator is marked as simulated, whatever its name.
     """
     store_images(line.attempt.sent for line in lines)
-    calls = [_call(job, line) for line in lines]
+    bodies = [without_images(line.attempt.sent) for line in lines]
+    calls = []
+    for line, body, request in zip(lines, bodies, store_requests(bodies), strict=True):
+        call = _call(job, line)
+        call.request, call.sent = request, body
+        calls.append(call)
     new = _insert(calls, again)
     if new:
         _count(job, [(line, call) for line, call in zip(lines, calls, strict=True) if call.attempt_id in new], lane)
@@ -113,6 +121,7 @@ def _row(call: Call) -> dict[str, Any]:
     row = {str(field.column): getattr(call, field.attname) for field in _FIELDS}
     return {
         **row,
+        "request": f"\\x{call.request.hex()}",
         "cost": str(call.cost),
         "attempt_id": str(call.attempt_id),
         "started_at": call.started_at.isoformat(),
@@ -185,7 +194,6 @@ def _call(job: Job | None, line: LedgerLine) -> Call:
         endpoint=line.endpoint,
         model=(reply.model if reply and reply.model else attempt.settings.model),
         prompt=attempt.request.prompt,
-        sent=without_images(attempt.sent),
         text=reply.text if reply else "",
         reasoning=reply.reasoning if reply else "",
         finish_reason=reply.finish_reason[:40] if reply else "",
@@ -302,7 +310,7 @@ def paid_replies(job: Job, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     if job.fresh:
         lines = lines.filter(job=job.pk, subject__in={subject for _, subject in pairs})
     replies: dict[tuple[str, str], list[PaidReply]] = {pair: [] for pair in pairs}
-    for line in lines.defer("sent").order_by("-pk"):
+    for line in lines.defer("request").order_by("-pk"):
         for (identity, subject), paid in replies.items():
             if (
                 identity == line.identity
@@ -313,6 +321,22 @@ def paid_replies(job: Job, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, s
     return replies
 
 
+def erase_contents(calls: QuerySet[Call]) -> int:
+    """Erase what was sent and answered in calls, for good; returns their number.
+
+    Reads the requests of all other calls, as only what none of them contains is erased.
+    """
+    digests: set[bytes] = set()
+    for request in calls.values_list("request", flat=True).iterator():
+        digests.update(digests_of(bytes(request)))
+    count = calls.update(**NO_CONTENT)
+    others = Call.objects.exclude(request=b"").values_list("request", flat=True)
+    for request in others.iterator():
+        digests.difference_update(digests_of(bytes(request)))
+    SentText.objects.filter(digest__in=list(digests)).delete()
+    return count
+
+
 def last_format(endpoint: Endpoint, prompt: str) -> Format:
     """The output format in which an endpoint last answered this prompt, which requires a schema.
 
@@ -320,8 +344,8 @@ def last_format(endpoint: Endpoint, prompt: str) -> Format:
     """
     lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
     recent = lines.filter(started_at__gt=timezone.now() - timedelta(days=1))
-    last = recent.order_by("-started_at").values_list("sent", flat=True).first()
-    return Format.JSON_SCHEMA if last is None else format_of(last)
+    last = recent.order_by("-started_at").only("request").first()
+    return Format.JSON_SCHEMA if last is None else format_of(last.sent)
 
 
 def _reply_of(line: Call) -> Reply:

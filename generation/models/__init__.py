@@ -13,7 +13,16 @@ from generation.models.endpoints import (
     EndpointDay,
     EndpointState,
 )
-from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
+from generation.models.engine import (
+    Call,
+    JobError,
+    Lane,
+    ProviderBatch,
+    ProviderLine,
+    SentImage,
+    WorkerBeat,
+    load_requests,
+)
 from generation.models.images import StoredImage
 from generation.models.jobs import Job
 from generation.models.probes import ProbeWork
@@ -32,6 +41,7 @@ from generation.models.samples import (
     TaxonomyTerm,
     TextIndex,
 )
+from generation.models.sent_texts import SentText
 from generation.models.sources import (
     Import,
     ImportRefusal,

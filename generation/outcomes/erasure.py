@@ -7,6 +7,7 @@ from django.core.cache import cache
 from django.db.models import Q
 
 from generation import errors
+from generation.engine import ledger
 from generation.models import (
     Call,
     Draft,
@@ -123,8 +124,7 @@ def _erase_drafts(drafts: Collection[int]) -> int:
     rows.filter(status=Work.Status.QUEUED).update(status=Work.Status.DROPPED, detail=ERASED)
     subjects = [f"draft:{pk}" for pk in drafts]
     ProviderLine.objects.filter(subject__in=subjects).update(sent={})
-    calls = Call.objects.filter(subject__in=subjects)
-    return calls.update(sent={}, text="", reasoning="", detail="", identity="")
+    return ledger.erase_contents(Call.objects.filter(subject__in=subjects))
 
 
 def _erase_records(records: Collection[int]) -> None:

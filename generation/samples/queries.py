@@ -109,7 +109,7 @@ def versions(sample: Sample) -> list[SampleVersion]:
 def calls_by_subject(subjects: Iterable[str]) -> dict[str, list[Call]]:
     """The calls of each subject in order, without the text that was sent: one query."""
     grouped: dict[str, list[Call]] = {subject: [] for subject in subjects}
-    calls = Call.objects.filter(subject__in=grouped).select_related("endpoint").defer("sent", "reasoning")
+    calls = Call.objects.filter(subject__in=grouped).select_related("endpoint").defer("request", "reasoning")
     for call in calls.order_by("pk"):
         grouped[call.subject].append(call)
     return grouped

@@ -18,7 +18,7 @@ from django.contrib.sessions.models import Session
 from django.db import DatabaseError, connection, models, transaction
 from django.db.models.functions import Cast, Collate
 
-from generation.models import WorkerBeat
+from generation.models import SentImage, WorkerBeat
 from mhb_site.models import CacheEntry
 from review.models import SitePause
 
@@ -28,7 +28,8 @@ LEFT_OUT = {Session, UserSession, WorkerBeat, CacheEntry, SitePause}
 INSERTED = 2000  # rows a statement, at most
 INSERTED_BYTES = 4 * 2**20  # and not many more bytes
 READ = 50  # rows in memory: a text may have a megabyte
-READ_WIDE = 5  # of a table with files
+WIDE = {SentImage}  # tables with files
+READ_WIDE = 5  # of such a table
 
 
 class RowError(Exception):
@@ -74,7 +75,7 @@ class BackupTable:
             Cast(field.attname, models.TextField()) if isinstance(field, models.JSONField) else field.attname
             for field in self.fields
         ]
-        wide = any(isinstance(field, models.BinaryField) for field in self.fields)
+        wide = self.model in WIDE
         found = self.model._base_manager.order_by(order).values_list(*columns)
         for row in found.iterator(chunk_size=READ_WIDE if wide else READ):
             yield json.dumps(row, default=_as_text, ensure_ascii=False, separators=(",", ":"))

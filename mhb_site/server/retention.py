@@ -2,20 +2,21 @@
 
 import logging
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from allauth.usersessions.models import UserSession
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.core.files.storage import Storage
-from django.db.models import Q
+from django.db.models import Min, Q
 from django.utils import timezone
 
 from evaluation.models import ResultsImport
 from generation.common.storage import UPLOADS, store
+from generation.engine.ledger import NO_CONTENT
 from generation.jobs.kinds import OPEN
-from generation.models import Call, Import
+from generation.models import Call, Import, SentText
 from generation.models.jobs import Job
 from review.common import notifications
 
@@ -64,18 +65,23 @@ def _sessions(now: datetime) -> int:
 
 
 def _call_texts(now: datetime, days: int) -> int:
-    """What was sent and answered in jobs that are over. Costs, tokens and errors stay.
-
-    Without its identity a call's reply is not used again.
-    """
+    """What was sent and answered in jobs that are over. Costs, tokens and errors stay."""
     if not days:
         return 0
     old = Call.objects.filter(Q(job=None) | Q(job__status__in=ENDED), started_at__lt=now - timedelta(days=days))
-    full = old.exclude(sent={}, text="", reasoning="", detail="")
+    full = old.exclude(request=b"", text="", reasoning="", detail="")
     count = 0
     while chunk := list(full.order_by("pk").values_list("pk", flat=True)[:CHUNK]):
-        count += Call.objects.filter(pk__in=chunk).update(sent={}, text="", reasoning="", detail="", identity="")
+        count += Call.objects.filter(pk__in=chunk).update(**NO_CONTENT)
+    if count:
+        _unused_sent_texts(now)
     return count
+
+
+def _unused_sent_texts(now: datetime) -> None:
+    """Those of requests that are all forgotten. Hosts may differ in the day."""
+    oldest = Call.objects.exclude(request=b"").aggregate(at=Min("started_at", default=now))["at"]
+    SentText.objects.filter(used_on__lt=oldest.astimezone(UTC).date() - timedelta(days=1)).delete()
 
 
 def _shared_uploads(now: datetime) -> int:

@@ -85,12 +85,12 @@ class World:
         if first:
             self.draft = draft
         Call.objects.create(
-            job=self.batch, subject=f"draft:{self.draft.pk}", endpoint=endpoint, model="sim", sent={}, seconds=1.0,
+            job=self.batch, subject=f"draft:{self.draft.pk}", endpoint=endpoint, model="sim", seconds=1.0,
             attempt=1, started_at=now,
         )  # fmt: skip
         for job in (self.batch, self.evaluation):
             Call.objects.create(
-                job=job, subject="", endpoint=endpoint, model="sim", sent={}, seconds=1.0, attempt=1, started_at=now,
+                job=job, subject="", endpoint=endpoint, model="sim", seconds=1.0, attempt=1, started_at=now,
                 error="ServerError",
             )  # fmt: skip
         Freeze.objects.create(name=f"r{n}", benchmark="mhb", created_at=now)

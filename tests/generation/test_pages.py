@@ -36,6 +36,7 @@ from generation.models import (
     Source,
     SourceRecord,
 )
+from generation.models.sent_texts import pack_request
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.releases import services as releases_services
@@ -97,7 +98,9 @@ def fail_draft(batch: Batch) -> Draft:
         endpoint=Endpoint.objects.get_or_create(name="odd", url="http://odd.example/v1", model="odd-1")[0],
         model="odd-1",
         prompt="mhb/inject_dialogue@1",
-        sent={"model": "odd-1", "temperature": 0.3, "messages": [{"role": "user", "content": f"Say {HOSTILE}"}]},
+        request=pack_request(
+            {"model": "odd-1", "temperature": 0.3, "messages": [{"role": "user", "content": f"Say {HOSTILE}"}]}
+        ),
         text=f"I would rather not. {HOSTILE}",
         tokens_in=41,
         tokens_out=7,
@@ -336,7 +339,6 @@ def test_an_endpoint_that_was_called_keeps_its_address_and_model(admin: Client):
         subject="draft:1",
         endpoint=added,
         model="x",
-        sent={},
         seconds=1,
         attempt=1,
         started_at=timezone.now(),

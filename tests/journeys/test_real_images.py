@@ -83,7 +83,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(
     assert analysis_rows["kept"] == str(statuses["kept"] - twins), "drafts that a check stopped are not counted"
     assert analysis_rows["rejected: invalid trace"] == str(statuses["invalid"])
     assert not SentImage.objects.exists(), "images are named in the ledger, not copied into it"
-    assert not any("base64" in json.dumps(sent) for sent in Call.objects.values_list("sent", flat=True))
+    assert not any("base64" in json.dumps(call.sent) for call in Call.objects.all())
 
     strata = Counter((version.content["dataset"], version.content["question_type"]) for version in versions)
     sampled = Counter(

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from evaluation.models import Judgment, Response
 from generation.models import Call, ReleasedSample, Rubric, SampleVersion
+from generation.models.sent_texts import pack_request
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
 from tests.api.test_permissions import EXPECTED
@@ -60,7 +61,7 @@ class HeldOutWorld(World):
             for subject in subjects:
                 Call.objects.create(
                     job_id=self.run_id, subject=subject, endpoint=self.judge, model="judge", text=word, detail=word,
-                    sent={"messages": [{"role": "user", "content": word}]}, seconds=1.0, attempt=1,
+                    request=pack_request({"messages": [{"role": "user", "content": word}]}), seconds=1.0, attempt=1,
                     error="BrokenReply", started_at=timezone.now(),
                 )  # fmt: skip
             errata.report(sample.version.sample_id, actor=self["adela"], reason=f"Wrong: {word}")

@@ -15,7 +15,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from generation.engine.worker_beats import record_beat
-from generation.models import Call, Job, WorkerBeat
+from generation.models import Call, Job, SentText, WorkerBeat
+from generation.models.sent_texts import pack_request, store_requests
 from mhb_site.server.retention import forget
 from review.models import User
 from tests.engine import endpoint
@@ -42,8 +43,8 @@ def test_old_texts_of_the_ledger_go_and_costs_stay(settings: Any) -> None:
     def call(days: int, of: Job | None) -> Call:
         started = timezone.now() - timedelta(days=days)
         return Call.objects.create(
-            job=of, subject="row:1", endpoint=model, model="m", sent={"messages": ["Frau Beispiel"]}, text="hustet",
-            reasoning="hm", tokens_in=7, cost=2, seconds=1, attempt=1, identity="f" * 64, started_at=started,
+            job=of, subject="row:1", endpoint=model, model="m", request=pack_request({"messages": ["Frau Beispiel"]}),
+            text="hustet", reasoning="hm", tokens_in=7, cost=2, seconds=1, attempt=1, identity="f" * 64, started_at=started,
         )  # fmt: skip
 
     model = endpoint("http://localhost:1/v1")
@@ -60,6 +61,26 @@ def test_old_texts_of_the_ledger_go_and_costs_stay(settings: Any) -> None:
         )
         assert (old.tokens_in, float(old.cost)) == (7, 2.0)
     call_command("forget")
+
+
+def test_texts_that_no_request_contains_any_more_go(settings: Any) -> None:
+    now = timezone.now()
+    prompt = {"role": "system", "content": "You judge answers. " * 20}
+    model = endpoint("http://localhost:1/v1")
+    settings.MHB_KEEP_CALL_TEXTS_DAYS = 30
+    for days, name in ((40, "Frau Beispiel"), (1, "Herr Muster")):
+        at = now - timedelta(days=days)
+        [request] = store_requests([{"messages": [prompt, {"role": "user", "content": f"{name} hustet. " * 30}]}])
+        SentText.objects.filter(used_on=now.date()).update(used_on=at.date())
+        Call.objects.create(
+            subject="row:1", endpoint=model, model="m", request=request, seconds=1, attempt=1, started_at=at
+        )
+    assert SentText.objects.count() == 3
+    assert forget()["call_texts"] == 1
+    assert SentText.objects.count() == 2
+    [kept] = [call.sent for call in Call.objects.all() if call.sent]
+    assert kept["messages"][0] == prompt
+    assert kept["messages"][1]["content"].startswith("Herr Muster")
 
 
 def test_an_admin_sees_what_runs(adela: User, client: Client, settings: Any, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 from pytest_django import DjangoDbBlocker
 
+from generation.models import Call
 from review.audit import verification
 from review.models import Audit
 from review.models.append_only import AppendOnly, Changeable
@@ -275,6 +276,12 @@ def _successful_changes(table: str, column: str) -> Iterator[str]:
 
 
 @pytest.mark.both
+def test_requests_to_models_read_as_before(newest_site: None) -> None:
+    calls = Call.objects.all()
+    assert calls
+    assert [call.sent for call in calls] == [VALUES[models.JSONField]] * len(calls)
+
+
 def test_an_upgrade_from_the_first_version_loses_nothing(upgraded: tuple[str, list[str]]) -> None:
     _name, faults = upgraded
     assert faults == []

@@ -39,6 +39,7 @@ from generation.models import (
     Source,
     SourceRecord,
 )
+from generation.models.sent_texts import pack_request
 from generation.models.work import Work
 from generation.outcomes import services as outcomes_services
 from generation.recipes.recipe import NewRubric, NewSample
@@ -247,7 +248,7 @@ class World:
         self.failed_draft_id = failed.pk
         for attempt, error in ((1, "BrokenReply"), (2, "")):
             Call.objects.create(
-                job=self.batch, subject=f"draft:{failed.pk}", endpoint=self.judge, model="judge", sent=SENT,
+                job=self.batch, subject=f"draft:{failed.pk}", endpoint=self.judge, model="judge", request=pack_request(SENT),
                 text="<b>sorry</b>", seconds=1.2, attempt=attempt, error=error, started_at=now,
             )  # fmt: skip
 

@@ -104,7 +104,7 @@ def folder(cached_folder: Callable[[Callable[[Path], object]], Path]) -> Path:
         at = datetime(2026, 11, 22, tzinfo=UTC)
         for number, judge in enumerate(judges):
             Call.objects.create(
-                job=run, subject="vote:1", endpoint=judge, model=judge.model, sent={}, seconds=1.0, attempt=1,
+                job=run, subject="vote:1", endpoint=judge, model=judge.model, seconds=1.0, attempt=1,
                 cost=Decimal("0.00012") * (number + 1), started_at=at,
             )  # fmt: skip
         Run.objects.filter(pk=run.pk).update(

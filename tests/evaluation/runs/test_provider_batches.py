@@ -297,8 +297,8 @@ def test_a_refused_format_is_not_requested_in_later_batches(release: Release, mo
     assert first.status == second.status == Run.Status.FINISHED
     refused = [sum(batch.refused for batch in queries.provider_batches_of(run)) for run in (first, second)]
     assert refused == [8, 0]
-    sent = Call.objects.filter(job=second, subject__startswith="judgment:", hit_of=None).values_list("sent", flat=True)
-    assert [body["response_format"]["type"] for body in sent] == ["json_object"] * 8
+    asked = Call.objects.filter(job=second, subject__startswith="judgment:", hit_of=None)
+    assert [call.sent["response_format"]["type"] for call in asked] == ["json_object"] * 8
 
 
 def test_a_refused_batch_pauses_the_run_with_the_reason(release: Release, url: str) -> None:
@@ -461,7 +461,9 @@ def test_a_missing_key_pauses_the_run_and_keys_are_never_stored(
     monkeypatch.setenv("OWN_KEY", "sk-very-secret")
     jobs_services.resume(run.pk)
     assert work_until_idle(run).status == Run.Status.FINISHED
-    rows = [*ProviderBatch.objects.values(), *ProviderLine.objects.values(), *Call.objects.values()]
+    requests = [call.sent for call in Call.objects.all()]
+    assert all(requests)
+    rows = [*ProviderBatch.objects.values(), *ProviderLine.objects.values(), *Call.objects.values(), *requests]
     assert not [row for row in rows if "sk-very-secret" in str(row)]
 
 

@@ -14,7 +14,7 @@ from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Message, ModelSettings, Request
 from generation.models import Call, Endpoint, EndpointDay
 from review.models import User
-from tests.engine import Manage, conversations_file, endpoint, import_file, launch_batch, simulator
+from tests.engine import Manage, calls, conversations_file, endpoint, import_file, launch_batch, simulator
 from tests.engine import manage as manage
 from tests.generation.llm.helpers import app_of, completion, error_body
 
@@ -122,7 +122,7 @@ def test_a_batch_keeps_the_settings_of_its_launch(tmp_path: Path) -> None:
         batch = launch_batch(source, target)
         Endpoint.objects.filter(pk=target.pk).update(reasoning_effort="high", extra_body={"seed": 2}, top_p=0.1)
         batches_services.work_on_batch(batch.pk)
-    sent = Call.objects.filter(job=batch.pk).values_list("sent", flat=True)
+    sent = [call.sent for call in calls(batch)]
     assert {(body["reasoning_effort"], body["seed"], body["top_p"]) for body in sent} == {("low", 1, 0.9)}
     assert batch.endpoint_settings[str(target.pk)]["model"] == target.model
 

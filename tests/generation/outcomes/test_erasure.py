@@ -1,6 +1,7 @@
 """A record that should not be there goes with all that was made of it; the trail stays whole."""
 
 import json
+import zlib
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from generation import errors
-from generation.models import Batch, Call, Draft, GateEvent, Sample, SampleVersion, SourceRecord
+from generation.models import Batch, Call, Draft, GateEvent, Sample, SampleVersion, SentText, SourceRecord
+from generation.models.sent_texts import store_requests
 from generation.models.work import Work
 from generation.outcomes.erasure import erase_records
 from generation.releases import services as releases_services
@@ -28,12 +30,15 @@ WORD = "zebrafinch"  # stands in every text about the patient
 
 
 def everything() -> str:
-    """All rows of all tables, as text."""
+    """All rows of all tables that contain the word, as text."""
     found = []
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names():
             cursor.execute(f'SELECT * FROM "{table}"')
             found += [str(row) for row in cursor.fetchall() if WORD in str(row).lower()]
+    texts = [zlib.decompress(text.data).decode() for text in SentText.objects.all()]
+    requests = [json.dumps(call.sent) for call in Call.objects.all()]
+    found += [text for text in (*texts, *requests) if WORD in text.lower()]
     return "\n".join(found)
 
 
@@ -51,9 +56,16 @@ def patient(folder: Path) -> Batch:
     spec = json.loads(json.dumps(version.case.spec).replace("eadache", WORD))
     Case.objects.filter(pk=version.case.pk).update(title=WORD, spec=spec)
     GateEvent.objects.create(draft=draft, kind="stopped", reason=WORD, at=version.created_at)
+    prompt, source = "You write test cases. " * 20, f"The {WORD} hurts. " * 20
+    sent = [{"role": "system", "content": prompt}, {"role": "user", "content": source}]
+    shared, of_another = store_requests([{"messages": sent}, {"messages": [*sent[:1], {"content": "Another."}]}])
+    Call.objects.create(
+        job=batch, subject="draft:0", endpoint=endpoint("http://localhost:9/v1"), model="m", seconds=1.0,
+        request=of_another, attempt=1, started_at=version.created_at,
+    )  # fmt: skip
     Call.objects.create(
         job=batch, subject=f"draft:{draft.pk}", endpoint=endpoint("http://localhost:9/v1"), model="m", seconds=1.0,
-        sent={"messages": [WORD]}, text=WORD, reasoning=WORD, detail=WORD, attempt=1, started_at=version.created_at,
+        request=shared, text=WORD, reasoning=WORD, detail=WORD, attempt=1, started_at=version.created_at,
     )  # fmt: skip
     return batch
 
@@ -73,6 +85,8 @@ def test_nothing_of_the_text_is_left_and_the_trail_verifies(
     result = manage.json("erase", "own", record.external_id, "--reason", "Imported by mistake.")
     assert (result["records"], result["samples"], result["cases"], result["calls"]) == (1, 1, 1, 1)
     assert everything() == ""
+    messages = Call.objects.get(subject="draft:0").sent["messages"]
+    assert [message["content"][:9] for message in messages] == ["You write", "Another."], "what it shared is kept"
     other.refresh_from_db()
     assert (other.title, other.content) == before
     assert list(verification.check(Audit())) == []
