@@ -151,7 +151,7 @@ MONITORING = ROOT / "deploy" / "monitoring"
 def test_every_alert_leads_to_a_paragraph_of_the_manual() -> None:
     manual = (ROOT / "docs" / "operations.md").read_text()
     rules = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["rules"]
-    assert len(rules) == 12
+    assert len(rules) == 13
     for rule in rules:
         assert f"### {rule['alert']}\n" in manual
         assert rule["annotations"]["runbook"] == f"docs/operations.md#{rule['alert'].lower()}"
@@ -162,6 +162,16 @@ def test_alerts_and_dashboard_ask_for_metrics_that_exist() -> None:
     asked = (MONITORING / "alerts.yml").read_text() + (MONITORING / "dashboard.json").read_text()
     for name in set(re.findall(r"mhb_[a-z_]+", asked)):
         assert f'"{re.sub("_(total|count|bucket)$", "", name)}"' in code, name
+
+
+def test_every_alert_is_fired_by_a_series() -> None:
+    rules = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["rules"]
+    fired = set()
+    for test in yaml.safe_load((MONITORING / "alerts_test.yml").read_text())["tests"]:
+        for moment in test["alert_rule_test"]:
+            if moment.get("exp_alerts"):
+                fired.add(moment["alertname"])
+    assert fired == {rule["alert"] for rule in rules}
 
 
 def test_alerts_fire_within_five_minutes() -> None:
