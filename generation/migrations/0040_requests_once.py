@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0038_share_sent_texts'),
+        ('generation', '0039_share_sent_texts'),
     ]
 
     operations = [

@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ('generation', '0037_sent_texts'),
+        ('generation', '0038_sent_texts'),
     ]
 
     operations = [

@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0036_prompt_cache_key'),
+        ('generation', '0037_several_shared'),
     ]
 
     operations = [
