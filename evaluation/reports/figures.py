@@ -116,6 +116,16 @@ class ReportFigures:
     held_out: tuple[tuple[str, ...], ...] = ()
 
     @property
+    def pooled_comparisons(self) -> tuple[ModelComparison, ...]:
+        """The comparisons on all data sets together, or all of them if none are pooled."""
+        return tuple(each for each in self.comparisons if each.dataset == COMBINED) or self.comparisons
+
+    @property
+    def dataset_comparisons(self) -> tuple[ModelComparison, ...]:
+        """The comparisons on each data set, where others pool them."""
+        return tuple(each for each in self.comparisons if each not in self.pooled_comparisons)
+
+    @property
     def is_uneven(self) -> bool:
         """Whether some criteria have no verdict that counts."""
         return any(ending.counted < ending.criteria for ending, _href in self.endings)
