@@ -56,6 +56,7 @@ def serve(model: str, port: int, context: int) -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = port
     params.n_ctx = context
+    params.verbosity = 1  # errors only
     params.n_parallel = 1
     # With more threads than idle cores, they spin while they wait for each other.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1

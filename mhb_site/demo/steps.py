@@ -1,14 +1,16 @@
 """The steps that the benchmarks of the demo share: from a batch to a finished run."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from evaluation.models import Run
 from evaluation.runs import services as runs_services
-from evaluation.runs import work
+from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.batches import launch
-from generation.batches import services as batches_services
+from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
+from generation.jobs.kinds import JobKind
 from generation.models import Batch, Endpoint
 from generation.outcomes import services as outcomes_services
 from generation.releases import services as releases_services
@@ -34,8 +36,15 @@ def bind_roles(roles: Mapping[str, str]) -> dict[str, Endpoint]:
 def make_samples(settings: BatchSettings) -> Batch:
     """Launch a batch and work on it to its end."""
     batch = launch.launch_batch(settings)
-    batches_services.work_on_batch(batch.pk)
+    work_to_the_end(BATCHES, batch.pk)
     return batch
+
+
+def work_to_the_end(kind: JobKind[Any], pk: int) -> None:
+    """Work on a job in as many lanes as it takes: one ends early while another job waits."""
+    kind.work(pk)
+    while kind.waiting().filter(pk=pk).exists():
+        kind.work(pk)
 
 
 def simulated_physicians() -> list[User]:
@@ -64,7 +73,7 @@ def apply_outcomes(*batches: Batch) -> None:
     """Close the samples of closed cases, and make version 2 of rejected ones."""
     outcomes_services.apply_outcomes()
     for batch in batches:
-        batches_services.work_on_batch(batch.pk)
+        work_to_the_end(BATCHES, batch.pk)
 
 
 def evaluate(benchmark: str, *, judge: str = "", composition: Composition = Composition()) -> Run:  # noqa: B008
@@ -72,5 +81,5 @@ def evaluate(benchmark: str, *, judge: str = "", composition: Composition = Comp
     release = releases_services.freeze_release(f"{benchmark}-demo", benchmark=benchmark, composition=composition)
     targets = [endpoint(name) for name in TARGETS]
     run = runs_services.launch_run(RunSettings(release, targets, endpoint(judge) if judge else None))
-    work.work_on_run(run.pk)
+    work_to_the_end(RUNS, run.pk)
     return run
