@@ -137,6 +137,7 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self._stack = AsyncExitStack()
+        self._checked_urls: set[str] = set()
         self._clients: dict[tuple[str, str], Client] = {}
         self._admissions: dict[tuple[str, str], AdmissionControl] = {}
         self._formats: dict[tuple[str, str], Format] = {}
@@ -455,8 +456,10 @@ class Gateway:
 
         Raises KeyMissing, NotAllowed, BadRequest: as `ask` does before any attempt.
         """
-        check_address(settings.url)
-        self.access.check_url(settings.url)
+        if settings.url not in self._checked_urls:
+            check_address(settings.url)
+            self.access.check_url(settings.url)
+            self._checked_urls.add(settings.url)
         key = self.access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
         client = self._clients.get((settings.url, key))
         if client is None:
