@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Exists, Min, OuterRef, Q, QuerySet
+from django.db.models import CharField, Exists, Min, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Cast, Concat
 
 from evaluation.answers.search import SearchResult, search
 from evaluation.labels import verdict_label, verdict_state
@@ -12,7 +13,7 @@ from evaluation.protocol import Ask, Protocol
 from evaluation.reports import queries as reports_queries
 from evaluation.runs.queries import data_sets_of
 from evaluation.runs.rows import chains
-from generation.models import Facet, ReleasedRubric, ReleasedSample
+from generation.models import Call, Facet, ReleasedRubric, ReleasedSample
 from generation.samples.queries import visible_to
 
 SEVERITY = "severity"  # the name of the facet
@@ -59,6 +60,19 @@ def judgments(
     if result := search(run, text) if isinstance(text, str) else text:
         matches = matches.filter(Q(response__in=result.responses) | Q(pk__in=result.judgments))
     return matches.order_by(*ORDER)
+
+
+def with_tokens(rows: QuerySet[Judgment]) -> QuerySet[Judgment]:
+    """Judgments with `tokens_in` of the call that was made for each, and `tokens_cached` of these.
+
+    Null without a call of its own: it has votes, was judged together with others or by code, or its
+    reply had been paid for before.
+    """
+    subject = Concat(Value("judgment:"), Cast(OuterRef("pk"), CharField()))
+    paid = Call.objects.filter(subject=subject, error="", hit_of=None).order_by("-pk")
+    return rows.annotate(
+        tokens_in=Subquery(paid.values("tokens_in")[:1]), tokens_cached=Subquery(paid.values("tokens_cached")[:1])
+    )
 
 
 def with_verdict(row: Judgment, protocol: Protocol) -> dict[str, Any]:

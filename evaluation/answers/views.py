@@ -80,6 +80,7 @@ def _selected_judgment(run: Run, judgment: Judgment, protocol: Protocol, request
     response, sample = judgment.response, judgment.rubric.sample
     response.sample = sample
     judged = Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
+    tokens_in, tokens_cached = reports_queries.tokens_of_judge(judgment)
     ask, shown = queries.question_asked(protocol, response, run.seed), queries.with_verdict(judgment, protocol)
     return {
         "question_messages": ask.messages if ask else (),
@@ -92,6 +93,8 @@ def _selected_judgment(run: Run, judgment: Judgment, protocol: Protocol, request
         "language": runs_queries.language_of(sample),
         "verdict": shown["label"],
         "state": shown["state"],
+        "tokens_in": tokens_in,
+        "tokens_cached": tokens_cached,
         "response_judgments": [_item(row, protocol, request) for row in judged],
     }
 

@@ -33,6 +33,7 @@ from evaluation.numbers.rules import POLARITY
 from evaluation.protocol import Ask, Protocol
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
+from evaluation.reports.documents import how_judged
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
 from evaluation.runs.verdicts import load_samples, policy_verdicts, warm_votes
@@ -128,7 +129,10 @@ def _card(run: Run, found: Claims, sums: Checksums) -> dict[str, Any]:
     about = metadata(run.release)
     about["description"] = f"Run {run.pk}: answers and verdicts on {run.release.reference}."
     said = [claim.sentence for claim in found.claims]
-    about["rai"] = {**about["rai"], "dataLimitations": [*about["rai"]["dataLimitations"], *said]}
+    rai = {**about["rai"], "dataLimitations": [*about["rai"]["dataLimitations"], *said]}
+    if run.judge_id:
+        rai["machineAnnotationTools"] = [*rai.get("machineAnnotationTools", ()), how_judged(run)]
+    about["rai"] = rai
     return croissant(about, sums.entries, {})
 
 

@@ -165,7 +165,7 @@ class JudgmentSerializer(ModelRowSerializer):
     row = Judgment
     shows = (
         "id response endpoint=response.endpoint.name sample=rubric.sample.key dataset variant rubric.key "
-        "criterion=rubric.criterion traps status verdict explanation error detail"
+        "criterion=rubric.criterion traps status verdict explanation error detail tokens_in tokens_cached"
     )
 
     dataset = serializers.CharField(source="rubric.sample.task", help_text="The task of the sample.")
@@ -173,6 +173,10 @@ class JudgmentSerializer(ModelRowSerializer):
         source="response.variant", help_text="Variant of the question; most benchmarks have one."
     )
     traps = serializers.ListField(source="rubric.traps", child=serializers.CharField())
+    tokens_in = serializers.IntegerField(
+        allow_null=True, help_text="Input tokens of the judge's call; null without a call of its own."
+    )
+    tokens_cached = serializers.IntegerField(allow_null=True, help_text="Of these, read from the endpoint's cache.")
 
 
 class JudgmentQuery(serializers.Serializer[Any]):
@@ -244,4 +248,5 @@ class ReportViewSet(GenericViewSet[Run]):
     def judgments(self, request: Request, pk: int) -> Answer:
         """The judgments of a run, rubric by rubric, with explanations."""
         found = answers_queries.judgments(RUNS.get(pk), request.user, **validated_query(JudgmentQuery, request))
+        found = answers_queries.with_tokens(found)
         return paginated_response(self, found.defer(*answers_queries.LARGE_COLUMNS))

@@ -107,12 +107,26 @@ def _models(report: Report) -> list[str]:
         for model in models_asked(report.run)
     ]
     lines = ["## Models", "", *text_tables.markdown(head, rows)]
-    if report.run.share_cached:
-        share = f"{report.run.share_cached:.0%} of the input tokens were read from a cache"
-        lines += ["", f"{share}. A warm cache can turn a verdict, even at temperature 0."]
+    if report.run.judge_id:
+        lines += ["", how_judged(report.run)]
     if report.run.prompt_set:
         lines += ["", f"Prompt set: `{report.run.prompts}`, SHA-256 `{report.run.prompts_sha256}`."]
     return lines
+
+
+def how_judged(run: Run) -> str:
+    """How the judges of a run were asked, for its report and the card of its bundle."""
+    judges = ", ".join(f"{judge.name} ({judge.model})" for judge in judges_of(run))
+    calls = "one call per sample" if run.judging == Run.Judging.PER_SAMPLE else "one call per criterion"
+    asked = f"Judged by {judges}, {calls}"
+    if run.judge_temperature is not None:
+        asked += f", at temperature {run.judge_temperature:g}"
+    if run.panel:
+        asked += f", {run.judgments_each} per judge, decided by {run.panel}"
+    if not run.share_cached:
+        return f"{asked}."
+    share = f"{run.share_cached:.0%} of the input tokens were read from a cache"
+    return f"{asked}. {share}. A warm cache can turn a verdict, even at temperature 0."
 
 
 def _how_decided(report: Report) -> str:

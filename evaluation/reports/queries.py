@@ -370,3 +370,10 @@ def calls_behind(judgment: Judgment) -> tuple[list[Call], list[Call]]:
     lines = list(calls)
     load_requests(lines)
     return [call for call in lines if call.subject == response], [call for call in lines if call.subject in judged]
+
+
+def tokens_of_judge(judgment: Judgment) -> tuple[int, int]:
+    """The input tokens that the judge's successful calls for this verdict read, and cached ones."""
+    _responses, judged = calls_behind(judgment)
+    paid = [call for call in judged if not call.error and call.hit_of_id is None]
+    return sum(call.tokens_in for call in paid), sum(call.tokens_cached for call in paid)

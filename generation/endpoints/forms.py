@@ -65,6 +65,13 @@ TEXTS: dict[str, tuple[Any, Any]] = {  # label and help of the fields
         _("Price of cached input"),
         _("Per million prompt tokens from the provider's cache. Leave empty for the input price."),
     ),
+    "price_written": (
+        _("Price of input written into the cache"),
+        _(
+            "Per million prompt tokens that the provider puts there, if it charges more for them. Leave empty for the "
+            "input price."
+        ),
+    ),
     "context_tokens": (
         _("Context length (tokens)"),
         _("Prompt and reply together. Leave empty for what the endpoint tells."),
@@ -101,7 +108,7 @@ class EndpointForm(NamesSecret, GrowingForm, forms.ModelForm[Endpoint]):
     def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].disabled = self.instance.pk is not None
-        for name in ("price_in", "price_out", "price_cached") if settings.MHB_CURRENCY else ():
+        for name in ("price_in", "price_out", "price_cached", "price_written") if settings.MHB_CURRENCY else ():
             self.fields[name].label = f"{self.fields[name].label} ({settings.MHB_CURRENCY})"
         if self.instance.context_found:
             self.fields["context_tokens"].widget.attrs["placeholder"] = str(self.instance.context_found)

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -349,6 +349,6 @@ def last_format(endpoint: Endpoint, prompt: str) -> Format:
 
 
 def _reply_of(line: Call) -> Reply:
-    usage = Usage(line.tokens_in, line.tokens_out, line.tokens_cached, line.tokens_reasoning, line.estimated)
+    usage = Usage(**{each.name: getattr(line, each.name) for each in fields(Usage)})
     words = line.text, line.reasoning, line.finish_reason, line.model
     return Reply(*words, line.simulated, usage, fingerprint=line.fingerprint)

@@ -1,7 +1,7 @@
 """The estimate of a launch before any call is made, and its basis."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from math import ceil
 from statistics import fmean as mean
@@ -206,14 +206,19 @@ def estimate_line(
     batched_calls = min(calls, ceil(round(questions, 6))) if batched else 0
     # Only of this model's own calls: others may have another cache, or none.
     share_cached = sum(call.tokens_cached for call in recent) / max(1, sum(tokens_in))
-    used = Usage(ceil(calls * mean(tokens_in)), ceil(calls * mean(tokens_out)))
-    used = replace(used, tokens_cached=int(used.tokens_in * share_cached))
+    share_written = sum(call.tokens_written for call in recent) / max(1, sum(tokens_in))
+    total_in = ceil(calls * mean(tokens_in))
+    used = Usage(
+        total_in,
+        ceil(calls * mean(tokens_out)),
+        tokens_cached=int(total_in * share_cached),
+        tokens_written=int(total_in * share_written),
+    )
     cheaper = Usage(ceil(batched_calls * mean(tokens_in)), ceil(batched_calls * mean(tokens_out)))
     cost = used.cost(endpoint.settings) - cheaper.cost(endpoint.settings) + cheaper.cost(endpoint.batch_settings)
     most_calls = max(calls, ceil(round(requests * calls_per_question, 6)))
-    most_cost = Usage(most_calls * _ninth_decile(tokens_in), most_calls * _ninth_decile(tokens_out)).cost(
-        endpoint.settings
-    )
+    most_in, most_out = most_calls * _ninth_decile(tokens_in), most_calls * _ninth_decile(tokens_out)
+    most_cost = Usage(most_in, most_out, tokens_written=ceil(most_in * share_written)).cost(endpoint.settings)
     return EstimateLine(
         role,
         endpoint.name,
@@ -265,6 +270,7 @@ class _MeasuredCall(NamedTuple):
     subject: str
     tokens_in: int
     tokens_cached: int
+    tokens_written: int
     tokens_out: int
     seconds: float
     attempt: int

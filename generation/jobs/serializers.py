@@ -305,7 +305,7 @@ class CallSerializer(ModelRowSerializer):
 
     row = Call
     shows = (
-        "id endpoint.name model prompt sent text reasoning finish_reason tokens_in tokens_out tokens_cached "
+        "id endpoint.name model prompt sent text reasoning finish_reason tokens_in tokens_out tokens_cached tokens_written "
         "tokens_reasoning estimated cost seconds attempt error detail http_status simulated started_at"
     )
 

@@ -300,6 +300,7 @@ def _part_text(value: Any) -> str:
 _TOKENS_IN = ("prompttokens", "inputtokens", "prompttokencount", "promptevalcount")
 _TOKENS_OUT = ("completiontokens", "outputtokens", "candidatestokencount", "generatedtokens", "evalcount")
 _CACHED = ("cachedtokens", "promptcachehittokens", "cachedcontenttokencount", "cachedprompttokens", "numcachedtokens")
+_WRITTEN = ("cachecreationinputtokens", "cachecreationtokens", "cachewritetokens")
 _REASONING = ("reasoningtokens", "thoughtstokencount")
 _TOTAL = ("totaltokens", "totaltokencount")
 _USAGES = (("usage",), ("usageMetadata",), ("x_groq", "usage"), ("meta", "billed_units"), ())  # (): the body itself
@@ -318,17 +319,19 @@ def _usage(body: Any) -> Usage:
         for names in (_TOKENS_IN, _TOKENS_OUT, _CACHED, _REASONING, _TOTAL)
     )
     # In Anthropic's form, tokens of the cache come on top.
-    read, written = (counts.get(f"cache{name}inputtokens", 0) for name in ("read", "creation"))
-    if not cached and (read or written):
+    read, created = (counts.get(f"cache{name}inputtokens", 0) for name in ("read", "creation"))
+    if not cached and (read or created):
         cached = read
         if "prompttokens" not in counts:
-            tokens_in += read + written
+            tokens_in += read + created
+    cached = min(cached, tokens_in)
+    written = next((counts[name] for name in _WRITTEN if name in counts), 0)
     # Some leave reasoning out of what they call completion, but not out of the total.
     if tokens_in and total > tokens_in:
         tokens_out = max(tokens_out, total - tokens_in)
     if tokens_out and reasoning > tokens_out:
         tokens_out += reasoning
-    return Usage(tokens_in, tokens_out, min(cached, tokens_in), reasoning)
+    return Usage(tokens_in, tokens_out, cached, reasoning, tokens_written=min(written, tokens_in - cached))
 
 
 def _counts(usage: Any) -> dict[str, int]:

@@ -130,6 +130,7 @@ class ModelSettings:
     price_in: Decimal = Decimal(0)  # money per million prompt tokens
     price_out: Decimal = Decimal(0)  # money per million completion tokens
     price_cached: Decimal | None = None  # money per million prompt tokens from the endpoint's cache; None: `price_in`
+    price_written: Decimal | None = None  # money per million prompt tokens written into that cache; None: `price_in`
     context_tokens: int | None = None  # of its context, prompt and reply together
     output_format: str = ""  # pins the format of structured replies; "": the strictest that it accepts
     reasoning_start: str = ""  # its own marks around reasoning, beside the known ones
@@ -179,12 +180,16 @@ class Usage:
     tokens_cached: int = 0  # of `tokens_in`
     tokens_reasoning: int = 0
     estimated: bool = False
+    tokens_written: int = 0  # of `tokens_in`: into the endpoint's cache
 
     def cost(self, settings: ModelSettings) -> Decimal:
         """The cost of this usage at the endpoint's prices (per million tokens)."""
         cached = min(self.tokens_cached, self.tokens_in)
+        written = min(self.tokens_written, self.tokens_in - cached)
         price_cached = settings.price_in if settings.price_cached is None else settings.price_cached
-        paid = (self.tokens_in - cached) * settings.price_in + cached * price_cached
+        price_written = settings.price_in if settings.price_written is None else settings.price_written
+        paid = (self.tokens_in - cached - written) * settings.price_in
+        paid += cached * price_cached + written * price_written
         return (paid + self.tokens_out * settings.price_out) / Decimal(1_000_000)
 
 

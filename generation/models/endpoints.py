@@ -29,7 +29,7 @@ ENV_NAME_PATTERN = r"^[A-Z_][A-Z0-9_]*$"
 # The settings of an endpoint that people enter: on its page, in the API and in the command.
 ENDPOINT_FIELDS = (
     *("name", "url", "model", "key_env", "temperature", "top_p", "max_tokens", "completion_tokens"),
-    *("reasoning_effort", "extra_body", "family", "price_in", "price_out", "price_cached"),
+    *("reasoning_effort", "extra_body", "family", "price_in", "price_out", "price_cached", "price_written"),
     *("concurrency", "rpm", "tpm", "timeout", "batches"),
     *(
         "default_sampling",
@@ -114,6 +114,8 @@ class Endpoint(models.Model):
     price_out = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     # Of prompt tokens that the endpoint had in its cache; null: as other prompt tokens.
     price_cached = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True)
+    # Of those that it wrote into its cache; null: as other prompt tokens.
+    price_written = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True)
     context_tokens = models.PositiveIntegerField(null=True, blank=True)  # prompt and reply together
     context_found = models.PositiveIntegerField(null=True, editable=False)  # the same, as the endpoint tells it
     output_format = models.CharField(max_length=11, blank=True, choices=OutputFormat)  # "": learnt from its answers
@@ -138,6 +140,10 @@ class Endpoint(models.Model):
             models.CheckConstraint(
                 condition=Q(price_cached__isnull=True) | Q(price_cached__gte=0),
                 name="endpoint_price_cached_not_negative",
+            ),
+            models.CheckConstraint(
+                condition=Q(price_written__isnull=True) | Q(price_written__gte=0),
+                name="endpoint_price_written_not_negative",
             ),
             models.CheckConstraint(condition=Q(timeout__gt=0), name="endpoint_timeout_positive"),
             models.CheckConstraint(
@@ -221,7 +227,7 @@ class Endpoint(models.Model):
     def batch_settings(self) -> ModelSettings:
         """The settings with the prices of provider batches: `batch_discount` times the prices."""
         settings, factor = self.settings, self.batch_discount
-        prices = ("price_in", "price_out", "price_cached")
+        prices = ("price_in", "price_out", "price_cached", "price_written")
         known = {name: price for name in prices if (price := getattr(settings, name)) is not None}
         return replace(settings, **{name: price * factor for name, price in known.items()})
 

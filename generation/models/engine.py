@@ -80,6 +80,7 @@ class Call(models.Model):
     tokens_out = models.PositiveIntegerField(default=0)
     tokens_cached = models.PositiveIntegerField(default=0)
     tokens_reasoning = models.PositiveIntegerField(default=0)
+    tokens_written = models.PositiveIntegerField(default=0, db_default=0)  # of tokens_in: into the endpoint's cache
     estimated = models.BooleanField(default=False, db_default=False)
     cost = models.DecimalField(max_digits=18, decimal_places=8, default=0)
     seconds = models.FloatField()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -15,6 +15,7 @@ from evaluation.panel import Rule
 from review.quality.agreement import RaterAgreement, ac1, kappa, several_raters, table_interval
 
 SEVERAL = 3  # judges from which on there are figures for all of them together
+ALIKE, DIFFERS = "alike", "differs"  # `JudgeAgreement.cache`
 Votes = Mapping[tuple[str, int], Ints]  # judge, repeat -> index of the verdict on each judgment, or -1
 
 
@@ -23,7 +24,9 @@ class JudgeAgreement:
     """Agreement of two judges, or of one judge with itself, on the `n` criteria with both votes.
 
     `raw` is the share of equal verdicts. Intervals (95 %) are over the clusters of the report. A
-    figure that is not defined, and an interval that cannot be given, is None.
+    figure that is not defined, and an interval that cannot be given, is None. `cache`: "differs" if
+    the prompt of exactly one of the two votes was read from the endpoint's cache, "alike" if that
+    of both or of neither was, '' if all criteria are counted.
     """
 
     judges: tuple[str, str]
@@ -35,13 +38,15 @@ class JudgeAgreement:
     kappa_high: float | None = None
     ac1_low: float | None = None
     ac1_high: float | None = None
+    cache: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelReport:
     """The agreement within a panel.
 
-    `pairs`: the first votes of two judges; `repeats`: the first and second vote of one judge.
+    `pairs`: the first votes of two judges; `repeats`: the first and second vote of one judge, and
+    where its endpoint says what it read from its cache, the same by `JudgeAgreement.cache`.
     `several`: the first votes of all judges together; None with two judges, and under escalation,
     where the others vote on disputed criteria only. `judgments`: votes per judge and criterion.
     `decided`, `undecided`: criteria with a verdict, and without a majority. `undecided_rule`: how
@@ -80,9 +85,13 @@ def panel_report(
     used = set(cast["voted"].unique())
     verdicts = sorted({*given, *used})
     votes = {(judge, repeat): np.full(frame.rows.height, -1) for judge in judges for repeat in range(min(judgments, 2))}
-    for (judge, number, verdict), of_judge in frame.on(cast).group_by("judge", "number", "voted"):
+    warm = {key: np.full(frame.rows.height, -1) for key in votes}
+    for (judge, number, verdict, is_warm), of_judge in frame.on(cast).group_by("judge", "number", "voted", "warm"):
         if (judge, number) in votes:
-            votes[judge, number][as_array(of_judge["row"])] = verdicts.index(verdict)
+            rows = as_array(of_judge["row"])
+            votes[judge, number][rows] = verdicts.index(verdict)
+            if is_warm is not None:
+                warm[judge, number][rows] = is_warm
     clusters: Ints = frame.array("cluster")
 
     def compared(pairs: Iterable[tuple[tuple[str, int], tuple[str, int]]]) -> tuple[JudgeAgreement, ...]:
@@ -91,12 +100,22 @@ def panel_report(
         ]
         return tuple(agreement for agreement in found if agreement.n)
 
+    repeats = compared(((judge, 0), (judge, 1)) for judge in judges) if judgments > 1 else ()
+    for judge in judges if judgments > 1 else ():
+        first, second = (judge, 0), (judge, 1)
+        is_known = (warm[first] >= 0) & (warm[second] >= 0)
+        for cache, chosen in ((ALIKE, warm[first] == warm[second]), (DIFFERS, warm[first] != warm[second])):
+            rows = np.where(is_known & chosen, votes[first], -1)
+            agreement = _agreement((judge, judge), rows, votes[second], clusters, len(verdicts))
+            if agreement.n:
+                repeats = (*repeats, replace(agreement, cache=cache))
+
     return PanelReport(
         rule=rule,
         judges=tuple(judges),
         judgments=judgments,
         pairs=compared(((one, 0), (other, 0)) for one, other in combinations(judges, 2)),
-        repeats=compared(((judge, 0), (judge, 1)) for judge in judges) if judgments > 1 else (),
+        repeats=repeats,
         decided=frame.rows.filter(pl.col("said") != "").height,
         undecided=frame.rows.filter(pl.col("why") == UNDECIDED).height,
         undecided_rule=undecided_rule,

@@ -142,6 +142,28 @@ def test_repeats_of_a_judge_are_compared_with_each_other(release: Release) -> No
     assert (mild.kappa, mild.ac1) == (None, 1.0)  # None, not 0: there is no chance agreement to correct for
 
 
+def test_verdicts_that_turn_between_cold_and_warm_are_told_from_other_repeats(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def turns_if_warm(_judge: str, _model: str, position: int, _answer: int, repeat: int) -> bool:
+        return position < 4 and repeat == 1
+
+    run = voted_run(release, turns_if_warm, ["m-1"], ["a", "b"], judgments=2)
+    rubrics = sorted(release.samples.values_list("rubrics", flat=True))
+    warm = {
+        vote.pk: vote.repeat == 1 and vote.judgment.rubric_id in rubrics[:4]
+        for vote in Vote.objects.filter(judge__name="a").select_related("judgment")
+    }
+    monkeypatch.setattr("evaluation.runs.verdicts.warm_votes", lambda _run: warm)  # b's endpoint says nothing
+    report = panel_report(RunVerdicts(run)) or pytest.fail("none")
+    assert [(each.judges[0], each.cache, each.n, each.raw) for each in report.repeats] == [
+        ("a", "", 8, 0.5),
+        ("b", "", 8, 0.5),
+        ("a", "alike", 4, 1.0),
+        ("a", "differs", 4, 0.0),
+    ]
+
+
 def test_variance_is_attributed_to_its_source(release: Release) -> None:
     by_sample = voted_run(release, lambda _j, _m, position, *_: position < 4, ["m-1"], ["a"], answers=3, judgments=2)
     [variance] = summary.repeats(RunVerdicts(by_sample))["models"]

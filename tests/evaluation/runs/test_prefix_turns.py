@@ -5,11 +5,13 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from random import Random
 from typing import Any
 
 import pytest
 from aiohttp import web
+from django.db.models import Sum
 from django.test import Client
 from django.urls import reverse
 
@@ -17,6 +19,7 @@ from evaluation.models import Judgment, Run
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.documents import as_markdown
 from evaluation.runs import services, work
+from evaluation.runs.estimate import estimate_run
 from evaluation.runs.settings import RunSettings
 from generation.engine.worker_lane import RunningLane
 from generation.llm.simulator.server import run_in_background
@@ -40,8 +43,8 @@ def release() -> Release:
 class Judge:
     """An endpoint that sees which judgments are under way; `ended`: beginnings that are warm."""
 
-    def __init__(self, *, dies: bool = False, cached: int = 0, fails: int = 0) -> None:
-        self.dies, self.cached, self.fails = dies, cached, fails
+    def __init__(self, *, dies: bool = False, cached: int = 0, written: int = 0, fails: int = 0) -> None:
+        self.dies, self.cached, self.written, self.fails = dies, cached, written, fails
         self.begun: Counter[str] = Counter()
         self.ended: set[str] = set()
         self.cold: Counter[str] = Counter()  # calls of a beginning before one of it had ended
@@ -68,7 +71,8 @@ class Judge:
             return web.json_response({"error": {"message": "busy"}}, status=500)
         self.ended.add(beginning)
         answer = completion(json.dumps({"explanation": "So.", "criteria_met": True}))
-        answer["usage"]["prompt_tokens_details"] = {"cached_tokens": self.cached}
+        details = {"cached_tokens": self.cached, "cache_write_tokens": self.written}
+        answer["usage"]["prompt_tokens_details"] = details
         return web.json_response(answer)
 
 
@@ -141,3 +145,26 @@ def test_a_run_says_what_share_of_its_input_was_read_from_a_cache(
     page = client.get(reverse("evaluation:run", args=[warm.pk])).content.decode()
     assert "Read from a cache" in page
     assert "A warm cache can turn a verdict" in page
+
+
+def test_each_verdict_tells_what_its_judge_read_from_a_cache(release: Release, client: Client, adela: User) -> None:
+    client.force_login(adela)
+    run = judged(release, Judge(cached=5))
+    rows = client.get(reverse("api:run-judgments", args=[run.pk])).json()["results"]
+    call = Call.objects.filter(job=run, subject__startswith="judgment:").first() or pytest.fail("no call")
+    assert {(row["tokens_in"], row["tokens_cached"]) for row in rows} == {(call.tokens_in, 5)}
+    page = client.get(reverse("evaluation:judgments", args=[run.pk])).content.decode()
+    assert f"The judge read {call.tokens_in} input tokens, 5 of them from a cache." in page
+
+
+def test_what_is_written_into_a_cache_has_its_price_in_ledger_budget_and_estimate(release: Release) -> None:
+    prices = {"price_in": "10", "price_out": "0", "price_cached": "1", "price_written": "12.5"}
+    run = judged(release, Judge(cached=2, written=4), **prices)
+    line = Call.objects.filter(job=run, endpoint__name="judge").first() or pytest.fail("no call")
+    assert (line.tokens_cached, line.tokens_written) == (2, 4)
+    assert line.cost * 1_000_000 == 2 * 1 + 4 * Decimal("12.5") + (line.tokens_in - 6) * 10
+    paid = Call.objects.filter(job=run, endpoint__name="judge").aggregate(cost=Sum("cost"))["cost"]
+    assert run.cost == paid, "the models under test cost nothing"
+    settings = RunSettings(release, [row.endpoint for row in run.tested.all()], run.judge, fresh=True)
+    judge_lines = [each for each in estimate_run(settings).lines if each.role == "judge"]
+    assert float(sum(each.cost for each in judge_lines)) == pytest.approx(float(paid), rel=0.1)

@@ -498,6 +498,22 @@ def test_the_length_of_a_context_is_read_from_what_servers_list(answers, length)
         ({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 30}, Usage(7, 23)),
         ({"input_tokens": 2, "output_tokens": 3, "cache_read_input_tokens": 5}, Usage(7, 3, 5)),
         ({"input_tokens": 7, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 5}}, Usage(7, 3, 5)),
+        (  # Anthropic's own form, as LiteLLM passes it on
+            {"input_tokens": 2, "output_tokens": 3, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 4},
+            Usage(11, 3, 5, tokens_written=4),
+        ),
+        (  # OpenRouter
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 3,
+                "prompt_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 4},
+            },
+            Usage(9, 3, 5, tokens_written=4),
+        ),
+        (  # more than there is
+            {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cache_write_tokens": 99}},
+            Usage(9, 3, tokens_written=9),
+        ),
         (
             {"prompt_tokens": 7, "completion_tokens": 3, "completion_tokens_details": {"reasoning_tokens": 50}},
             Usage(7, 53, tokens_reasoning=50),
@@ -529,6 +545,10 @@ def test_cached_tokens_have_a_price_of_their_own():
     usage = Usage(1_000_000, 0, 900_000)
     assert usage.cost(settings) == Decimal(10)
     assert usage.cost(replace(settings, price_cached=Decimal(1))) == Decimal("1.9")
+    written = replace(usage, tokens_written=100_000)
+    assert written.cost(replace(settings, price_cached=Decimal(1))) == Decimal("1.9")
+    both = replace(settings, price_cached=Decimal(1), price_written=Decimal("12.5"))
+    assert written.cost(both) == Decimal("2.15")
 
 
 @pytest.mark.parametrize(
