@@ -93,8 +93,8 @@ def _draw_results(batch: Batch) -> tuple[Block, ...]:
     rows = tuple(_row(draw.strata, key, cell, questions) for key, cell in sorted({**counts, **totals}.items()))
     columns = (
         *(gettext("Task") if key == "task" else gettext("Label") for key in draw.strata),
-        *(gettext("Drawn"), gettext("Decided"), gettext("Approved"), gettext("Share approved (95% CI)")),
-        *(gettext(question.label) for question in questions),
+        *(gettext("Drawn"), gettext("Decided"), gettext("Approved")),
+        *(gettext("%(question)s (95%% CI)") % {"question": gettext(question.label)} for question in questions),
     )
     title = gettext("Sampled for review")
     if len(batches) > 1:
@@ -116,7 +116,7 @@ def _row(
     decided = approved + cell[SampleVersion.Status.REJECTED]
     names = tuple(_stratum_label(field, value) for field, value in zip(strata, key, strict=True))
     by_question = [_share(cell[question.key], decided) for question in questions]
-    return (*names, str(drawn), str(decided), str(approved), _share(approved, decided), *by_question)
+    return (*names, str(drawn), str(decided), str(approved), *by_question)
 
 
 def _share(hits: int, total: int) -> str:
