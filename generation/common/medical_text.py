@@ -33,7 +33,7 @@ _SIGNS = str.maketrans(
         **dict.fromkeys("—―", " "),
         **dict.fromkeys("≧⩾", "≥"),
         **dict.fromkeys("≦⩽", "≤"),
-        **dict.fromkeys("º˚°", " "),
+        **dict.fromkeys("º˚°®©™", " "),
         **dict.fromkeys("⇑⬆", "↑"),
         **dict.fromkeys("⇓⬇", "↓"),
         **dict.fromkeys("≈≃≅", "~"),
