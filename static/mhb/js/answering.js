@@ -259,7 +259,7 @@ function updateProgress() {
   const asks = (question) => $("[data-stop] :required, textarea:required", question) && (visible(question) || question.hidden);
   const all = $$(".question", form).filter(asks);
   const open = openElements();
-  progress.hidden = all.length === 0;
+  progress.hidden = all.length === 0 || !visible(form);
   $("[data-answered]", progress).textContent = `${all.filter((one) => !isOutstanding(one, open)).length}/${all.length}`;
 }
 
@@ -374,6 +374,7 @@ form.addEventListener(
 updateRequired();
 updateProgress();
 form.addEventListener("input", changed);
+for (const tab of $$(".split__pick")) tab.addEventListener("change", updateProgress);
 form.addEventListener("change", changed);
 form.addEventListener("answered", (event) => advance(event.detail)); // another module has filled in a field
 
