@@ -9,12 +9,14 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from review.answers.answer_form import fill_form
 from review.calibration import practice, queries, services
 from review.calibration.forms import ExpectedForm, PracticeForm
 from review.common.decorators import redirect_saying, requires, signed_in_account
 from review.models import CalibrationItem, Case
 from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.permissions import Can, require
+from review.rules.questions import problems
 from review.rules.state_machine import State
 
 
@@ -104,9 +106,12 @@ def tour_case(request: HttpRequest, benchmark: str) -> HttpResponse:
     last = posted is not None and "verdict_asked" in posted
     form = PracticeForm(posted if last else None, form=case_form, hidden=first_keys)
     if last and form.is_valid():
-        lines = practice.explain_answers(practised, form.answers())
+        given = form.answers()
+        lines = practice.explain_answers(practised, given)
         scored = [line for line in lines if line.right is not None]
         context |= {"lines": lines, "right": sum(bool(line.right) for line in scored), "asked": len(scored)}
+        # Sources, notes, wordings and reasons, which the tour leaves out.
+        context["also_asked"] = fill_form(case_form, given, problems(case_form, given)).problems
         return render(request, "review/calibration/tour_answers.html", context)
     if first_keys and not last and posted is not None:
         form.initial = first.cleaned_data

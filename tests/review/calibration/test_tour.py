@@ -110,6 +110,7 @@ def test_the_tour_can_be_completed_and_stores_nothing(client: Client, ana: User)
     assert missing.status_code == 422
     answered: Any = client.post(case_page(), {**CORRECT, "rubric.R3": "inadequate"})
     assert (answered.context["right"], answered.context["asked"]) == (6, 7)
+    assert "Add at least one source" in answered.content.decode(), "what a real case asks for besides"
     assert client.post(case_page(), CORRECT).context["right"] == 7
     assert row_counts() == before
 
