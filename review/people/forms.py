@@ -99,6 +99,8 @@ def _language_choices() -> list[tuple[str, str]]:
 
 
 def _language_name(code: str) -> str:
+    if code == "zh":
+        return "中文"  # Django knows its two scripts only
     try:
         return str(get_language_info(code)["name_local"])
     except KeyError:
