@@ -16,7 +16,19 @@ class UnknownRecords(GenerationError, status=404):
 
 
 class NotErasable(GenerationError, status=409):
-    """This record cannot be erased."""
+    """This cannot be deleted."""
+
+
+class InProgress(GenerationError, status=409):
+    """Work on it is in progress. Cancel it, or wait until it ends."""
+
+
+class Archived(GenerationError, status=409):
+    """This source is archived. Restore it first."""
+
+
+class NeedsOperator(GenerationError, status=409):
+    """This has to be deleted on the server, by the role that owns the tables."""
 
 
 class UnknownSource(GenerationError, status=404):

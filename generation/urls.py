@@ -13,6 +13,7 @@ from generation.outcomes import views as outcomes_views
 from generation.probes import views as probes_views
 from generation.prompts import views as prompts_views
 from generation.releases import views as releases_views
+from generation.removal import views as removal_views
 from generation.samples import views as samples_views
 from generation.sources import views as sources_views
 
@@ -43,6 +44,7 @@ urlpatterns = [
     path("prompts/<slug:benchmark>/compare/", prompts_views.prompts_compare, name="prompts-compare"),
     path("prompts/<slug:benchmark>/<str:name>/", prompts_views.prompt_set, name="prompt-set"),
     path("prompts/<slug:benchmark>/<str:name>/edit/", prompts_views.prompts_edit, name="prompts-edit"),
+    path("removal/<slug:kind>/<int:pk>/", removal_views.removal, name="removal"),
     path("batches/", batches_views.batches, name="batches"),
     path("batches/new/", batches_views.batch_new, name="batch-new"),
     path("batches/<int:pk>/", batches_views.batch, name="batch"),

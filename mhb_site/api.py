@@ -41,6 +41,7 @@ from generation.outcomes import api as outcomes_api
 from generation.probes import api as probes_api
 from generation.prompts import api as prompts_api
 from generation.releases import api as releases_api
+from generation.removal import api as removal_api
 from generation.samples import api as samples_api
 from generation.sources import api as sources_api
 from mhb_site.server.bodies import may_upload
@@ -249,6 +250,7 @@ _v1 = [
     *jobs_api.routes(),
     path("prompts/<slug:benchmark>/", prompts_api.BenchmarkPrompts.as_view(), name="prompts"),
     path("prompts/<slug:benchmark>/<str:name>/", prompts_api.OnePromptSet.as_view(), name="prompt-set"),
+    path("removal/", removal_api.Removal.as_view(), name="removal"),
     path("playground/", playground_api.Playground.as_view(), name="playground"),
     path("result-imports/<int:pk>/", interchange_api.ResultsImports.as_view(), name="results-import"),
     path("releases/<slug:name>/<int:version>/power/", interchange_api.ReleasePower.as_view(), name="release-power"),

@@ -262,7 +262,7 @@ def _named(text: str, of: str = "") -> Q:
 def _usable_records(benchmark: str) -> QuerySet[SourceRecord]:
     """The records from which a benchmark makes samples, without their private part."""
     kinds = recipes.recipe(benchmark).kinds
-    return SourceRecord.objects.filter(content__kind__in=kinds, latest=True).defer("private")
+    return SourceRecord.objects.filter(content__kind__in=kinds, latest=True, archived_at=None).defer("private")
 
 
 def try_out(prepared: Prepared, endpoint: Endpoint, *, actor: User | None = None) -> TriedReply:

@@ -90,7 +90,7 @@ def without_sample() -> QuerySet[Batch]:
     `total`, `dropped_count` and `failed_count`.
     """
     made = SampleVersion.objects.filter(draft__batch=OuterRef("pk"))
-    finished = Batch.objects.filter(~Exists(made), status=Batch.Status.FINISHED)
+    finished = Batch.objects.filter(~Exists(made), status=Batch.Status.FINISHED, archived_at=None)
     return finished.annotate(
         total=Count("drafts"),
         dropped_count=Count("drafts", filter=Q(drafts__status=Work.Status.DROPPED)),

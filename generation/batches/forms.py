@@ -31,10 +31,11 @@ class BenchmarkAndSourceForm(forms.Form):
     """The benchmark and source of a new batch; they decide which roles the launch form asks for."""
 
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
-    source = forms.ModelChoiceField(label=_("Source"), queryset=Source.objects.order_by("name"), to_field_name="name")
+    source = forms.ModelChoiceField(label=_("Source"), queryset=Source.objects.none(), to_field_name="name")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["source"].queryset = Source.objects.filter(archived_at=None).order_by("name")  # type: ignore[attr-defined]
         benchmark = str(self["benchmark"].value() or "")
         left = batches_queries.unused_by_source(benchmark) if benchmark in dict(benchmark_choices()) else {}
         self.fields["source"].label_from_instance = (  # type: ignore[attr-defined]
@@ -47,7 +48,7 @@ class BatchFilters(Filters):
 
     text = forms.CharField(label=_("Number or source"), required=False, widget=forms.SearchInput)
     benchmark = any_of(_("Benchmark"), benchmark_choices)
-    status = any_of(_("Status"), lambda: Batch.Status.choices)
+    status = any_of(_("Status"), lambda: [*Batch.Status.choices, (batches_queries.ARCHIVED, _("archived"))])
 
 
 def _with_records_left(source: Source, left: int) -> str:

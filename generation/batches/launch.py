@@ -194,8 +194,10 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
 def choose_records(settings: BatchSettings) -> DrawnRecords:
     """Select the records of a launch, with their kinds.
 
-    Raises NothingToDo, WrongDraw, NotCallable.
+    Raises Archived, NothingToDo, WrongDraw, NotCallable.
     """
+    if settings.source.archived_at is not None:
+        raise errors.Archived(settings.source.name)
     recipe = registry.recipe(settings.benchmark)
     asked = (*settings.roles.values(), *settings.further_endpoints)
     if not_callable := [each.name for each in asked if not each.is_usable]:

@@ -129,7 +129,7 @@ def unused_by_source(benchmark: str) -> dict[int, int]:
 
 def suggested_source(benchmark: str = "") -> Source | None:
     """The newest source with records that the benchmark, or any, can still use; else the newest."""
-    sources = Source.objects.order_by("-pk")
+    sources = Source.objects.filter(archived_at=None).order_by("-pk")
     recipes = {name: registry.recipe(name) for name in registry.names() if benchmark in ("", name)}
     for source in sources:
         if any(records_without_draft(source, name, recipe.kinds).exists() for name, recipe in recipes.items()):
@@ -171,7 +171,8 @@ def _without_draft(benchmark: str, kinds: Iterable[str], *, again: bool = False)
     used = _drafts_using_records(benchmark).filter(record=OuterRef("pk"))
     if again:
         used = used.filter(~_given_up())
-    return SourceRecord.objects.filter(~Exists(used), latest=True, content__kind__in=list(kinds))
+    records = SourceRecord.objects.filter(archived_at=None, source__archived_at=None)
+    return records.filter(~Exists(used), latest=True, content__kind__in=list(kinds))
 
 
 def _drafts_using_records(benchmark: str) -> QuerySet[Draft]:
@@ -179,6 +180,7 @@ def _drafts_using_records(benchmark: str) -> QuerySet[Draft]:
     ended = [Batch.Status.CANCELLED, Batch.Status.FINISHED]
     unused = Q(batch__status__in=ended, status=Status.FAILED)
     unused |= Q(batch__status=Batch.Status.CANCELLED, status=Status.QUEUED)
+    unused |= Q(status=Status.DROPPED, error=Draft.ERASED)
     return Draft.objects.filter(batch__benchmark=benchmark).exclude(unused)
 
 
@@ -253,8 +255,11 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
     return values
 
 
+ARCHIVED = "archived"  # in place of a status: the batches that lists leave out
+
+
 def batches(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySet[Batch]:
-    """All batches, with counts of drafts and samples. `text`: a number, or in a source's name."""
+    """Batches, with counts of drafts and samples. `text`: a number, or in a source's name."""
     drafts, samples = Draft.objects.all(), Sample.objects.all()
     rows = Batch.objects.select_related("source", "created_by", "prompt_set").annotate(
         drafts_count=_count(drafts),
@@ -264,7 +269,8 @@ def batches(*, text: str = "", benchmark: str = "", status: str = "") -> QuerySe
         approved_count=_count(samples.filter(status=Sample.Status.APPROVED)),
         simulated=Exists(BatchRole.objects.filter(batch=OuterRef("pk"), endpoint__simulated=True)),
     )
-    given = {"benchmark": benchmark, "status": status}
+    rows = rows.filter(archived_at__isnull=status != ARCHIVED)
+    given = {"benchmark": benchmark, "status": "" if status == ARCHIVED else status}
     rows = rows.filter(**{name: value for name, value in given.items() if value})
     return rows.filter(Q(source__name__icontains=text) | Q(pk=whole_number(text) or 0)) if text else rows
 

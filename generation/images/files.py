@@ -57,6 +57,12 @@ def store_clean_image(image: CleanImage) -> StoredImage:
     return StoredImage.objects.get_or_create(sha256=sha256, defaults=values)[0]
 
 
+def delete_image(sha256: str) -> None:
+    """Delete an image file and its thumbnail, if they are there."""
+    for thumbnail in (False, True):
+        store(IMAGES).delete(image_name(sha256, thumbnail=thumbnail))
+
+
 def exported_paths(digests: Iterable[str]) -> dict[str, str]:
     """SHA-256 -> path of the image in an export; images that are not stored are left out."""
     rows = StoredImage.objects.filter(sha256__in=set(digests)).values_list("sha256", "media_type")

@@ -48,6 +48,7 @@ class Batch(Job):
     draw = models.JSONField(default=dict, blank=True)
     comparison = models.ForeignKey(Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches")
     arm = models.CharField(max_length=1, blank=True)
+    archived_at = models.DateTimeField(null=True, blank=True)  # lists leave it out since
 
     class Meta:
         constraints = [

@@ -85,6 +85,8 @@ class Draft(Work):
         DISCARDED = "discarded", _("discarded")
         RETURNED = "returned", _("sent back to the generator")
 
+    ERASED = "Erased"  # the `error` of a draft whose batch was deleted: its record can be used again
+
     batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="drafts")
     record = models.ForeignKey(SourceRecord, on_delete=models.PROTECT, related_name="drafts")
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")

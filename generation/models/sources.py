@@ -20,6 +20,7 @@ class Source(models.Model):
     citation = models.TextField()
     restrictions = models.TextField(blank=True)
     created_at = models.DateTimeField()
+    archived_at = models.DateTimeField(null=True, blank=True)  # lists and choices leave it out since
 
     def __str__(self) -> str:
         return self.name
@@ -56,6 +57,7 @@ class SourceRecord(models.Model):
     private = models.JSONField(default=dict, blank=True)
     match = models.CharField(max_length=64, blank=True)
     shares = models.TextField(blank=True, default="", db_default="")
+    archived_at = models.DateTimeField(null=True, blank=True)  # no batch draws it since
 
     class Meta:
         constraints = [

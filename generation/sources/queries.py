@@ -18,9 +18,10 @@ def source(name: str) -> Source:
     return match
 
 
-def sources() -> QuerySet[Source]:
-    """All sources with `records_count`."""
-    return Source.objects.annotate(records_count=Count("records", filter=Q(records__latest=True))).order_by("name")
+def sources(*, archived: bool = False) -> QuerySet[Source]:
+    """Sources with `records_count`: those that are not archived, or those that are."""
+    rows = Source.objects.filter(archived_at__isnull=not archived)
+    return rows.annotate(records_count=Count("records", filter=Q(records__latest=True))).order_by("name")
 
 
 def imports() -> QuerySet[Import]:
@@ -28,9 +29,13 @@ def imports() -> QuerySet[Import]:
     return Import.objects.select_related("source", "created_by").order_by("-pk")
 
 
-def records(source: Source) -> QuerySet[SourceRecord]:
-    """The latest revision of each record of a source, without their private part."""
-    return SourceRecord.objects.filter(source=source, latest=True).defer("private").order_by("pk")
+def records(source: Source, *, archived: bool = False) -> QuerySet[SourceRecord]:
+    """The latest revision of each record of a source that is not archived, or of each that is.
+
+    Without their private part.
+    """
+    rows = SourceRecord.objects.filter(source=source, latest=True, archived_at__isnull=not archived)
+    return rows.defer("private").order_by("pk")
 
 
 def count_partners(source: Source, external_ids: Collection[str]) -> dict[str, int]:

@@ -78,6 +78,8 @@ def start_import(
     with recording_events():
         acts.record_act(acts.Kind.IMPORT, "started", name, actor, file=(file_name or path.name)[:300])
         source, _created = Source.objects.get_or_create(name=name, defaults=terms)
+        if source.archived_at is not None:
+            raise errors.Archived(name)
         if source.format != format_name:
             check_format(name, format_name)
             # Nothing could be read when it was first named, because its format was a mistake.

@@ -51,7 +51,12 @@ def sources(request: HttpRequest) -> HttpResponse:
         else:
             return redirect("generation:source", data["name"])
     formats = [(name, importers.load(name)) for name in importers.available()]
-    context = {"sources": queries.sources(), "form": form, "formats": formats}
+    context = {
+        "sources": queries.sources(archived="archived" in request.GET),
+        "archived": Source.objects.exclude(archived_at=None).count(),
+        "form": form,
+        "formats": formats,
+    }
     return render(request, "generation/sources/sources.html", context, status=422 if form.errors else 200)
 
 
@@ -125,7 +130,8 @@ def source(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "source": source_,
         **_imports(source_),
-        "records": keyset_page(queries.records(source_), request, size=25),
+        "records": keyset_page(queries.records(source_, archived="archived" in request.GET), request, size=25),
+        "archived": queries.records(source_, archived=True).count(),
         "refusals": keyset_page(refusals, request, size=25, newest_first=True, name="refusal"),
     }
     return render(request, "generation/sources/source.html", context)

@@ -198,6 +198,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("run-import", "POST"): ADMIN,
     ("results-import", "GET"): ADMIN,
     ("playground", "POST"): ADMIN,
+    ("removal", "POST"): ADMIN,
     ("prompts", "GET"): READERS,
     ("prompts", "POST"): ADMIN,
     ("prompt-set", "GET"): READERS,

@@ -69,6 +69,7 @@ def address(route: str, world: World) -> str:
         "format_name": "jsonl",
         "item_id": world.calibration_id,
         "judgment_id": world.judgment_id,
+        "kind": "record",
         "key": world.released_key,
         "name": "hook"
         if "/webhooks/" in route

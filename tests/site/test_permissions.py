@@ -44,6 +44,7 @@ SIGNED_OUT = ("anonymous", "closed")
 
 # Pages without anything to read: auditors do not get them.
 ONLY_TO_ACT = {
+    "generation/removal/<slug:kind>/<int:pk>/",
     "review/cases/<int:case_id>/calibration/", "review/people/new/", "review/people/import/",
     "review/people/<int:person_id>/edit/", "generation/sources/<slug:name>/tables/<str:token>/",
     "generation/new-webhook/", "generation/new-endpoint/", "generation/batches/new/",
@@ -215,6 +216,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "generation/endpoints/<slug:name>/":                    ("403 403 403 200", "403 403 403 302"),
     "generation/endpoints/<slug:name>/endings/":           ("405 405 405 405", "403 403 403 302"),
     "generation/endpoints/<slug:name>/test/":               ("405 405 405 405", "403 403 403 302"),
+    "generation/removal/<slug:kind>/<int:pk>/":            ("403 403 403 200", "403 403 403 302"),
     "generation/batches/":                                  ("403 403 403 200", "405 405 405 405"),
     "generation/batches/new/":                              ("403 403 403 200", "403 403 403 302"),
     "generation/batches/<int:pk>/":                         ("403 403 403 200", "405 405 405 405"),
@@ -383,6 +385,7 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
     "review/next/": lambda _: {},
     "review/languages/": lambda _: {"languages": ["en"]},
     "generation/sources/<slug:name>/probes/": lambda _: {},
+    "generation/removal/<slug:kind>/<int:pk>/": lambda _: {"action": "restore"},
     "generation/batches/<int:pk>/probes/": lambda _: {},
     "generation/releases/<slug:name>/<int:version>/probes/": lambda _: {},
     "generation/batches/<int:pk>/adapt/": lambda _: {},

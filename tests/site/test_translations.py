@@ -296,6 +296,7 @@ def route_arguments(
             "file": "tasks.json",
         },
         "sources": {"name": source.name, "pk": record.pk, "token": table.token},
+        "removal": {"kind": "source", "pk": source.pk},
         "webhooks": {"name": "hook"},
         "new-webhook": {},
         "deliveries": {},

@@ -6,20 +6,37 @@ from pathlib import Path
 
 import pytest
 from django.db import DatabaseError, connection, transaction
-from django.test import Client
+from django.test import Client, TestCase
 from django.urls import reverse
 
 from generation import errors
-from generation.models import Batch, Call, Draft, GateEvent, Sample, SampleVersion, SentText, SourceRecord
+from generation.batches import queries as batches_queries
+from generation.images.files import NoImage, open_image
+from generation.models import (
+    Batch,
+    Call,
+    Draft,
+    GateEvent,
+    Import,
+    ImportRefusal,
+    ProbeWork,
+    Sample,
+    SampleVersion,
+    SentText,
+    Source,
+    SourceRecord,
+    StoredImage,
+)
 from generation.models.sent_texts import store_requests
 from generation.models.work import Work
-from generation.outcomes.erasure import erase_records
 from generation.releases import services as releases_services
+from generation.removal.erasure import erase_records
 from generation.samples import services as samples_services
 from review.audit import verification
 from review.discussion import remarks
 from review.models import Audit, Case, Event, PersonEvent, Review, User
 from tests.engine import Manage, conversation, conversations_file, endpoint, import_file, launch_batch, manage
+from tests.generation.images.drawing import picture, store_image
 from tests.review.approve import approval_of, rejection_of
 from tests.review.factories import account, claim, claim_and_submit
 from tests.site.world import sample
@@ -124,3 +141,59 @@ def test_what_is_released_or_in_progress_stays(tmp_path: Path, manage: Manage) -
     with pytest.raises(errors.UnknownRecords):
         erase_records(batch.source, [record.external_id, "no such"], reason="r")
     assert everything()
+
+
+def test_a_whole_source_goes_with_its_name_and_what_was_refused_of_its_file(tmp_path: Path, manage: Manage) -> None:
+    batch = patient(tmp_path)
+    Source.objects.update(name=WORD, label=WORD, citation=WORD)
+    run = Import.objects.get()
+    ImportRefusal.objects.create(run=run, where="line 1", reason=f"'{WORD}' is not JSON.")
+    Import.objects.update(file_name=f"{WORD}.jsonl", path=f"/{WORD}.jsonl", facets={"site": {WORD: 1}})
+    ProbeWork.objects.create(source=batch.source, result={"word": WORD}, created_at=run.created_at)
+    SourceRecord.objects.update(title=WORD)
+    assert "in progress" in manage.refusal("erase", WORD, "--all", "--reason", "r")
+    Batch.objects.update(status=Batch.Status.CANCELLED)
+    Draft.objects.filter(status=Work.Status.QUEUED).update(status=Work.Status.DROPPED)
+    result = manage.json("erase", WORD, "--all", "--reason", "Wrong file.")
+    assert (result["records"], result["samples"], result["cases"]) == (2, 1, 1)
+    left = everything()
+    assert left.count(WORD) == left.count(f"'{WORD}'") + left.count(f'"{WORD}"'), "only the name, in the trail"
+    assert not SourceRecord.objects.filter(latest=True).exists()
+    assert Source.objects.get().archived_at is not None
+    assert list(verification.check(Audit())) == []
+    again = manage.json("erase", Source.objects.get().name, "--all", "--reason", "Again.")
+    assert again["records"] == 0, "what was erased is not erased again"
+
+
+def test_what_a_batch_made_goes_and_its_records_can_be_used_again(tmp_path: Path, manage: Manage) -> None:
+    batch = patient(tmp_path)
+    records = list(SourceRecord.objects.order_by("pk").values_list("title", "content"))
+    Batch.objects.update(status=Batch.Status.FINISHED)
+    Draft.objects.filter(status=Work.Status.QUEUED).update(status=Work.Status.DONE)
+    assert not batches_queries.records_without_draft(batch.source, "mhb", ["dialogue"]).exists()
+    result = manage.json("erase", "--batch", batch.pk, "--reason", "Wrong prompts.")
+    assert (result["records"], result["drafts"], result["calls"]) == (0, 2, 1)
+    assert list(SourceRecord.objects.order_by("pk").values_list("title", "content")) == records
+    assert everything().count("SourceRecord") == 0
+    assert not Draft.objects.exclude(data={}).exists()
+    assert not Call.objects.exclude(text="").exists()
+    assert batches_queries.records_without_draft(batch.source, "mhb", ["dialogue"]).count() == 2
+    assert list(verification.check(Audit())) == []
+
+
+def test_images_go_with_the_last_record_that_shows_them(tmp_path: Path) -> None:
+    source = import_file(conversations_file(tmp_path / "own.jsonl", 3))
+    first, second, third = SourceRecord.objects.order_by("pk")
+    own, shared = (store_image(picture(shade=shade)).sha256 for shade in (90, 91))
+    for record, images in ((first, [own, shared]), (second, [shared]), (third, None)):
+        SourceRecord.objects.filter(pk=record.pk).update(content={**record.content, "images": images})
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        erase_records(source, [first.external_id], reason="A face.")
+    with pytest.raises(NoImage):
+        open_image(own)
+    assert open_image(shared)
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        erase_records(source, [second.external_id], reason="A face.")
+    with pytest.raises(NoImage):
+        open_image(shared)
+    assert not StoredImage.objects.exists()
