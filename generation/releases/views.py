@@ -58,6 +58,7 @@ def release_new(request: HttpRequest) -> HttpResponse:
     approved = queries.approved_counts()
     context = {
         "form": form,
+        "nothing_approved": not (approved or form.is_bound),
         "approved": [(label, *approved.get(name, (0, 0))) for name, label in recipes_forms.benchmark_choices()],
     }
     return render(request, "generation/releases/release_new.html", context, status=422 if form.errors else 200)

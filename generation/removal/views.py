@@ -43,6 +43,7 @@ def removal(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
             return redirect("generation:batches" if isinstance(row, Batch) else "generation:sources")
     context: dict[str, Any] = {
         "row": row,
+        "name": _name(row),
         "kind": kind,
         "address": _address(row),
         "extent": queries.extent(row),
@@ -52,6 +53,14 @@ def removal(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         "form": form,
     }
     return render(request, "generation/removal/removal.html", context, status=422 if form.errors else 200)
+
+
+def _name(row: Subject) -> str:
+    if isinstance(row, Source):
+        return row.name
+    if isinstance(row, Batch):
+        return _("Batch %(n)s") % {"n": row.pk}
+    return row.title
 
 
 def _address(row: Subject) -> str:
