@@ -22,10 +22,10 @@ from review.answers.side_by_side import (
 )
 from review.discussion import guidelines
 from review.labels import translate
-from review.models import Assignment, Case
+from review.models import Assignment, Case, Review
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Answers, Problem
-from review.rules.state_machine import ADJUDICATORS, Phase, Role, Verdict
+from review.rules.state_machine import ADJUDICATORS, Phase, Verdict
 from review.turns import common_ground
 from review.turns.turn import Moment, ReviewTurn, requires_first_look
 
@@ -63,6 +63,7 @@ def render_case(
     seen_revision: int = 0,
     signature_error: errors.SignatureRefused | None = None,
     received_local: str = "",
+    retractable: Review | None = None,
 ) -> HttpResponse:
     """Render the page of a case for its holder.
 
@@ -71,6 +72,7 @@ def render_case(
         refused_for: why a posted form was refused.
         stale: another window has saved a later draft than `seen_revision`.
         received_local: key of the browser's own copy of a draft that the server has received.
+        retractable: the review that was submitted before this case, if it can be undone.
     """
     me, assignment, case, spec = turn.physician, turn.assignment, turn.case, turn.shows
     first_look_due = turn.moment is Moment.FIRST_LOOK
@@ -120,8 +122,6 @@ def render_case(
         "blind": blind,
         "first_look_due": first_look_due,
         "first_page": blind and turn.draft is None and (first_look_due or not requires_first_look(case)),
-        "takes_next": not first_look_due
-        and not (turn.role is Role.SECONDARY and blind and spec.policy.secondary_confirms),
         "folded": blind and not spec.policy.reveal_first_look,
         "view": "changes" if turn.first_look is not None else "shown",
         "local": local_draft_key(turn),
@@ -130,6 +130,7 @@ def render_case(
         "seen_revision": seen_revision,
         "signature_error": signature_error,
         "received_local": received_local,
+        "retractable": retractable,
         "signs_as": signatures.signing_name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
         "guided": case.kind != Case.Kind.VALIDATION and spec.policy.guided,

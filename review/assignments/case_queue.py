@@ -228,11 +228,6 @@ def likely_next_case(physician: User, chosen: ChosenWork = ANY) -> Case | None:
     return None if key is None else Case.objects.filter(assignments=key).first()
 
 
-def count_available(physician: User) -> int:
-    """How many cases the physician could take now, at most COUNT_LIMIT."""
-    return _available(physician)[:COUNT_LIMIT].count()
-
-
 def needs_senior(physician: User) -> bool:
     """Whether a case is open that is kept from this physician only because they are not senior."""
     return not physician.senior and _available(physician, senior=True).filter(senior=True).exists()

@@ -22,16 +22,16 @@ from review.calibration import practice
 from review.cases.services import lease
 from review.common.decorators import posted_token, redirect_saying, redirect_with_receipt, requires, signed_in_account
 from review.labels import ROLES, SUBMISSION_EFFECTS, benchmark_label
-from review.models import Assignment, Draft
+from review.models import Assignment, Draft, Review
 from review.people.forms import OwnLanguagesForm
 from review.quality import reliability
 from review.rewordings import queries as rewordings_queries
 from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
 from review.rules.questions import Answers
-from review.rules.state_machine import Phase
+from review.rules.state_machine import Phase, Role
 from review.rules.text import whole_number
-from review.turns.turn import ReviewTurn, requires_first_look, turn_of
+from review.turns.turn import ReviewTurn, turn_of
 
 MAX_REWORDINGS = 50  # listed on the workbench
 
@@ -79,27 +79,6 @@ def _chosen_work(request: HttpRequest) -> case_queue.ChosenWork:
     return case_queue.ChosenWork(*request.session.get("chosen_work", ("", "")))
 
 
-@requires(Can.REVIEW, "GET")
-def peek(request: HttpRequest) -> HttpResponse:
-    """A preview of the case that most likely comes next, shown while it is being claimed.
-
-    Claims and reveals nothing: only cases that require a first look are previewed, and only what
-    the first look shows.
-    """
-    following = case_queue.likely_next_case(signed_in_account(request), _chosen_work(request))
-    if following is None or not requires_first_look(following):
-        return HttpResponse(status=204)
-    return render(request, "review/assignments/_peek.html", {"case": following, "blocks": following.frozen.first_look})
-
-
-@requires(Can.REVIEW, "GET")
-def beside(request: HttpRequest) -> HttpResponse:
-    """What the page of a case asks for once it is there: it is not needed to begin."""
-    me = signed_in_account(request)
-    context = {"waiting": case_queue.count_available(me), "retractable": queries.retractable_review(me)}
-    return render(request, "review/assignments/_beside.html", context)
-
-
 @requires(Can.REVIEW, "POST")
 def next_case(request: HttpRequest) -> HttpResponse:
     """Claim a case of the chosen work, or continue with the one that is held."""
@@ -111,30 +90,41 @@ def next_case(request: HttpRequest) -> HttpResponse:
     return _claim_and_show(request)
 
 
-def _claim_and_show(request: HttpRequest, local: str = "", before: ReviewTurn | None = None) -> HttpResponse:
+def _claim_and_show(request: HttpRequest, local: str = "", submitted: Review | None = None) -> HttpResponse:
     """Claim a case and show it.
 
-    `before`: the turn that was just submitted; work of another benchmark or stage is announced.
+    `submitted`: the review before it. It can be undone; work of another benchmark or stage is
+    announced.
     """
-    claimed = claims.claim_next(signed_in_account(request), _chosen_work(request))
+    me = signed_in_account(request)
+    claimed = claims.claim_next(me, _chosen_work(request))
     if claimed is None:
-        blocked = case_queue.blocking_reason(signed_in_account(request))
+        blocked = case_queue.blocking_reason(me)
         chosen = request.session.pop("chosen_work", None)
         none_left = _("Nothing is left of the work that you chose. Choose other work, or take any case.")
         nothing = none_left if chosen else _("No cases are available for you right now.")
-        if case_queue.needs_senior(signed_in_account(request)):
+        if case_queue.needs_senior(me):
             nothing = f"{nothing} {_('The cases that are open need a senior physician.')}"
         messages.info(request, str(blocked) if blocked else nothing)
         return redirect_with_receipt(redirect("review:workbench"), local)
-    turn = ReviewTurn(signed_in_account(request), claimed)
-    if before and (before.case.benchmark, before.role.stage) != (turn.case.benchmark, turn.role.stage):
-        work = {"benchmark": benchmark_label(turn.case.benchmark), "stage": ROLES[turn.role]}
-        messages.warning(request, _("The next case is other work: %(benchmark)s, %(stage)s.") % work)
-    return _show_case_after_post(request, claimed.pk, local, turn)
+    turn = ReviewTurn(me, claimed)
+    retractable = None
+    if submitted is not None:
+        before = (submitted.case.benchmark, Role(submitted.role).stage)
+        if before != (turn.case.benchmark, turn.role.stage):
+            work = {"benchmark": benchmark_label(turn.case.benchmark), "stage": ROLES[turn.role]}
+            messages.warning(request, _("The next case is other work: %(benchmark)s, %(stage)s.") % work)
+        if queries.is_retractable(submitted):
+            retractable = submitted
+    return _show_case_after_post(request, claimed.pk, local, turn, retractable)
 
 
 def _show_case_after_post(
-    request: HttpRequest, assignment_id: int, local: str = "", turn: ReviewTurn | None = None
+    request: HttpRequest,
+    assignment_id: int,
+    local: str = "",
+    turn: ReviewTurn | None = None,
+    retractable: Review | None = None,
 ) -> HttpResponse:
     """Respond to a post with the page of a case.
 
@@ -148,7 +138,7 @@ def _show_case_after_post(
     request.method, request.path, request.path_info, request.META["QUERY_STRING"] = "GET", address, address, ""
     request.GET = request.POST = QueryDict()
     _show_at(request, address)
-    return _show_case(request, assignment_id, local, turn)
+    return _show_case(request, assignment_id, local, turn, retractable)
 
 
 def _show_at(request: HttpRequest, address: str) -> None:
@@ -163,7 +153,11 @@ def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
 
 
 def _show_case(
-    request: HttpRequest, assignment_id: int, received_local: str = "", turn: ReviewTurn | None = None
+    request: HttpRequest,
+    assignment_id: int,
+    received_local: str = "",
+    turn: ReviewTurn | None = None,
+    retractable: Review | None = None,
 ) -> HttpResponse:
     me = signed_in_account(request)
     try:
@@ -178,7 +172,7 @@ def _show_case(
         # a claim or a reveal the lease is new, and the page need not write.
         if not claims.recently_renewed(assignment):
             assignment.lease_until = claims.heartbeat(me, assignment.pk, assignment.token).lease_until
-        return case_page.render_case(request, turn, received_local=received_local)
+        return case_page.render_case(request, turn, received_local=received_local, retractable=retractable)
     own = visibility.reviews_by(me).filter(assignment=assignment).first()
     if own is None:
         raise errors.CaseClosed
@@ -283,7 +277,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     )
     if "stop" in request.POST:
         return redirect_with_receipt(redirect("review:workbench"), posted.local)
-    return _claim_and_show(request, posted.local, before=turn)
+    return _claim_and_show(request, posted.local, review)
 
 
 @requires(Can.REVIEW, "POST")

@@ -143,6 +143,15 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
     return redirect(f"{url}#talk")
 
 
+@require_GET
+@login_required
+def names(request: HttpRequest, case_id: int) -> HttpResponse:
+    """Whom a remark can notify by an @, for the discussion that was opened."""
+    author = signed_in_account(request)
+    people = remarks.reachable(author, remarks.discussed_case(author, case_id))
+    return render(request, "review/discussion/_names.html", {"people": people})
+
+
 @require_http_methods(["GET", "POST"])
 @login_required
 def notices(request: HttpRequest) -> HttpResponse:

@@ -45,12 +45,6 @@ def built_in_guideline(benchmark: str, stage: str) -> str:
 
 
 @register.simple_tag
-def reachable(case: Case, user: User) -> list[User]:
-    """`{% reachable case user as people %}`: who can be notified by an @."""
-    return discussion_remarks.reachable(user, case)
-
-
-@register.simple_tag
 def discussion(case: Case, user: User) -> list[dict[str, Any]]:
     """`{% discussion case user as remarks %}`: the remarks that `user` may read, with authors.
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from django.db.models import F, FilteredRelation, Q, QuerySet
+from django.db.models import F, FilteredRelation, Q, QuerySet, Value
 from django.utils.translation import get_language
 
 from review import errors
@@ -120,12 +120,16 @@ class ReviewTurn:
             return True
         return self.first_look is not None
 
+    @property
+    def _is_loaded(self) -> bool:
+        """Whether the assignment came with what the physician has at it (`turn_rows`)."""
+        return getattr(self.assignment, "loaded_for", None) == self.physician.pk
+
     @cached_property
     def first_look(self) -> FirstLook | None:
         """The physician's own first look, or None if they have not committed one."""
-        if hasattr(self.assignment, "own_look"):
-            look: FirstLook | None = self.assignment.own_look
-            return look
+        if self._is_loaded:
+            return getattr(self.assignment, "own_look", None)
         return FirstLook.objects.filter(assignment=self.assignment, physician=self.physician).first()
 
     @property
@@ -191,9 +195,8 @@ class ReviewTurn:
     @cached_property
     def draft(self) -> Draft | None:
         """The physician's draft for the current phase."""
-        if hasattr(self.assignment, "own_draft"):
-            draft: Draft | None = self.assignment.own_draft
-            return draft
+        if self._is_loaded:
+            return getattr(self.assignment, "own_draft", None)
         return self.assignment.drafts.filter(physician=self.physician, phase=self.assignment.phase).first()
 
     @property
@@ -329,7 +332,9 @@ def turn_rows(physician: User) -> QuerySet[Assignment]:
     look = Q(first_looks__physician=physician)
     draft = Q(drafts__physician=physician, drafts__phase=F("phase"))
     rows = Assignment.objects.annotate(
-        own_look=FilteredRelation("first_looks", condition=look), own_draft=FilteredRelation("drafts", condition=draft)
+        own_look=FilteredRelation("first_looks", condition=look),
+        own_draft=FilteredRelation("drafts", condition=draft),
+        loaded_for=Value(physician.pk),
     )
     return rows.select_related("case", "own_look", "own_draft")  # type: ignore[misc]
 
@@ -362,7 +367,9 @@ def turns_in(physician: User, cases: Mapping[int, Case]) -> list[ReviewTurn]:
     turns = []
     for assignment in rows.filter(case__in=cases, physician=physician):
         assignment.case = cases[assignment.case_id]
-        turns.append(ReviewTurn(physician, assignment))
+        turn = ReviewTurn(physician, assignment)
+        turn.first_look = getattr(assignment, "own_look", None)
+        turns.append(turn)
     reviews: dict[int, list[Review]] = defaultdict(list)
     for review in counted_reviews().filter(case__in=[turn.case.pk for turn in turns]).order_by("id"):
         reviews[review.case_id].append(review)

@@ -9,7 +9,7 @@ from django.core.management.color import no_style
 from django.db import connection
 from django.db.models import Model
 
-from review.assignments import claims, first_look, services
+from review.assignments import case_queue, claims, first_look, services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, FirstLook, Review, User
 from review.rules.blocks import Dialogue, Turn
@@ -159,6 +159,11 @@ def claim(physician: User) -> Assignment:
     assignment = claims.claim_next(physician)
     assert assignment is not None, f"no case to claim for {physician}"
     return Assignment.objects.select_related("case", "physician").get(pk=assignment.pk)
+
+
+def count_available(physician: User) -> int:
+    """How many cases the physician could take now."""
+    return sum(work.cases for work in case_queue.available_work(physician))
 
 
 def submit(assignment: Assignment, answers: Answers) -> Review:

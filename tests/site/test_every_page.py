@@ -53,7 +53,7 @@ def no_update(request: HttpRequest) -> HttpResponseBase:
 
 
 urlpatterns = [
-    re_path(r".*/(?:progress|imports|check|peek)/$", no_update),
+    re_path(r".*/(?:progress|imports|check)/$", no_update),
     *real_urlpatterns,
     path("broken/", broken),
 ]

@@ -126,8 +126,6 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
 
     "review/":                                              ("200 200 403 403", "405 405 405 405"),
     "review/next/":                                         ("405 405 405 405", "302 302 403 403"),
-    "review/next/peek/":                                    ("200 200 403 403", "405 405 405 405"),
-    "review/beside/":                                       ("200 200 403 403", "405 405 405 405"),
     "review/guidelines/":                                   ("200 200 403 200", "405 405 405 405"),
     "review/guidelines/<slug:benchmark>/<slug:stage>/":     ("403 403 403 200", "403 403 403 302"),
     "review/forms/":                                        ("403 403 403 200", "405 405 405 405"),
@@ -136,6 +134,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "review/forms/<slug:benchmark>/compare/":               ("403 403 403 200", "405 405 405 405"),
     "review/forms/<slug:benchmark>/restore/":               ("405 405 405 405", "403 403 403 302"),
     "review/cases/<case:case_id>/remarks/":                 ("405 405 405 405", "302 404 404 302"),
+    "review/cases/<case:case_id>/names/":                   ("200 404 404 200", "405 405 405 405"),
     "review/notices/":                                      ("200 200 200 200", "302 302 302 302"),
     "review/notices/<int:notice_id>/":                      ("405 405 405 405", "302 404 404 404"),
     "review/assignments/<assignment:assignment_id>/":              ("200 404 403 403", "405 405 405 405"),

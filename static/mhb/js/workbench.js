@@ -55,17 +55,6 @@ window.addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload(); // restored from the back/forward cache, and outdated
 });
 
-// While a complete review is being submitted, already show the text of the next case, which was
-// prefetched once the page was idle. If another case is assigned, the next page shows that one.
-form.addEventListener("submit", (event) => {
-  const next = $("[data-next]");
-  if (event.defaultPrevented || form.hasAttribute("data-offline") || !next?.childElementCount || !event.submitter?.matches("[data-takes-next]")) return;
-  const text = $(".split__text");
-  text.replaceChildren(...next.childNodes);
-  text.setAttribute("aria-busy", "true");
-  window.scrollTo(0, 0);
-});
-
 // Rows: the server adds and removes them with submit buttons; this does it without a request.
 function addRow(kind, number) {
   const list = $(`[data-rows="${kind}"]`);

@@ -76,18 +76,6 @@ def test_revealing_opens_the_rest_and_fixes_the_first_answers(browse: Browse, an
     assert answers_from_json(Review.objects.get().answers).questions["natural"] == Answer("no", "Stiff.")
 
 
-def test_peeking_shows_the_first_look_of_the_next_case_and_takes_nothing(browse: Browse, ana: User, bo: User) -> None:
-    case = full_case()
-    client = browse(ana)
-    page = client.get(reverse("review:peek"))
-    assert "May I take Neurostatin tonight?" in text_of(page)
-    assert "does not exist" not in text_of(page)
-    assert claim(bo).case == case
-    assert client.get(reverse("review:peek")).status_code == 204
-    open_case(2)  # has no first look, so nothing of it is shown before it is claimed
-    assert client.get(reverse("review:peek")).status_code == 204
-
-
 # Evidence, harm, reasons, added rubrics -----------------------------------------------------------
 
 

@@ -33,6 +33,7 @@ from tests.review.factories import (
     case_in_secondary,
     claim,
     claim_and_submit,
+    count_available,
     open_case,
     rejection,
     submit,
@@ -145,7 +146,7 @@ def reserve(case: Case, physician: User) -> None:
 
 def test_without_any_rule_the_case_is_offered(ana: User, bo: User) -> None:
     case = second_version(ana)
-    assert case_queue.count_available(bo) == 1
+    assert count_available(bo) == 1
     assert case_queue.likely_next_case(bo) == case
     assert claim(bo).case == case
 
@@ -183,7 +184,7 @@ def test_each_rule_alone_withholds_the_case(ana: User, bo: User, chen: User, rul
     assert case_queue.likely_next_case(bo) is None
     assert claims.claim_next(bo) is None
     if rule.name != "paused" and rule.name != "cap":
-        assert case_queue.count_available(bo) == 0
+        assert count_available(bo) == 0
     if rule.name not in (
         "reserved",
         "calibration",
@@ -440,7 +441,7 @@ def test_the_claim_reason_is_stored(ana: User, bo: User, chen: User, adela: User
 def test_counting_available_cases_stops_at_the_limit(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(case_queue, "COUNT_LIMIT", 3)
     for number in range(5):
-        assert case_queue.count_available(ana) == min(number, 3)
+        assert count_available(ana) == min(number, 3)
         open_case(number)
 
 

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from review import errors
 from review.access import visibility
-from review.assignments import case_queue, claims
+from review.assignments import claims
 from review.assignments import retraction as assignments_retraction
 from review.assignments import services as assignments_services
 from review.cases import queries as cases_queries
@@ -31,6 +31,7 @@ from tests.review.factories import (
     case_in_secondary,
     claim,
     claim_and_submit,
+    count_available,
     full_approval,
     full_rejection,
     inadequate_rubric,
@@ -63,7 +64,7 @@ def assert_not_undoable(review: Review) -> None:
 def test_a_primary_review_is_retracted_and_submitted_again(ana: User, bo: User) -> None:
     case = case_in_secondary(ana, rejection("Too soon."))
     first, old = last_review(case), Assignment.objects.get(physician=ana)
-    assert case_queue.count_available(bo) == 1
+    assert count_available(bo) == 1
     assignment = retract(first)
     case.refresh_from_db()
     assert (case.state, visibility.opinions(case)) == (State.PRIMARY, [])

@@ -120,8 +120,6 @@ def test_the_page_belongs_to_the_case(desk: Page, live_server: Any, ana: User) -
 def test_an_ended_session_is_announced_and_typed_text_is_restored(desk: Page, live_server: Any, ana: User) -> None:
     open_case()
     assignment = claim(ana)
-    # The draft, not a request that the page makes by itself, finds out that the session has ended.
-    desk.route(re.compile("/review/(beside|next/peek)/$"), lambda route: route.fulfill(status=204))
     open_page(desk, live_server.url, "case", assignment)
     Session.objects.all().delete()
     reason = desk.locator("#reason")
