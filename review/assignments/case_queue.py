@@ -147,12 +147,13 @@ def candidates(physician: User, chosen: ChosenWork = ANY) -> list[int]:
     """The first rows of the queue that the physician may take, in the order of their offer: keys.
 
     None of them is reserved, was returned by the physician, or is a version of which they have seen
-    an earlier one. One statement; one more if the rows contain later versions. Does not check
-    pause, daily cap and training.
+    an earlier one. One statement; one more if the rows contain adjudications, and one if they
+    contain later versions. Does not check pause, daily cap and training.
     """
+    fitting = _fitting(physician, trained=False)
     returned = Event.objects.filter(actor=physician, kind=Event.Kind.RELEASED, case=OuterRef("case"))
     free = Assignment.objects.filter(
-        _suitable(physician),
+        fitting,
         _free_for(physician),
         ~Exists(returned),
         chosen.condition,
@@ -160,6 +161,11 @@ def candidates(physician: User, chosen: ChosenWork = ANY) -> list[int]:
         reserved_for=None,
     )
     rows = list(free.order_by(*QUEUE).values_list("pk", "priority", "turn", "case", "case__version")[:WINDOW])
+    adjudications = {pk for pk, _priority, turn, _case, _version in rows if turn == TURNS[State.ADJUDICATION]}
+    too_early: set[int] = set()
+    if adjudications:
+        suitable = Assignment.objects.filter(_experienced(physician, fitting), pk__in=adjudications)
+        too_early = adjudications - set(suitable.values_list("pk", flat=True))
     later = [case for _pk, _priority, _turn, case, version in rows if version > 1]
     seen: set[int] = set()
     if later:
@@ -168,12 +174,11 @@ def candidates(physician: User, chosen: ChosenWork = ANY) -> list[int]:
         )
         seen = set(Case.objects.filter(Exists(earlier), pk__in=later).values_list("pk", flat=True))
     factor, term = _order_coefficients(physician)
-
-    def place(row: tuple[int, int, int, int, int]) -> tuple[int, ...]:
-        pk, priority, turn, case, _version = row
-        return -priority, turn, case // BAND, (case * factor + term) % PRIME, case, pk
-
-    return [row[0] for row in sorted(rows, key=place) if row[3] not in seen]
+    places = []
+    for pk, priority, turn, case, _version in rows:
+        if pk not in too_early and case not in seen:
+            places.append((-priority, turn, case // BAND, (case * factor + term) % PRIME, case, pk))
+    return [place[-1] for place in sorted(places)]
 
 
 def first_candidate(physician: User, rounds: Iterable[SearchRound]) -> int | None:

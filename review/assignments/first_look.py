@@ -25,7 +25,7 @@ def reveal(
     """Commit the first look for good, reveal the rest of the case, and renew the lease.
 
     Only answers to first-look questions count. A second call changes nothing.
-    Pass `turn` if `turn_of` was already called; the result is the same turn, revealed.
+    Pass `turn` if `turn_of` was already called. Returns the turn that follows.
 
     Raises:
         Incomplete: an answer of the first look is missing. OverLimits.
@@ -35,27 +35,30 @@ def reveal(
     turn = turn or turn_of(physician, assignment_id, own=False)
     check_limits(turn.case.frozen, answers)
     try:
-        _commit(turn, token, answers)
+        first_look = _commit(turn, token, answers)
     except IntegrityError:  # another window was faster
         return turn_of(physician, assignment_id)
-    return turn
+    revealed = ReviewTurn(physician, turn.assignment)
+    revealed.first_look, revealed.draft = first_look, turn.draft
+    return revealed
 
 
 @recording_events()
-def _commit(turn: ReviewTurn, token: uuid.UUID, answers: Answers) -> None:
+def _commit(turn: ReviewTurn, token: uuid.UUID, answers: Answers) -> FirstLook:
     hold_on(turn.physician, turn.assignment, token)
     if not requires_first_look(turn.case):
         raise errors.NothingToReveal
     if turn.first_look is not None:
-        return
+        return turn.first_look
     answers = with_allowed_highlights(answers, revealed=False)
     missing = question_problems(turn.asks.first_look, answers) + highlight_problems(turn.case.frozen, answers)
     if missing:
         raise errors.Incomplete(missing)
-    turn.first_look = FirstLook.objects.create(
+    first_look = FirstLook.objects.create(
         assignment=turn.assignment,
         physician=turn.physician,
         answers=answers_to_json(with_first_look(turn.asks, Answers(), answers)),
         at=timezone.now(),
     )
     record(turn.case, Event.Kind.REVEALED, turn.physician, role=turn.role, phase=turn.phase)
+    return first_look

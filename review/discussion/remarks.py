@@ -133,8 +133,7 @@ def remarks_shown_to(user: User, case: Case) -> QuerySet[Remark]:
     remarks = Remark.objects.filter(case=case).select_related("author")
     if allowed(user, Can.OVERSEE):
         return remarks
-    is_discussed = Remark.objects.filter(case=case.pk).exists()
-    turn = turn_in(user, case) if is_discussed else None
+    turn = turn_in(user, case)
     if turn is None:
         return remarks.none()
     readable = Q(author=user)

@@ -148,6 +148,7 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
 def names(request: HttpRequest, case_id: int) -> HttpResponse:
     """Whom a remark can notify by an @, for the discussion that was opened."""
     author = signed_in_account(request)
+    require(author, Can.REVIEW, Can.OVERSEE)
     people = remarks.reachable(author, remarks.discussed_case(author, case_id))
     return render(request, "review/discussion/_names.html", {"people": people})
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from review.discussion import guidelines
 from review.discussion import remarks as discussion_remarks
 from review.labels import ANONYMOUS_ROLES
-from review.models import Assignment, Case, User
+from review.models import Assignment, Case, Remark, User
 from review.rules.state_machine import State
 
 register = template.Library()
@@ -50,9 +50,9 @@ def discussion(case: Case, user: User) -> list[dict[str, Any]]:
 
     Only those who oversee cases see real names.
     """
-    remarks = list(discussion_remarks.remarks_shown_to(user, case))
-    if not remarks:
+    if not Remark.objects.filter(case=case.pk).exists():
         return []
+    remarks = list(discussion_remarks.remarks_shown_to(user, case))
     roles = Assignment.objects.filter(case=case, physician__isnull=False).values_list("physician", "role")
     names = {**dict(roles), user.pk: "you"}
     if user.role == "admin":

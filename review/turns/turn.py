@@ -63,6 +63,7 @@ class ReviewTurn:
 
     Nothing is loaded before it is needed, and everything at most once: with `turn_of`, one
     statement for the assignment, its case, the first look and the draft, and one for the reviews.
+    A turn stays as it was: a first look or a submit begins another.
     """
 
     physician: User
@@ -103,7 +104,7 @@ class ReviewTurn:
 
     # ------------------------------------------------------------------------------ what is shown
 
-    @property
+    @cached_property
     def moment(self) -> Moment:
         if State(self.case.state).final:
             return Moment.CLOSED
@@ -113,7 +114,7 @@ class ReviewTurn:
             return Moment.SECOND_VOTE if self.phase is Phase.DISCUSS else Moment.VOTE
         return Moment.CONFIRM if self.phase is Phase.CONFIRM else Moment.BLIND
 
-    @property
+    @cached_property
     def is_revealed(self) -> bool:
         """Whether the physician may see what the case hides until a first look is committed."""
         if not requires_first_look(self.case) or may_read(self.physician, Can.OVERSEE):
@@ -132,7 +133,7 @@ class ReviewTurn:
             return getattr(self.assignment, "own_look", None)
         return FirstLook.objects.filter(assignment=self.assignment, physician=self.physician).first()
 
-    @property
+    @cached_property
     def shows(self) -> CaseSpec:
         """The blocks and questions that the physician may see now, in their language.
 
@@ -150,7 +151,7 @@ class ReviewTurn:
         """All reviews of the case that count, in order: not what the physician may read."""
         return list(counted_reviews().filter(case=self.assignment.case_id).order_by("id"))
 
-    @property
+    @cached_property
     def reviews(self) -> list[Review]:
         """The reviews that the physician may read now, in order."""
         if not self.is_own or self.moment is Moment.FIRST_LOOK:
@@ -208,7 +209,7 @@ class ReviewTurn:
             return Answers()
         return self.submitted or Answers()
 
-    @property
+    @cached_property
     def submitted(self) -> Answers | None:
         """What the physician submitted last, where a confirmation and a second vote start."""
         own = [review for review in self.reviews if review.physician_id == self.physician.pk]
@@ -220,7 +221,7 @@ class ReviewTurn:
         primary = self.review_by(Role.PRIMARY) if self.moment is Moment.CONFIRM else None
         return primary is not None and primary.verdict == Verdict.REJECT
 
-    @property
+    @cached_property
     def declares(self) -> bool:
         """Whether changed rubrics have to be declared a change of wording or of meaning."""
         policy = self.case.frozen.policy
@@ -346,8 +347,11 @@ def turn_of(physician: User, assignment_id: int, *, own: bool = True) -> ReviewT
         own: only at one of their own. Else at any, to read a posted form: the services decide who
             may act on it, and nothing of it may be shown.
     """
-    assignment = turn_rows(physician).filter(pk=assignment_id).first()
-    if assignment is None or (own and assignment.physician_id != physician.pk):
+    try:
+        assignment = turn_rows(physician).get(pk=assignment_id)
+    except Assignment.DoesNotExist:
+        raise errors.NotAssigned from None
+    if own and assignment.physician_id != physician.pk:
         raise errors.NotAssigned
     if assignment.physician_id == physician.pk:
         assignment.physician = physician

@@ -134,7 +134,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "review/forms/<slug:benchmark>/compare/":               ("403 403 403 200", "405 405 405 405"),
     "review/forms/<slug:benchmark>/restore/":               ("405 405 405 405", "403 403 403 302"),
     "review/cases/<case:case_id>/remarks/":                 ("405 405 405 405", "302 404 404 302"),
-    "review/cases/<case:case_id>/names/":                   ("200 404 404 200", "405 405 405 405"),
+    "review/cases/<case:case_id>/names/":                   ("404 404 403 200", "405 405 405 405"),
     "review/notices/":                                      ("200 200 200 200", "302 302 302 302"),
     "review/notices/<int:notice_id>/":                      ("405 405 405 405", "302 404 404 404"),
     "review/assignments/<assignment:assignment_id>/":              ("200 404 403 403", "405 405 405 405"),

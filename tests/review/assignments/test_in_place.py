@@ -62,7 +62,9 @@ def test_submit_returns_the_page_of_the_next_case_without_what_was_posted(ana: U
     assert "Mine alone" not in text_of(page)
     undo = r'(?s:<form class="undo".*?</form>)'
     assert "Undo submission" in text_of(page)
-    assert comparable_text(client.get(address(next_assignment))).split() == re.sub(undo, "", comparable_text(page)).split()
+    assert (
+        comparable_text(client.get(address(next_assignment))).split() == re.sub(undo, "", comparable_text(page)).split()
+    )
 
 
 def test_submit_redirects_if_there_is_no_next_case(ana: User, browse: Browse) -> None:
