@@ -91,6 +91,11 @@ class ControlRow:
         return tuple(each for each in (self.choice, self.wording, self.note, self.severity) if each is not None)
 
     @property
+    def offers(self) -> list[Option]:
+        """The options that offer a wording of somebody else."""
+        return [option for option in self.choice.options if option.wording]
+
+    @property
     def several(self) -> bool:
         """Whether several choices may be chosen."""
         return self.question is not None and self.question.kind == "choices"
@@ -127,6 +132,9 @@ class RepeatedRow:
     number: int
     fields: Mapping[str, Control]
     highlight: Highlight | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.number, tuple(self.fields.items()), self.highlight))
 
 
 @dataclass(frozen=True, slots=True)

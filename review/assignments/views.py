@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -228,8 +229,10 @@ def _anchor_after_reload(request: HttpRequest, answers: Answers) -> str:
 
 
 @requires(Can.REVIEW, back="review:case")
-def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
+def reveal(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
     """Commit the first look, and show the traps, the changes and the rubrics."""
+    if "do" in request.POST:
+        return draft(request, assignment_id)
     posted = read_posted(request, assignment_id)
     try:
         turn = posted.turn
@@ -242,8 +245,13 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
 
 
 @requires(Can.REVIEW, back="review:case")
-def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
-    """Submit the review; then show the next phase of this case, the next case, or the workbench."""
+def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
+    """Submit the review; then show the next phase of this case, the next case, or the workbench.
+
+    A button that adds or removes a row is named `do`: it only saves the draft.
+    """
+    if "do" in request.POST:
+        return draft(request, assignment_id)
     posted = read_posted(request, assignment_id)
     turn, token = posted.turn, posted.token
     typed = answers = without_blank_rows(posted.answers)

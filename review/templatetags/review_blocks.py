@@ -34,10 +34,9 @@ from review.labels import (
     with_label,
 )
 from review.models import Review, User
-from review.rules.blocks import Block, Diff, Images, Picture, Points, Table, Text
+from review.rules.blocks import Block, Diff, Images, Picture, Points, Table, Text, TrapTerm
 from review.rules.citations import Citation
 from review.rules.diffing import Span, TurnPair, align_turns
-from review.rules.questions import Form
 from review.templatetags.reading import doses, is_right_to_left, isolated_doses
 from review.templatetags.review_parts import part
 
@@ -317,12 +316,12 @@ def join_key(number: int, turn: int) -> str:
 
 
 @register.simple_tag
-def trap_code(code: str, form: Form, named: bool = False) -> SafeString:
-    """`{% trap_code tag spec.form %}`: the code of a trap, with its name and definition on hover.
+def trap_code(code: str, terms: Sequence[TrapTerm], named: bool = False) -> SafeString:
+    """`{% trap_code tag spec.form.terms %}`: the code of a trap, its name and definition on hover.
 
     named: also show the name beside it.
     """
-    term = next((term for term in form.terms if term.code == code), None)
+    term = next((term for term in terms if term.code == code), None)
     return part("review/answers/_code.html", code=code, term=term, named=named)
 
 

@@ -355,7 +355,7 @@ form.addEventListener(
       event.stopImmediatePropagation();
       return;
     }
-    if (button?.hasAttribute("formaction") || button?.name === "sign") return;
+    if (button?.hasAttribute("formaction") || ["do", "sign"].includes(button?.name)) return;
     updateRequired();
     // An answer that is kept is complete, but for what is asked only now.
     const isNew = (one) => one.matches('[data-wanted~="dissent"]') || $('[name="declaration"]', one);
