@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -89,36 +90,42 @@ class _ControlBuilder:
         """`chosen`: the values of the chosen options; by default the one that is `value`."""
         id_ = id_ or name.translate(_DASHES)
         chosen = (value,) if chosen is None else chosen
-        buttons = tuple(
-            replace(option, id=f"{id_}-{n}", chosen=option.value in chosen) for n, option in enumerate(options, 1)
-        )
-        return Control(name, id_, value, buttons, self.errors.get(name, ""), focus=name == self.focused)
+        buttons = []
+        for n, option in enumerate(options, 1):
+            buttons.append(option._replace(id=f"{id_}-{n}", chosen=option.value in chosen))
+        return Control(name, id_, value, tuple(buttons), self.errors.get(name, ""), focus=name == self.focused)
+
+    @cached_property
+    def levels_of_harm(self) -> list[Option]:
+        options = []
+        for level in self.form.severities:
+            about = translate(level.about) or str(HARMS.get(level.value, ""))
+            options.append(Option(level.value, translate(level.label), about=about))
+        return options
 
     def severity(self, name: str, value: str, id_: str = "") -> Control:
-        options = (
-            Option(level.value, translate(level.label), about=translate(level.about) or str(HARMS.get(level.value, "")))
-            for level in self.form.severities
-        )
-        return self.control(name, value, options, id_=id_)
+        return self.control(name, value, self.levels_of_harm, id_=id_)
+
+    @cached_property
+    def parts_of_citation(self) -> dict[str, list[Option]]:
+        """The fields of a source in their order, with their options."""
+        automatic = _options(CITATION_KINDS, empty=gettext("Automatic"))
+        kinds = [option._replace(level=level_of(Citation(option.value))) for option in automatic]
+        if not is_by_trap(self.form.terms):
+            return {"reference": [], "passage": [], "kind": kinds, "read_on": [], "section": []}
+        terms = {term.code: f"{term.code} {translate(term.name)}" for term in self.form.terms}
+        traps = _options(terms, empty=gettext("Choose"))
+        levels = _options(CITATION_LEVELS, empty=gettext("Choose"))
+        head = {"trap": traps, "reference": [], "passage": [], "kind": kinds}
+        return {**head, "level": levels, "read_on": [], "section": []}
 
     def citation(self, number: int, citation: Citation) -> RepeatedRow:
-        kinds = [
-            replace(option, level=level_of(Citation(option.value)))
-            for option in _options(CITATION_KINDS, empty=gettext("Automatic"))
-        ]
-        options = {"kind": kinds}
-        parts = ["reference", "passage", "kind", "read_on", "section"]
         if is_by_trap(self.form.terms):
             citation = replace(citation, trap=citation.trap or only_trap(self.form))
-            terms = {term.code: f"{term.code} {translate(term.name)}" for term in self.form.terms}
-            options["trap"] = _options(terms, empty=gettext("Choose"))
             citation = replace(citation, level=level_of(citation))
-            options["level"] = _options(CITATION_LEVELS, empty=gettext("Choose"))
-            parts = ["trap", *parts[:3], "level", *parts[3:]]
-        name = f"citation.{number}"
-        fields = {
-            part: self.control(f"{name}.{part}", getattr(citation, part), options.get(part, ())) for part in parts
-        }
+        fields = {}
+        for part, options in self.parts_of_citation.items():
+            fields[part] = self.control(f"citation.{number}.{part}", getattr(citation, part), options)
         return RepeatedRow(number, fields)
 
     def highlight(self, number: int, highlight: Highlight) -> RepeatedRow:
@@ -382,6 +389,8 @@ def _form_problems(filled: FilledForm, errors: Mapping[str, str]) -> Iterator[Fo
 
     A problem without a field on the page links to the form.
     """
+    if not errors:
+        return
     shown: set[str] = set()
     for label, control in _labelled_controls(filled):
         if control.error:

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from review.rules.blocks import Block, Highlight
 from review.rules.diffing import Span
 from review.rules.questions import Question
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One radio button or checkbox. Its control sets `id` and `chosen`."""
 
     value: str
@@ -24,8 +24,7 @@ class Option:
     level: str = ""  # of a kind of source: the level of evidence that follows from it
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(NamedTuple):
     """One field of the form: a text field, or a group of `options`.
 
     `focus` is set on the first field that has a problem.
