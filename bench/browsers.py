@@ -181,15 +181,23 @@ class Browser:
         self.fragments(page)
         self.draft(page, page.revision)
         with self.timed("submit"):
-            _, location, _ = self.post(_assignment_url(page, "submit"), {**self.fields(page), "stop": "1"}, 302)
-        with self.timed("confirmation"):
-            page = self.page(location)
-        if not page.confirming:
-            raise Unexpected(f"{location} is no confirmation")
-        self.fragments(page)
+            confirmation = self.submit(page)
+        if confirmation is None or not confirmation.confirming:
+            raise Unexpected("the answer to a blind review is no confirmation")
+        self.fragments(confirmation)
         with self.timed("submit again"):
-            fields = {**self.fields(page), "keep": "1", "stop": "1"}
-            self.post(_assignment_url(page, "submit"), fields, 302)
+            self.submit(confirmation)
+
+    def submit(self, page: Page) -> Page | None:
+        """Submit and stop, like the site's script; the page of the next phase, if there is one.
+
+        A confirmation keeps the first answer.
+        """
+        path = _assignment_url(page, "submit")
+        kept = {"keep": "1"} if page.confirming else {}
+        fields = {**self.fields(page), **kept, "stop": "1"}
+        status, _, body = self.post(f"{path}?here", fields, 200, 302)
+        return self.read(path, status, body) if status == 200 else None
 
     def work(self) -> None:
         """Complete one case, from Next to this person's last submit."""
@@ -201,16 +209,11 @@ class Browser:
         revision = self.draft(page, page.revision)
         self.think()
         self.draft(page, revision)
-        while True:
+        following: Page | None = page
+        while following is not None:
             self.think()
-            extra = {"keep": "1"} if page.confirming else {}
             with self.timed("submit"):
-                _, location, _ = self.post(
-                    _assignment_url(page, "submit"), {**self.fields(page), **extra, "stop": "1"}, 302
-                )
-            if location != f"/review/assignments/{page.assignment}/":
-                return
-            page = self.page(location)
+                following = self.submit(following)
 
 
 def _assignment_url(page: Page, action: str) -> str:

@@ -279,7 +279,9 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponseBase:
         confirm = _("Your answer is committed. Now compare it with the first reviewer's answer.")
         again = _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again.")
         messages.success(request, confirm if next_phase.phase == Phase.CONFIRM else again)
-        return _show_case_after_post(request, assignment_id, posted.local)
+        following = ReviewTurn(turn.physician, next_phase)
+        following.first_look = turn.first_look
+        return _show_case_after_post(request, assignment_id, posted.local, following)
     messages.success(
         request, str(SUBMISSION_EFFECTS.get(visibility.submission_effect(review), SUBMISSION_EFFECTS["submitted"]))
     )

@@ -5,6 +5,7 @@ Available in every template without `load`.
 
 import re
 from datetime import datetime
+from functools import lru_cache
 
 from django import template
 from django.utils import timezone
@@ -30,9 +31,14 @@ def written_in(language: str, text: object = None) -> SafeString:
     In a language from right to left, texts without any such letter have their own direction.
     """
     from_right = language in _RTL_LANGUAGES or language.split("-")[0] in _RTL_LANGUAGES
-    direction = "rtl" if from_right and (text is None or is_right_to_left(str(text))) else "auto"
+    return _attributes(language, rtl=from_right and (text is None or is_right_to_left(str(text))))
+
+
+@lru_cache
+def _attributes(language: str, *, rtl: bool) -> SafeString:
     # A browser's translation would change words that are judged, quoted and highlighted.
     of_language = format_html(' lang="{}"', language) if language else ""
+    direction = "rtl" if rtl else "auto"
     return format_html('{} dir="{}" translate="no"', of_language, direction)
 
 
