@@ -1,5 +1,6 @@
 """Guidelines in versions, and a discussion that reveals nothing that is still sealed."""
 
+import re
 from functools import partial
 from typing import Any
 
@@ -130,6 +131,21 @@ def test_a_remark_is_sealed_like_the_review_of_its_author(adela: User, ana: User
     submit(second, answers)
     assert readable_remarks(bo, case) == {anas, bos}
     assert readable_remarks(adela, case) == {anas, bos}
+
+
+def test_a_physician_is_offered_the_names_of_admins_only(
+    client: Client, adela: User, ana: User, bo: User, chen: User
+) -> None:
+    case = open_case(policy=CONFIRMING)
+    submit(claim(ana), approval_of(case.frozen.form))
+    claim(bo)
+    names = reverse("review:names", args=[case.pk])
+    for reader, offered in ((ana, ["@adela"]), (adela, ["@ana", "@bo"])):
+        client.force_login(reader)
+        page = client.get(names).content.decode()
+        assert re.findall(r'data-mention="(@\w+)"', page) == offered
+    client.force_login(chen)
+    assert client.get(names).status_code == 404
 
 
 @pytest.mark.parametrize(("language", "colon"), [("en", ": "), ("zh-hans", "：")])
