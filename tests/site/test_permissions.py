@@ -45,7 +45,8 @@ SIGNED_OUT = ("anonymous", "closed")
 # Pages without anything to read: auditors do not get them.
 ONLY_TO_ACT = {
     "generation/removal/<slug:kind>/<int:pk>/",
-    "review/cases/<int:case_id>/calibration/", "review/people/new/", "review/people/import/",
+    "review/cases/<int:case_id>/calibration/", "review/cases/<case:case_id>/names/",
+    "review/people/new/", "review/people/import/",
     "review/people/<int:person_id>/edit/", "generation/sources/<slug:name>/tables/<str:token>/",
     "generation/new-webhook/", "generation/new-endpoint/", "generation/batches/new/",
     "generation/batches/<int:pk>/cancel/", "generation/releases/new/",

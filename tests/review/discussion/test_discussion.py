@@ -136,7 +136,7 @@ def test_a_remark_is_sealed_like_the_review_of_its_author(adela: User, ana: User
 def test_a_physician_is_offered_the_names_of_admins_only(
     client: Client, adela: User, ana: User, bo: User, chen: User
 ) -> None:
-    case = open_case(policy=CONFIRMING)
+    case = open_case()
     submit(claim(ana), approval_of(case.frozen.form))
     claim(bo)
     names = reverse("review:names", args=[case.pk])
