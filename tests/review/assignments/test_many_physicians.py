@@ -710,8 +710,8 @@ def staff(db: None) -> None:
 def test_many_physicians_in_any_order(staff: None, clock: Clock) -> None:
     ManyPhysicians.clock, ManyPhysicians.outcomes = clock, Counter()
     required = {"LeaseLost", "AlreadySubmitted", "NotUndoable", "StaleDraft", *State}
-    # Several seeds, because most examples of one seed are alike; more of them until all outcomes are
-    # reached, as Hypothesis also draws constants of whatever modules the process has loaded.
+    # Several seeds, as most examples of one seed are alike; more of them until all outcomes are
+    # reached, as Hypothesis also draws constants of the modules that the process has loaded.
     enough = by_profile(1, 8)
     for start in range(1, enough + 4):
         if start > enough and required <= ManyPhysicians.outcomes.keys():
