@@ -124,6 +124,14 @@ class Postgres:
         """Stop the server: `fast` closes connections, `immediate` is a crash."""
         self._run(self._pg_ctl, "-D", f"{self._folder}/data", "-w", "-m", mode, "stop")
 
+    def send(self, number: int) -> None:
+        """Send a signal to all its processes, such as SIGSTOP: then it hangs."""
+        with open(f"{self._folder}/data/postmaster.pid") as file:
+            first = int(file.readline())
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        for process in (first, *map(int, children)):
+            os.kill(process, number)
+
     def _run(self, *command: str) -> None:
         subprocess.run(_as_postgres(command), check=True, stdout=subprocess.DEVNULL, cwd=self._folder)
 

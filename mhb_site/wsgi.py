@@ -10,6 +10,7 @@ from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
 from mhb_site.postgresql.breaker import CONNECT_SECONDS, SECONDS, breaker
+from mhb_site.postgresql.hanging import WatchedConnection
 from mhb_site.server import startup
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if settings.MHB_STATEMENT_SECONDS and "options" in connecting:
 if "pool" in connecting:
     connecting.setdefault("connect_timeout", CONNECT_SECONDS)
     # Each request tries anew. The pool's own next attempt would be seconds after the return.
-    connecting["pool"] |= {"timeout": SECONDS, "reconnect_timeout": 0}
+    connecting["pool"] |= {"timeout": SECONDS, "reconnect_timeout": 0, "connection_class": WatchedConnection}
     breaker.engaged = True
 # After the apps are loaded.
 handler.request_class = import_string("mhb_site.web.requests.Utf8WSGIRequest")

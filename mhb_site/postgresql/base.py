@@ -6,20 +6,29 @@ import psycopg
 from django.db.backends.postgresql import base
 
 from mhb_site.postgresql.breaker import breaker
+from mhb_site.postgresql.hanging import server
+
+FIRST_SECONDS = 5  # that a command or worker waits for its first connection
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """Django's, which lends only connections that live, and in web processes asks the breaker."""
 
+    was_reached = False  # by this process: before, the pool would wait for a server that refuses at once
+
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         if not self.pool:
             return super().get_new_connection(conn_params)
-        if not breaker.engaged:
-            return self._living(conn_params)
 
         def connect() -> None:
-            self.Database.connect(**conn_params).close()
+            self.Database.connect(**{"connect_timeout": FIRST_SECONDS, **conn_params}).close()
+            server.hangs = False
 
+        if not breaker.engaged:
+            if not DatabaseWrapper.was_reached:
+                connect()
+                DatabaseWrapper.was_reached = True
+            return self._living(conn_params)
         if breaker.is_open:
             breaker.attempt(connect)
         try:
@@ -41,6 +50,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 self.pool.check_connection(connection)
             except psycopg.OperationalError:
                 self.pool.putconn(connection)  # it makes another in its place
+                if server.hangs:
+                    raise
             else:
                 return connection
         return super().get_new_connection(conn_params)

@@ -1,13 +1,18 @@
 """The pool replaces dead connections before a request gets them."""
 
+import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mhb_site.postgresql.breaker import SECONDS, breaker
+from bench import servers
+from mhb_site.postgresql.base import DatabaseWrapper
+from mhb_site.postgresql.breaker import CONNECT_SECONDS, SECONDS, breaker
+from mhb_site.postgresql.hanging import WatchedConnection, server
 from mhb_site.server import startup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -43,6 +48,7 @@ def pooled() -> Iterator[Callable[[], BaseDatabaseWrapper]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(breaker, "engaged", True)
         patch.setattr(breaker, "is_open", False)
+        patch.setattr(server, "hangs", False)
         yield create
         create().close_pool()  # type: ignore[attr-defined]
 
@@ -65,6 +71,54 @@ def test_a_pool_of_dead_connections_keeps_no_request_waiting(pooled: Callable[[]
             cursor.execute("SELECT 1")
     for request in requests:
         request.close()
+
+
+def test_a_server_that_hangs_keeps_nobody(pooled: Callable[[], BaseDatabaseWrapper]) -> None:
+    """Stopped, it closes no connection, and no limit of its own applies."""
+
+    def ask(request: BaseDatabaseWrapper) -> None:
+        with pytest.raises(OperationalError), request.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        request.close()
+
+    with servers.postgres_server(careless=True) as stopped:
+        port = int(stopped.url.rpartition(":")[2].partition("/")[0])
+
+        def create() -> BaseDatabaseWrapper:
+            request = pooled()
+            request.settings_dict |= {"HOST": servers.HOST, "PORT": port, "USER": "mhb", "PASSWORD": "", "NAME": "mhb"}
+            options = request.settings_dict["OPTIONS"]
+            options["connect_timeout"] = CONNECT_SECONDS
+            options["pool"]["connection_class"] = WatchedConnection
+            request.inc_thread_sharing()
+            return request
+
+        requests = [create() for _ in range(6)]
+        for request in requests:
+            request.ensure_connection()
+        stopped.send(signal.SIGSTOP)
+        try:
+            with ThreadPoolExecutor(len(requests) + 2) as threads:
+                list(threads.map(ask, [*requests, create(), create()], timeout=60))
+            assert server.hangs
+        finally:
+            stopped.send(signal.SIGCONT)
+        again = create()
+        with again.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        assert not server.hangs
+        again.close()
+
+
+def test_a_command_does_not_wait_for_a_server_that_refuses(
+    pooled: Callable[[], BaseDatabaseWrapper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "engaged", False)
+    monkeypatch.setattr(DatabaseWrapper, "was_reached", False)
+    request = pooled()
+    request.settings_dict["PORT"] = servers.free_port()
+    with pytest.raises(OperationalError, match="refused"):  # the pool would have waited, and told less
+        request.ensure_connection()
 
 
 def test_lent_connections_are_no_absence(pooled: Callable[[], BaseDatabaseWrapper]) -> None:
