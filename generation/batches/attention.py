@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.cache import cache
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -12,12 +11,12 @@ from django.utils.translation import gettext as _
 from generation.models import Batch, Endpoint, SampleVersion, Source
 from generation.models.work import Work
 from review.assignments import case_queue
+from review.common.figures import figure
 from review.models import Review, User
 from review.rules.permissions import UserRole
 
 REVIEWERS = 3  # a first reviewer, a second one, and an adjudicator if they disagree
 SHOWN = 10
-KEPT = 60  # seconds for which the search for physicians is kept: it looks at all open cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +97,9 @@ def without_sample() -> QuerySet[Batch]:
     ).order_by("-pk")
 
 
+@figure(())
 def cases_out_of_reach() -> dict[int, int]:
-    """Batch -> number of its open cases that no physician could take; at most a minute old."""
-    kept: dict[int, int] | None = cache.get("out-of-reach")
-    if kept is None:
-        cases = case_queue.out_of_reach().values("case")
-        rows = SampleVersion.objects.filter(case__in=cases).values_list("draft__batch").order_by("draft__batch")
-        kept = dict(rows.annotate(n=Count("pk")))
-        cache.set("out-of-reach", kept, KEPT)
-    return kept
+    """Batch -> number of its open cases that no physician could take."""
+    cases = case_queue.out_of_reach().values("case")
+    rows = SampleVersion.objects.filter(case__in=cases).values_list("draft__batch").order_by("draft__batch")
+    return dict(rows.annotate(n=Count("pk")))

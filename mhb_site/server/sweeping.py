@@ -24,9 +24,10 @@ from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from generation.sources import uploads
 from review.assignments import claims, digest
-from review.common import waking
+from review.common import figures, waking
 from review.common.waking import wake
 from review.rewordings import services as rewordings_services
+from review.tasks import count_figures
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -66,6 +67,8 @@ def sweep() -> dict[str, int]:
         wake(tasks.run_lane)
     if messages:
         wake(tasks.send_messages)
+    if _guarded(figures.are_due, False):
+        wake(count_figures)
     counts = {"leases": leases, "imports": len(imports) + len(results), "freezes": len(freezes), "lapsed": lapsed}
     return {**counts, **{name: len(pks) for name, pks in jobs.items()}}
 

@@ -9,6 +9,7 @@ from django.utils import timezone
 from review.access.visibility import counted_reviews
 from review.cases.care import Care, careless_physicians
 from review.cases.queries import IDLE_AFTER, idle, languages_missing
+from review.common.figures import figure
 from review.models import Case, User
 from review.rules.state_machine import ADJUDICATORS, Phase, State, Verdict
 
@@ -64,7 +65,15 @@ def _first(cases: QuerySet[Case]) -> tuple[list[Case], int]:
 
 
 def _drifting() -> list[DriftingPhysician]:
-    """The drift of physicians, by their blind verdicts on closed cases."""
+    """The physicians with a drift, by name."""
+    dropped = _drifts()
+    physicians = User.objects.filter(pk__in=dropped).order_by("username") if dropped else []
+    return [DriftingPhysician(physician, *dropped[physician.pk]) for physician in physicians]
+
+
+@figure(())
+def _drifts() -> dict[int, tuple[str, str]]:
+    """Physician -> shares of their blind verdicts that match the outcome, before and lately."""
     recent = Q(submitted_at__gte=timezone.now() - RECENT_PERIOD)
     right = Q(answers__verdict=Verdict.APPROVE, case__state=State.APPROVED) | Q(
         answers__verdict=Verdict.REJECT, case__state=State.REJECTED
@@ -83,7 +92,9 @@ def _drifting() -> list[DriftingPhysician]:
         )
         .filter(old__gte=MIN_CASES, new__gte=MIN_CASES)
     )
-    shares = {row["physician"]: (row["old_right"] / row["old"], row["new_right"] / row["new"]) for row in rows}
-    dropped = {pk: [f"{share:.0%}" for share in both] for pk, both in shares.items() if both[0] - both[1] >= MIN_DROP}
-    physicians = User.objects.filter(pk__in=dropped).order_by("username") if dropped else []
-    return [DriftingPhysician(physician, *dropped[physician.pk]) for physician in physicians]
+    dropped = {}
+    for row in rows:
+        before, lately = row["old_right"] / row["old"], row["new_right"] / row["new"]
+        if before - lately >= MIN_DROP:
+            dropped[int(row["physician"])] = (f"{before:.0%}", f"{lately:.0%}")
+    return dropped

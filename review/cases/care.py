@@ -17,6 +17,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
 from review.access.visibility import CLAIMS, counted_reviews
+from review.common.figures import figure
 from review.models import Case, Event, Review, User
 from review.rules.case_spec import spec_from_json
 from review.rules.reading_time import WORDS_PER_MINUTE, count_block_words
@@ -56,6 +57,7 @@ class Care:
 Frequent = tuple[tuple[int, float], tuple[int, float]]  # of answers and verdicts: how often, share
 
 
+@figure(())
 def careless_physicians() -> tuple[Care, ...]:
     """The physicians of whom there is any sign, by name.
 

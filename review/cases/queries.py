@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.core.cache import cache
 from django.db.models import Count, Exists, Min, OuterRef, Prefetch, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from review.access.visibility import counted_reviews
+from review.common.figures import figure
 from review.models import Assignment, Case, Event, User
 from review.rules import consolidation
 from review.rules.case_spec import UNDETERMINED, answers_from_json
@@ -19,8 +19,6 @@ from review.rules.consolidation import SettledRubric
 from review.rules.state_machine import ADJUDICATORS, FINAL, NOT_SAMPLED, Ground, Role, State, Verdict
 
 IDLE_AFTER = timedelta(days=7)
-KEPT = 60  # seconds
-MANY_CASES = 20_000
 IDLE = "idle"  # value of the state filter: cases without activity for IDLE_AFTER
 
 
@@ -36,7 +34,8 @@ class Funnel:
     unreviewed: int = 0
 
 
-def funnel(benchmark: str | None = None) -> Funnel:
+@figure(("",))
+def funnel(benchmark: str = "") -> Funnel:
     """Count cases by state, including states without cases.
 
     Copies are not counted, and cases not sampled for review are counted separately.
@@ -56,17 +55,6 @@ def funnel(benchmark: str | None = None) -> Funnel:
             if not State(state).final and row["oldest"] is not None
         },
     )
-
-
-def kept_funnel(benchmark: str = "") -> Funnel:
-    """The funnel for a page; of many cases, which take long to count, up to `KEPT` seconds old."""
-    key = f"funnel:{benchmark}"
-    kept: Funnel | None = cache.get(key)
-    if kept is None:
-        kept = funnel(benchmark or None)
-        if sum(kept.counts.values()) >= MANY_CASES:
-            cache.set(key, kept, KEPT)
-    return kept
 
 
 def idle(cases: QuerySet[Case]) -> QuerySet[Case]:

@@ -49,7 +49,7 @@ from review.turns.turn import readable_reviews
 def overview(request: HttpRequest) -> HttpResponse:
     """What needs attention, the number of cases in each state, and who holds which case."""
     benchmark = request.GET.get("benchmark", "")
-    funnel = queries.kept_funnel(benchmark)
+    funnel = queries.funnel(benchmark)
     now = timezone.now()
 
     def step(state: str, label: object, count: int) -> dict[str, object]:

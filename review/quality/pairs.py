@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 
 from review.access.visibility import counted_reviews
+from review.common.figures import figure
 from review.models import Case, User
 from review.rules.state_machine import Phase, Role
 
@@ -37,14 +38,18 @@ class PhysicianPair:
 
 def physician_pairs(benchmark: str = "") -> list[PhysicianPair]:
     """The pairs of physicians with a case in common, the most cases first: two queries."""
-    rows = _both_verdicts(benchmark).order_by().values("physician", "other")
-    counts = rows.annotate(cases=Count("pk"), agreed=Count("pk", filter=Q(verdict=F("other_verdict"))))
-    found = list(counts)
-    people = User.objects.in_bulk({row[role] for row in found for role in ("physician", "other")})
-    pairs = [
-        PhysicianPair(people[row["physician"]], people[row["other"]], row["cases"], row["agreed"]) for row in found
-    ]
+    counts = _pair_counts(benchmark)
+    keys = {physician for first, second, _cases, _agreed in counts for physician in (first, second)}
+    people = User.objects.in_bulk(keys)
+    pairs = [PhysicianPair(people[first], people[second], cases, agreed) for first, second, cases, agreed in counts]
     return sorted(pairs, key=lambda pair: (-pair.cases, str(pair.first), str(pair.second)))
+
+
+@figure(("",))
+def _pair_counts(benchmark: str) -> list[tuple[int, int, int, int]]:
+    """First and second physician, the cases that both judged blind, and those with one verdict."""
+    rows = _both_verdicts(benchmark).order_by().values_list("physician", "other")
+    return list(rows.annotate(cases=Count("pk"), agreed=Count("pk", filter=Q(verdict=F("other_verdict")))))
 
 
 def cases_of_pair(first: int, second: int, benchmark: str = "", *, differed: bool) -> QuerySet[Case]:

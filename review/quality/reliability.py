@@ -15,12 +15,14 @@ from functools import lru_cache
 from statistics import median
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Count, Max, Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import get_language, gettext
+from django.utils.translation import get_language, gettext, override
 
 from review.access.visibility import counted_reviews
 from review.calibration import queries
+from review.common.figures import figure
 from review.labels import translate
 from review.models import Case, Event, Review, User
 from review.quality import activity
@@ -110,7 +112,13 @@ def agreement_table(*, benchmark: str = "", task: str = "", pair: str = "") -> A
     A pair without a case that has both answers is left out, unless it is requested and has one of
     them. Each process caches the result until a review is submitted or retracted, or a case opened.
     """
-    return _cached_agreement(_reviews_fingerprint(), get_language() or "", benchmark, task, pair)
+    return _agreement_in(get_language() or "", benchmark, task, pair)
+
+
+@figure(*((language, "", "", "") for language, _name in settings.LANGUAGES))
+def _agreement_in(language: str, benchmark: str, task: str, pair: str) -> AgreementTable:
+    with override(language or None):
+        return _cached_agreement(_reviews_fingerprint(), language, benchmark, task, pair)
 
 
 def _reviews_fingerprint() -> tuple[Any, ...]:

@@ -226,4 +226,5 @@ def test_the_worker_knows_every_task() -> None:
         "generation.tasks.try_webhook",
         "generation.tasks.run_lane",
         "review.tasks.check_trail",
+        "review.tasks.count_figures",
     }
