@@ -40,12 +40,14 @@ def waiting_messages(task: "Task[..., Any]") -> int:
 
     import_module(settings.MHB_CELERY)
     queue = task.app.amqp.router.route({}, task.name)["queue"]
-    try:
-        with task.app.connection_for_write() as broker, broker.channel() as channel:
-            return int(queue(channel).queue_declare(passive=False).message_count)
-    except (OperationalError, OSError) as error:
-        log.warning("broker unavailable, its messages are not counted: %s", error)
-        return 0
+    with task.app.connection_for_write() as broker:
+        of_the_transport: Any = broker.connection_errors  # such as those of Redis' client
+        try:
+            with broker.channel() as channel:
+                return int(queue(channel).queue_declare(passive=False).message_count)
+        except (*of_the_transport, OperationalError, OSError) as error:
+            log.warning("broker unavailable, its messages are not counted: %s", error)
+            return 0
 
 
 def wake_after_commit(task: "Task[..., Any] | str", *args: int) -> None:

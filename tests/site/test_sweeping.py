@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from kombu import Connection
 from kombu.exceptions import OperationalError
 
+from bench.servers import free_port
 from evaluation.models import Run
 from generation import tasks
 from generation.batches import services as batches_services
@@ -208,6 +210,12 @@ def test_only_lanes_wait_for_lanes() -> None:
     assert queues.pop("generation.tasks.run_lane") == "mhb-lanes"
     assert "generation.tasks.run_import" in queues
     assert set(queues.values()) == {"mhb"}
+
+
+def test_a_sweep_goes_on_while_redis_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    away = f"redis://127.0.0.1:{free_port()}/0"
+    monkeypatch.setattr(app, "connection_for_write", lambda: Connection(away))
+    assert waking.waiting_messages(tasks.run_lane) == 0
 
 
 def test_the_worker_knows_every_task() -> None:
