@@ -318,23 +318,37 @@ class Vote(Work):
 
 
 class PolicyAnswer(Work):
-    """A fixed text as the answer to a question about a sample, and what a judge says of it.
+    """An answer beside those that count, and what the first judge says of it.
 
-    `policy`: its name in `evaluation.policies`. `verdicts`: key of a rubric -> `verdict`, and
-    `error` where the judge gave none. A row with such an error has failed and may be retried.
+    It is a fixed text; `policy` is its name in `evaluation.policies`. Or it belongs to a model's
+    `response`, and `policy` is one of `Again`: the model asked the same again, or the same answer
+    judged again. `verdicts`: key of a rubric -> `verdict`, and `error` where the judge gave none. A
+    row with such an error has failed and may be retried.
     """
+
+    class Again(models.TextChoices):
+        """What is done a second time, to see how often a verdict turns."""
+
+        ANSWERS = "answers", _("Ask the models again")
+        VERDICTS = "verdicts", _("Judge the same answers again")
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="policy_answers")
     sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="+")
     variant = models.CharField(max_length=40, blank=True)
     policy = models.CharField(max_length=20)
+    response = models.ForeignKey(Response, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     text = models.TextField(blank=True)
     verdicts = models.JSONField(default=dict, blank=True)
 
     class Meta:
         constraints = [
             *work_constraints("policy_answer"),
-            models.UniqueConstraint(fields=["run", "policy", "sample", "variant"], name="policy_answer_once"),
+            models.UniqueConstraint(
+                fields=["run", "policy", "sample", "variant"],
+                condition=models.Q(response=None),
+                name="policy_answer_once",
+            ),
+            models.UniqueConstraint(fields=["response", "policy"], name="asked_again_once"),
         ]
         indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
 

@@ -29,6 +29,7 @@ urlpatterns = [
         "result-imports/<int:pk>/progress/", interchange_views.results_import_progress, name="results-import-progress"
     ),
     path("runs/<int:pk>/add-model/", interchange_views.add_model, name="run-add-model"),
+    path("runs/<int:pk>/checks/", interchange_views.check_run, name="run-checks"),
     path("runs/<int:pk>/bundle/", interchange_views.run_bundle, name="run-bundle"),
     path("runs/<int:pk>/compare/", interchange_views.compare, name="run-compare"),
     *jobs_views.routes("evaluation"),

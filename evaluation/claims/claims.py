@@ -152,6 +152,7 @@ def claims_of(
     probe: BenchmarkClaim,
     fixed: Frame | None = None,
     twins: Frame | None = None,
+    again: pl.DataFrame | None = None,
 ) -> Claims:
     """All claims of a run.
 
@@ -164,10 +165,11 @@ def claims_of(
         fixed: of the fixed texts; None if none was judged.
         twins: of controls, and of their rewordings in the place of samples with a trap; None if the
             release has none.
+        again: what was asked or judged again on a sample (`measures.turns`).
     """
     frame = frame.current
     rate = next((rate for rate in protocol.rates if rate.name == plan.metric), protocol.rates[0])
-    floor = turns(frame, rate, protocol.failing_verdicts, votes, plan.comparisons, plan.minimum)
+    floor = turns(frame, rate, protocol.failing_verdicts, votes, plan.comparisons, plan.minimum, again)
     planned = planned_comparisons(comparisons, rate.name, plan)
     limit = max((each.moved for each in floor if each.moved is not None), default=None)
     below = tuple((each.first, each.second) for each in planned if limit is not None and _reach(each)[1] <= limit)

@@ -5,7 +5,7 @@ Plain Python over the frame of a run, so that the check of a bundle counts the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -27,6 +27,8 @@ from evaluation.statistics.intervals import RateInterval, rate_interval
 ASKED, JUDGED, JUDGES = _("answers asked again"), _("verdicts judged again"), _("two judges")
 # The same for verdicts whose second call found its prompt in the endpoint's cache, and did not.
 WARM, COLD = _("verdicts judged again, with the prompt cached"), _("verdicts judged again, with no prompt cached")
+
+AGAIN = {"answers": ASKED, "verdicts": JUDGED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,21 @@ def _by_cluster(frame: Frame, rate: Rate) -> dict[int, tuple[float, float]]:
 
 
 def turns(
-    frame: Frame, rate: Rate, failing: frozenset[str], votes: pl.DataFrame, pairs: Sequence[Pair], minimum: int
+    frame: Frame,
+    rate: Rate,
+    failing: frozenset[str],
+    votes: pl.DataFrame,
+    pairs: Sequence[Pair],
+    minimum: int,
+    again: pl.DataFrame | None = None,
 ) -> tuple[Turns, ...]:
     """How often verdicts turn: by answers asked again, by a judge asked again, by two judges.
 
     Only what the run has. `votes`: of a panel (`judge`, `number`, `voted`, `response`, `rubric`;
     `warm`: whether the prompt was cached, null if the endpoint does not say); empty without one.
-    `pairs`: the planned pairs of models.
+    `pairs`: the planned pairs of models. `again`: the second verdict on a sample of criteria, in no
+    other number: `kind` ('answers', 'verdicts'), `judge`, `response`, `rubric`, `said`. It is
+    compared with what the criterion counts as or, in a panel, with the first vote of that judge.
     """
     keys = ["model", "unit", "rubric"]
     answers = frame.rows.filter(frame.in_scope(rate)).with_columns(frame.has(failing).alias("failed"))
@@ -89,14 +99,34 @@ def turns(
         keys = [*keys, "repeat"]
         by_judge = {name: cast.filter(pl.col("judge") == name) for name in sorted(cast["judge"].unique())}
         for judge, of_judge in by_judge.items():
-            again = _both(of_judge, "number", 0, 1, keys)
-            found.append(_turns(JUDGED, judge, again, pairs, minimum))
+            twice = _both(of_judge, "number", 0, 1, keys)
+            found.append(_turns(JUDGED, judge, twice, pairs, minimum))
             for kind, is_warm in ((COLD, False), (WARM, True)):
-                found.append(_turns(kind, judge, again.filter(pl.col("warm_again") == is_warm), (), minimum))
-        first = cast.filter(pl.col("number") == 0)
+                found.append(_turns(kind, judge, twice.filter(pl.col("warm_again") == is_warm), (), minimum))
+        first_votes = cast.filter(pl.col("number") == 0)
         for one, other in combinations(by_judge, 2):
-            found.append(_turns(JUDGES, f"{one} – {other}", _both(first, "judge", one, other, keys), pairs, minimum))
+            both = _both(first_votes, "judge", one, other, keys)
+            found.append(_turns(JUDGES, f"{one} – {other}", both, pairs, minimum))
+    for kind, who, second in _second_verdicts(rate, failing, again):
+        first = answers
+        if len(votes):
+            first = first_votes.filter(pl.col("judge") == who)
+        keys = ["response", "rubric"]
+        both = first.select(*keys, "model", "cluster", "failed").join(second, on=keys)
+        found.append(_turns(kind, who if kind == JUDGED else "", both, pairs, minimum))
     return tuple(each for each in found if each is not None)
+
+
+def _second_verdicts(
+    rate: Rate, failing: frozenset[str], again: pl.DataFrame | None
+) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    """The kind, the judge, and the criteria with `failed_again`, of second verdicts."""
+    if again is None or again.is_empty():
+        return
+    within = again.filter(pl.col("said").is_in(list(rate.scope_verdicts)))
+    marked = within.with_columns(pl.col("said").is_in(list(failing)).alias("failed_again"))
+    for (kind, judge), rows in marked.group_by("kind", "judge", maintain_order=True):
+        yield AGAIN[str(kind)], str(judge), rows.select("response", "rubric", "failed_again")
 
 
 def _both(rows: pl.DataFrame, column: str, one: Any, other: Any, keys: Sequence[str]) -> pl.DataFrame:

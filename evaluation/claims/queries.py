@@ -10,7 +10,7 @@ from evaluation.numbers.late import pl
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.queries import Report
 from evaluation.runs.rows.result_cache import cached, key_of
-from evaluation.runs.verdicts import RunVerdicts, policy_frame, twin_frame
+from evaluation.runs.verdicts import RunVerdicts, policy_frame, twin_frame, verdicts_again
 from generation.models import Release
 from generation.probes import queries as probes_queries
 from generation.probes.labels import sentence
@@ -27,7 +27,7 @@ def claims(run: Run, report: Report, validation: Mapping[str, Any] | None) -> Cl
         verdicts = RunVerdicts(run)
         votes = verdicts.votes if run.panel else pl.DataFrame()
         compared = report.numbers.comparisons
-        frames = policy_frame(run), twin_frame(run)
+        frames = policy_frame(run), twin_frame(run), verdicts_again(run)
         return claims_of(verdicts.frame, votes, report.protocol, report.plan, compared, validation, probe, *frames)
 
     return cached(key_of(run, "claims", report.numbers_key, validation, probe), count)

@@ -16,7 +16,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.interchange import bundle, comparing, importing, power, services
 from evaluation.interchange.comparing import Flip, ModelChange, RunComparison
-from evaluation.models import ResultsImport, ResultsRefusal, Run
+from evaluation.models import PolicyAnswer, ResultsImport, ResultsRefusal, Run
 from evaluation.reports.serializers import CoverageSerializer, DifferenceSerializer
 from evaluation.runs import adding
 from evaluation.runs import estimate as runs_estimate
@@ -113,6 +113,24 @@ class AddPoliciesSerializer(PoliciesToAddSerializer):
     is_launch = True
 
 
+class AskingAgainSerializer(ConfirmSerializer):
+    """What to do a second time in a finished run, and on how many samples of each data set."""
+
+    settings_class = Budget
+    is_launch = False
+
+    again = serializers.ListField(
+        child=serializers.ChoiceField(choices=PolicyAnswer.Again.choices), min_length=1, max_length=2
+    )
+    samples = serializers.IntegerField(min_value=1, max_value=MAX_POLICY_SAMPLES, default=POLICY_SAMPLES)
+
+
+class AskAgainSerializer(AskingAgainSerializer):
+    """What to do a second time, with a budget on top of the run's cost so far, or `confirmed`."""
+
+    is_launch = True
+
+
 class FlipSerializer(DataclassSerializer):
     """A sample failed in one of the runs only: criteria failed and criteria counted."""
 
@@ -153,6 +171,14 @@ class ComparedRunsSerializer(DataclassSerializer):
     second_coverage = CoverageSerializer(many=True)
 
 
+def _checks(pk: int, body: Body) -> adding.Checks:
+    """The checks of a finished run that a request asks for."""
+    given = dict(body)
+    if "policy_samples" in given:
+        given["samples"] = given.pop("policy_samples")
+    return adding.Checks(RUNS.get(pk), **given)
+
+
 class InterchangeViewSet(GenericViewSet[Run]):
     """Runs from files and as files, beside other runs, and with further models."""
 
@@ -189,14 +215,28 @@ class InterchangeViewSet(GenericViewSet[Run]):
 
         Those that it has already stay. 409 while the run is in progress, or if it was imported.
         """
-        adding.add_policies(RUNS.get(pk).pk, **body)
+        adding.add_checks(_checks(pk, body))
         return run_with_values(RUNS.get_with_status(pk))
 
     @acts(LaunchEstimateSerializer, PoliciesToAddSerializer, url_path="policies/estimate", url_name="policies-estimate")
     def estimate_policies(self, request: Request, body: Body, pk: int) -> Any:
         """Estimate what judging fixed texts would cost."""
-        settings = adding.check_policies(RUNS.get(pk), body["policies"], body["policy_samples"])
-        return runs_estimate.estimate_policies(settings)
+        return runs_estimate.estimate_checks(_checks(pk, body))
+
+    @acts(WholeRunSerializer, AskAgainSerializer, status=202)
+    def again(self, request: Request, body: Body, pk: int) -> Any:
+        """Ask the models again, or have their answers judged again, on a sample of the run.
+
+        No number of the run changes but how often verdicts turn (`claims`). 409 while the run is in
+        progress, or if it was imported.
+        """
+        adding.add_checks(_checks(pk, body))
+        return run_with_values(RUNS.get_with_status(pk))
+
+    @acts(LaunchEstimateSerializer, AskingAgainSerializer, url_path="again/estimate", url_name="again-estimate")
+    def estimate_again(self, request: Request, body: Body, pk: int) -> Any:
+        """Estimate what asking or judging again would cost."""
+        return runs_estimate.estimate_checks(_checks(pk, body))
 
     @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
     @action(detail=True)

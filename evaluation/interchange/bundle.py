@@ -36,7 +36,7 @@ from evaluation.reports import queries as reports_queries
 from evaluation.reports.documents import how_judged
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
-from evaluation.runs.verdicts import load_samples, policy_verdicts, warm_votes
+from evaluation.runs.verdicts import load_samples, policy_verdicts, verdicts_again, warm_votes
 from generation.common.chunks import CHUNK, chunked
 from generation.llm.types import Request
 from generation.models import Facet, ReleasedRubric, ReleasedSample
@@ -106,6 +106,8 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
         yield sums.add(_lines(folder / "votes.jsonl", _votes(run, with_held_out)))
     if run.policies:
         yield sums.add(_lines(folder / "policies.jsonl", _policy_verdicts(run)))
+    if not (again := verdicts_again(run)).is_empty():
+        yield sums.add(_lines(folder / "again.jsonl", _verdicts_again(run, again)))
     if validation := validation_of(run):
         yield sums.add(_lines(folder / "validation.jsonl", judging.validation_rows(validation)))
         yield sums.add(_lines(folder / "physicians.jsonl", judging.physician_rows(validation)))
@@ -321,6 +323,16 @@ def _policy_verdicts(run: Run) -> Iterator[dict[str, Any]]:
     for policy, sample, variant, rubric, verdict, error in policy_verdicts(run).iter_rows():
         names = {"policy": policy, "sample": keys[sample], "variant": variant, "rubric": rubric}
         yield {**names, "verdict": verdict, "error": error}
+
+
+def _verdicts_again(run: Run, again: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """The verdicts on what was asked or judged again, without the texts."""
+    columns = ("pk", "endpoint__name", "sample__key", "variant", "repeat")
+    asked = Response.objects.filter(pk__in=again["response"].unique().to_list()).values_list(*columns)
+    answers = {pk: dict(zip(("model", "sample", "variant", "repeat"), rest, strict=True)) for pk, *rest in asked}
+    keys = dict(ReleasedRubric.objects.filter(sample__release=run.release_id).values_list("pk", "key"))
+    for kind, judge, response, rubric, said in again.iter_rows():
+        yield {"kind": kind, "judge": judge, **answers[response], "rubric": keys[rubric], "verdict": said}
 
 
 def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:

@@ -6,11 +6,13 @@ from django import forms
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from evaluation import registry
 from evaluation.interchange.importing import StudySettings
-from evaluation.models import Run
+from evaluation.models import PolicyAnswer, Run
+from evaluation.policies import POLICIES
 from evaluation.runs import adding
 from evaluation.runs.forms import ReleaseField
-from evaluation.runs.settings import RunSettings
+from evaluation.runs.settings import MAX_POLICY_SAMPLES, POLICY_SAMPLES, RunSettings
 from generation.jobs.forms import SettingsForm, SpendingForm
 from generation.jobs.settings import Budget
 from generation.models import Endpoint, Release
@@ -51,6 +53,60 @@ class AddModelForm(SpendingForm):
     def settings(self) -> RunSettings:
         """The settings of a run of this model alone. Raises what `adding.add_model` does."""
         return adding.check_model(self._run, self.cleaned_data["endpoint"])
+
+
+class ChecksForm(SpendingForm):
+    """How a finished run is to be checked: by fixed texts, and by asking or judging again."""
+
+    settings_class = Budget
+    shown = ("policies", "again", "samples")
+
+    policies = forms.MultipleChoiceField(
+        label=_("Fixed texts"),
+        help_text=_(
+            "Judged as if a model gave each of them to every question. A benchmark on which one wins can be beaten blindly."
+        ),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    again = forms.MultipleChoiceField(
+        label=_("Second time"),
+        help_text=_(
+            "How often a verdict turns where only the asking changes. The numbers of the run stay as they are."
+        ),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    samples = forms.IntegerField(
+        label=_("Samples"),
+        help_text=_("Drawn by the seed from each data set."),
+        min_value=1,
+        max_value=MAX_POLICY_SAMPLES,
+        initial=POLICY_SAMPLES,
+    )
+
+    def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._run = run
+        protocol = registry.protocol(run.release.benchmark)
+        names = [name for name in protocol.policies if name not in run.policies]
+        texts = [(name, gettext(POLICIES[name].label)) for name in names]
+        self._offer("policies", texts, is_offered=bool(texts and run.judge))
+        kinds = PolicyAnswer.Again.choices if run.judge else [PolicyAnswer.Again.choices[0]]
+        self._offer("again", kinds)
+
+    def clean(self) -> dict[str, Any]:
+        """Nothing chosen is no check."""
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        if not data.get("policies") and not data.get("again"):
+            raise forms.ValidationError(_("Choose a fixed text, or what to do a second time."))
+        return data
+
+    @property
+    def settings(self) -> adding.Checks:
+        """The checks, without a budget."""
+        data = self.cleaned_data
+        return adding.Checks(self._run, data.get("policies", ()), data["again"], data["samples"])
 
 
 class CompareForm(forms.Form):

@@ -17,7 +17,7 @@ from evaluation.models import ResultsImport
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import format_difference, format_interval, format_p, reach_of, scale_of
 from evaluation.runs import adding
-from evaluation.runs.estimate import estimate_run
+from evaluation.runs.estimate import estimate_checks, estimate_run
 from evaluation.runs.kind import RUNS
 from evaluation.runs.rows.result_cache import is_over
 from evaluation.runs.settings import RunSettings
@@ -85,6 +85,21 @@ def add_model(request: HttpRequest, pk: int) -> HttpResponse:
     pages = ("evaluation/interchange/add_model.html", "evaluation/interchange/add_model_estimate.html")
     form = forms.AddModelForm(request.POST if request.method == "POST" else None, run=run)
     return Launch(*pages, estimate_run, add, lambda _settings: {"run": run}).respond(request, form, {"run": run})
+
+
+@requires(Can.MEASURE, acting=True)
+def check_run(request: HttpRequest, pk: int) -> HttpResponse:
+    """Check a finished run by fixed texts or by asking again: choose, then confirm the estimate."""
+    run = RUNS.get(pk)
+
+    def check(checks: adding.Checks, **_by: Any) -> str:
+        adding.add_checks(checks)
+        messages.success(request, _("The checks have started. The claims show what they find."))
+        return RUNS.address("", pk)
+
+    pages = ("evaluation/interchange/checks.html", "evaluation/interchange/checks_estimate.html")
+    form = forms.ChecksForm(request.POST if request.method == "POST" else None, run=run)
+    return Launch(*pages, estimate_checks, check, lambda _checks: {"run": run}).respond(request, form, {"run": run})
 
 
 @requires(Can.READ_RESULTS, "GET")

@@ -1,13 +1,14 @@
-"""Adds to a finished run: a model, or fixed texts. Only these are asked or judged."""
+"""Adds to a finished run: a model, fixed texts, or what is asked again. Nothing else is asked."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from django.db import transaction
 
 from evaluation import errors, registry
 from evaluation.models import PolicyAnswer, Run
-from evaluation.runs import queries
+from evaluation.runs import plan, queries
 from evaluation.runs.rows import filling, policy_answers, tallies
 from evaluation.runs.settings import POLICY_SAMPLES, RunSettings
 from generation.errors import NotCallable
@@ -66,65 +67,88 @@ def add_model(
     return _reopened(run, budget_money, budget_calls)
 
 
-def check_policies(run: Run, policies: Sequence[str], policy_samples: int = POLICY_SAMPLES) -> RunSettings:
-    """The settings by which fixed texts are added to a run, for an estimate: of those it lacks.
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What a finished run is to be checked by, on a sample of each data set.
 
-    `policy_samples`: of each data set; those that a run has already stay. Raises what
-    `add_policies` does.
+    `policies`: fixed texts that its judge judges. `again`: what is done a second time
+    (`PolicyAnswer.Again`). What a run has already stays. The budget is for this alone.
     """
+
+    run: Run
+    policies: Sequence[str] = ()
+    again: Sequence[str] = ()
+    samples: int = POLICY_SAMPLES
+    budget_money: Decimal | None = None
+    budget_calls: int | None = None
+
+    @property
+    def settings(self) -> RunSettings:
+        """Those of the run, with the fixed texts that it lacks."""
+        run = self.run
+        return RunSettings(
+            release=run.release,
+            endpoints=[row.endpoint for row in run.tested.filter(left_out_at=None).select_related("endpoint")],
+            judge=run.judge,
+            datasets=run.variants,
+            prompts=run.prompts,
+            fresh=run.fresh,
+            **{
+                **stored_values(RunSettings, run),
+                "policies": [name for name in dict.fromkeys(self.policies) if name not in run.policies],
+                "policy_samples": run.policy_samples if run.policies else self.samples,
+            },
+        )
+
+
+def check_checks(checks: Checks) -> list[PolicyAnswer]:
+    """The rows that these checks would add. Raises what `add_checks` does."""
+    run, protocol = checks.run, registry.protocol(checks.run.release.benchmark)
     if run.origin == Run.Origin.IMPORTED:
         raise errors.ImportedRun
-    if run.judge is None:
+    if run.judge is None and (checks.policies or PolicyAnswer.Again.VERDICTS in checks.again):
         raise errors.NoJudgeNeeded
     if run.status != Run.Status.FINISHED:
         raise errors.RunNotFinished
-    queries.check_policies(policies, registry.protocol(run.release.benchmark))
+    queries.check_policies(checks.policies, protocol)
     integrity.check_release(run.release)
-    return RunSettings(
-        release=run.release,
-        endpoints=[],
-        judge=run.judge,
-        datasets=run.variants,
-        prompts=run.prompts,
-        fresh=run.fresh,
-        **{
-            **stored_values(RunSettings, run),
-            "policies": [name for name in dict.fromkeys(policies) if name not in run.policies],
-            "policy_samples": run.policy_samples if run.policies else policy_samples,
-        },
-    )
-
-
-def add_policies(
-    pk: int,
-    policies: Sequence[str],
-    policy_samples: int = POLICY_SAMPLES,
-    *,
-    budget_money: Decimal | None = None,
-    budget_calls: int | None = None,
-) -> Run:
-    """Reopen a finished run and have its judge judge these fixed texts. May be repeated.
-
-    The budget is for them. Raises ImportedRun, NoJudgeNeeded, RunNotFinished, UnknownPolicy,
-    ReleaseAltered.
-    """
-    run = Run.objects.select_related("release", "judge", "prompt_set").get(pk=pk)
-    settings, protocol = check_policies(run, policies, policy_samples), registry.protocol(run.release.benchmark)
+    datasets, rules = queries.data_sets_of(run), plan.outcomes_of(run, protocol)
     with queries.prompts_of(run):
-        rows = list(policy_answers.unsaved(settings, protocol, queries.data_sets_of(run)))
+        rows = list(policy_answers.unsaved(checks.settings, protocol, datasets))
+    rows += policy_answers.unsaved_again(run, checks.again, checks.samples, rules, datasets)
+    asked = {row.response.endpoint for row in rows if row.response and row.policy == PolicyAnswer.Again.ANSWERS}
+    for endpoint in sorted(asked, key=lambda each: each.name):
+        if not endpoint.is_usable:
+            raise NotCallable(endpoint.name)
+    return rows
+
+
+def add_checks(checks: Checks) -> Run:
+    """Reopen a finished run for these checks. No number of a model changes. May be repeated.
+
+    Raises ImportedRun, NoJudgeNeeded, RunNotFinished, UnknownPolicy, NotCallable, ReleaseAltered.
+    """
+    rows, settings = check_checks(checks), checks.settings
     with transaction.atomic():
-        life_cycle.lock_job(pk)
-        run.refresh_from_db()
-        known = set(PolicyAnswer.objects.filter(run=run).values_list("policy", flat=True))
-        new = [row for row in rows if row.policy not in known]
+        life_cycle.lock_job(checks.run.pk)
+        run = Run.objects.select_related("release", "judge", "prompt_set").get(pk=checks.run.pk)
+        stored = PolicyAnswer.objects.filter(run=run)
+        texts = set(stored.filter(response=None).values_list("policy", flat=True))
+        again = set(stored.exclude(response=None).values_list("response", "policy"))
+        new = []
+        for row in rows:
+            is_known = row.policy in texts if row.response_id is None else (row.response_id, row.policy) in again
+            if not is_known:
+                new.append(row)
         if run.status != Run.Status.FINISHED or not new:
             return run
-        run.policies = [*run.policies, *dict.fromkeys(row.policy for row in new)]
-        run.policy_samples = settings.policy_samples
-        run.save(update_fields=["policies", "policy_samples"])
+        if added := dict.fromkeys(row.policy for row in new if row.response_id is None):
+            run.policies = [*run.policies, *added]
+            run.policy_samples = settings.policy_samples
+            run.save(update_fields=["policies", "policy_samples"])
         policy_answers.create(run, new)
-        tallies.reset(pk)
-        return _reopened(run, budget_money, budget_calls)
+        tallies.reset(run.pk)
+        return _reopened(run, checks.budget_money, checks.budget_calls)
 
 
 def _reopened(run: Run, budget_money: Decimal | None, budget_calls: int | None) -> Run:

@@ -48,7 +48,8 @@ class WorkCountsSerializer(DataclassSerializer):
 class RunProgressSerializer(DataclassSerializer):
     """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`.
 
-    `votes`: of a panel; its judgments are decided from them. `policies`: answers that are fixed texts.
+    `votes`: of a panel; its judgments are decided from them. `policies`: fixed texts, and
+    what is asked or judged again.
     """
 
     mirrors = RunProgress

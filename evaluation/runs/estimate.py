@@ -7,9 +7,10 @@ from math import ceil
 from django.db.models import QuerySet
 
 from evaluation import registry
-from evaluation.models import Run
+from evaluation.models import PolicyAnswer, Run
 from evaluation.protocol import DataSet, Protocol
 from evaluation.runs import queries
+from evaluation.runs.adding import Checks, check_checks
 from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import MAX_LOOKED_UP, Estimate, estimate_line, paces
 from generation.models import Release, ReleasedSample
@@ -85,32 +86,54 @@ def _estimate(settings: RunSettings) -> Estimate:
     return Estimate(tuple(lines), rows=sum(asked.values()) * len(tested), paces=paces(settings.asked))
 
 
-def estimate_policies(settings: RunSettings) -> Estimate:
-    """Estimate the judge's calls on the fixed texts alone."""
+def estimate_checks(checks: Checks) -> Estimate:
+    """Estimate what the checks of a finished run would cost. Raises what `add_checks` does."""
+    rows, settings = check_checks(checks), checks.settings
     protocol = registry.protocol(settings.release.benchmark)
     with prompts_queries.using(settings.release.benchmark, settings.prompt_set):
-        blind = _judged_policies(settings, protocol, queries.data_sets_asked(settings))
-    judge = settings.judges[0]
-    lines = tuple(estimate_line("judge", judge, prompt, count) for prompt, count in blind.items())
-    return Estimate(lines, rows=sum(blind.values()), paces=paces([judge]))
+        datasets = queries.data_sets_asked(settings)
+        judged = _judged_policies(settings, protocol, datasets)
+        asked: Counter[tuple[int, str]] = Counter()
+        for dataset in datasets:
+            [first] = queries.first_samples(settings.release, [dataset])
+            [prompt, *_others] = [ask.prompt for ask in queries.questions(protocol, first, settings.seed, [dataset])]
+            repeated = 0
+            for row in rows:
+                if row.response is None or (row.response.sample.task, row.variant) != (dataset.task, dataset.variant):
+                    continue
+                repeated += 1
+                if row.policy == PolicyAnswer.Again.ANSWERS:
+                    asked[row.response.endpoint_id, prompt] += 1
+            judged += _judge_calls(settings, protocol, dataset, repeated)
+    models, judges = {endpoint.pk: endpoint for endpoint in settings.tested}, settings.judges[:1]
+    # A repetition has a number that no earlier call has.
+    lines = [estimate_line("target", models[pk], prompt, n, fresh=True) for (pk, prompt), n in asked.items()]
+    lines += [estimate_line("judge", judge, prompt, n, fresh=True) for judge in judges for prompt, n in judged.items()]
+    return Estimate(tuple(lines), rows=len(rows), paces=paces([*models.values(), *judges]))
 
 
 def _judged_policies(settings: RunSettings, protocol: Protocol, datasets: Sequence[DataSet]) -> Counter[str]:
-    """The first judge's calls on fixed texts, by prompt: those on a sample of mean length."""
+    """The first judge's calls on fixed texts, by prompt."""
     calls = Counter[str]()
-    samples, rubrics = queries.counts_by_task(settings.release)
+    samples, _rubrics = queries.counts_by_task(settings.release)
     for dataset in datasets if settings.policies else ():
-        [first] = queries.first_samples(settings.release, [dataset])
-        of_first = queries.rubric_values(first)
-        asked = queries.example_judgings(protocol, first, of_first, settings.judging, dataset.variant)
-        if not asked:
-            continue
-        judged = min(settings.policy_samples, samples[dataset.task]) * len(set(settings.policies))
-        _key, request, _shape = asked[0]
-        if settings.judging == Run.Judging.PER_RUBRIC:
-            judged = ceil(judged * rubrics[dataset.task] / samples[dataset.task])
-        calls[request.prompt] += judged
+        texts = min(settings.policy_samples, samples[dataset.task]) * len(set(settings.policies))
+        calls += _judge_calls(settings, protocol, dataset, texts)
     return calls
+
+
+def _judge_calls(settings: RunSettings, protocol: Protocol, dataset: DataSet, answers: int) -> Counter[str]:
+    """The first judge's calls on so many answers, by prompt, as on a sample of mean length."""
+    [first] = queries.first_samples(settings.release, [dataset])
+    of_first = queries.rubric_values(first)
+    asked = queries.example_judgings(protocol, first, of_first, settings.judging, dataset.variant)
+    if not asked or not settings.judges:
+        return Counter()
+    _key, request, _shape = asked[0]
+    if settings.judging == Run.Judging.PER_RUBRIC:
+        samples, rubrics = queries.counts_by_task(settings.release)
+        answers = ceil(answers * rubrics[dataset.task] / samples[dataset.task])
+    return Counter({request.prompt: answers})
 
 
 def _spread_samples(release: Release) -> QuerySet[ReleasedSample]:

@@ -128,7 +128,7 @@ class RunKind(JobKind[Run]):
         if job.panel:
             bars.append(ProgressBar("votes", _("Votes"), progress.votes.ended, progress.votes.total))
         if policies := progress.policies.total:
-            bars.append(ProgressBar("policies", _("Fixed texts"), progress.policies.ended, policies))
+            bars.append(ProgressBar("policies", _("Fixed texts and repetitions"), progress.policies.ended, policies))
         return bars
 
     def tiles(self, progress: RunProgress) -> Iterable[Tile]:

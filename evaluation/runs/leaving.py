@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from evaluation import errors
-from evaluation.models import Response, Run, RunEndpoint
+from evaluation.models import PolicyAnswer, Response, Run, RunEndpoint
 from evaluation.runs import queries
 from evaluation.runs.rows import filling, tallies, votes
 from generation.errors import JobOver
@@ -48,7 +48,10 @@ def leave_out(pk: int, endpoint: Endpoint, *, because: str = "", role: str = "")
     tested.save(update_fields=["left_out_at", "left_out_because"])
     open_rows = Response.objects.filter(run=run, endpoint=endpoint, status__in=(Status.QUEUED, Status.RUNNING))
     list(open_rows.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", flat=True))
-    open_rows.update(status=Status.DROPPED, token=None, lease_until=None, error=LEFT_OUT, detail=because)
+    dropped: dict[str, Any] = {"status": Status.DROPPED, "token": None, "lease_until": None, "error": LEFT_OUT}
+    open_rows.update(**dropped, detail=because)
+    again = PolicyAnswer.objects.filter(run=run, response__endpoint=endpoint, policy=PolicyAnswer.Again.ANSWERS)
+    again.filter(status__in=(Status.QUEUED, Status.RUNNING)).update(**dropped, detail=because)
     return _settled(run)
 
 
@@ -103,6 +106,8 @@ def add_again(pk: int, endpoint: Endpoint, *, role: str = "") -> Run:
         "live": False,
     }
     Response.objects.filter(run=run, endpoint=endpoint, status=Status.DROPPED, error=LEFT_OUT).update(**queued)
+    again = PolicyAnswer.objects.filter(run=run, response__endpoint=endpoint, status=Status.DROPPED, error=LEFT_OUT)
+    again.update(status=Status.QUEUED, error="", detail="", tries=0)
     tallies.reset(pk)
     services.reset_endpoints([endpoint])
     return _settled(run)

@@ -30,6 +30,7 @@ from review.rules.case_spec import UNDETERMINED
 Status = Work.Status
 TARGET, JUDGE = "target", "judge"
 ROLES = {TARGET: _("Model under test"), JUDGE: _("Judge")}
+SECOND_VERDICT = 1000  # above the number of any judgment of a run: 20 answers, judged 20 times each
 
 
 # Whether a simulated model contributed to a run, as generator, under test or as judge.
@@ -227,6 +228,11 @@ def judge_request(request: Request, run: Run, *, answer: int, judgment: int = 0)
         return replace(request, temperature=temperature, repeat=0)
     repeat = answer * run.judgments_each + judgment
     return replace(request, temperature=temperature, repeat=repeat)
+
+
+def second_judge_request(request: Request, run: Run, *, answer: int) -> Request:
+    """The request for a second verdict on an answer: a call of its own at any temperature."""
+    return replace(judge_request(request, run, answer=answer), repeat=SECOND_VERDICT + answer)
 
 
 def judges_of(run: Run) -> list[Endpoint]:

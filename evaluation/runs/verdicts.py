@@ -19,7 +19,7 @@ from evaluation.numbers.late import pl
 from evaluation.numbers.rules import CONTROL, HELD_OUT, POLARITY, REWORDED, RUBRIC, TRAP
 from evaluation.protocol import DataSet, Protocol
 from evaluation.runs.plan import outcomes_of
-from evaluation.runs.queries import data_sets_of
+from evaluation.runs.queries import data_sets_of, judges_asked
 from generation.common.components import components
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
@@ -146,12 +146,39 @@ def policy_verdicts(run: Run) -> pl.DataFrame:
     """The verdicts on fixed texts: policy, sample, variant, key, said, error."""
     schema = {"policy": pl.String, "sample": pl.Int64, "variant": pl.String}
     schema |= dict.fromkeys(("key", "said", "error"), pl.String)
-    ended = PolicyAnswer.objects.filter(run=run, status__in=(Work.Status.DONE, Work.Status.FAILED)).order_by("pk")
+    ended = _ended_beside(run).filter(response=None)
     rows = []
     for policy, sample, variant, verdicts in ended.values_list("policy", "sample", "variant", "verdicts"):
         for key, each in verdicts.items():
             rows.append((policy, sample, variant, key, each["verdict"], each["error"]))
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def verdicts_again(run: Run) -> pl.DataFrame:
+    """What was asked or judged again: kind, judge, response, rubric, said.
+
+    `kind`: of `PolicyAnswer.Again`. Only criteria with a verdict, or what their outcome counts as.
+    """
+    schema = {"kind": pl.String, "judge": pl.String, "response": pl.Int64, "sample": pl.Int64}
+    schema |= dict.fromkeys(("key", "said"), pl.String)
+    ended = _ended_beside(run).exclude(response=None)
+    judge = next((judge.name for judge in judges_asked(run)), "")
+    rows = []
+    for kind, response, sample, verdicts in ended.values_list("policy", "response", "sample", "verdicts"):
+        for key, each in verdicts.items():
+            if each["verdict"]:
+                rows.append((kind, judge, response, sample, key, each["verdict"]))
+    again = pl.DataFrame(rows, schema=schema, orient="row")
+    if again.is_empty():
+        return again.select("kind", "judge", "response", pl.col("sample").alias("rubric"), "said")
+    joined = again.join(_rubrics(run.release), on=["sample", "key"], maintain_order="left")
+    return joined.select("kind", "judge", "response", "rubric", "said")
+
+
+def _ended_beside(run: Run) -> QuerySet[PolicyAnswer]:
+    """The ended answers beside those that count."""
+    ended = (Work.Status.DONE, Work.Status.FAILED)
+    return PolicyAnswer.objects.filter(run=run, status__in=ended).order_by("pk")
 
 
 class RunVerdicts:

@@ -9,6 +9,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
+from django.db.models import Q
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, PolicyAnswer, Response, ResponseScore, Run, Vote
@@ -184,30 +185,54 @@ class _RunWork:
 
     def _take_policy_answers(self, lane: RunningLane, count: int) -> Rows:
         """Fixed texts come last, so that the answers of models are never behind them."""
-        judge = next(iter(self.judges.values()), None)
-        if judge is None or self.first is not None or not lane.room_for(judge):
+        if self.first is not None:
             return []
-        queue = PolicyAnswer.objects.filter(run=self.run).order_by("pk")
-        rows = take(queue, min(count, lane.room_for(judge)), lane.claim)
+        judge = next(iter(self.judges.values()), None)
+        room = {pk: lane.room_for(endpoint) for pk, endpoint in self.endpoints.items()}
+        asked = [pk for pk in self.tested if room[pk]]
+        can_go = Q(policy=PolicyAnswer.Again.ANSWERS, response__endpoint__in=asked)
+        if judge is not None and room[judge.pk]:
+            can_go |= ~Q(policy=PolicyAnswer.Again.ANSWERS)
+        rows = take(
+            PolicyAnswer.objects.filter(can_go, run=self.run).order_by("pk"), min(count, sum(room.values())), lane.claim
+        )
         samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
         rubrics = rubrics_of(samples)
+        responses = Response.objects.in_bulk({row.response_id for row in rows if row.response_id})
+        earlier = chains.earlier_answers(responses.values())
+        work: Rows = []
         for row in rows:
-            row.sample, row.asks = samples[row.sample_id], judge.pk
-        return [(row, partial(self.judge_policy, lane, row, rubrics[row.sample_id])) for row in rows]
+            row.sample, row.asks = samples[row.sample_id], judge.pk if judge else None
+            if row.response_id is None:
+                work.append((row, partial(self.judge_policy, lane, row, rubrics[row.sample_id])))
+                continue
+            row.response = responses[row.response_id]
+            row.response.sample = row.sample
+            if row.policy == PolicyAnswer.Again.ANSWERS:
+                row.asks = row.response.endpoint_id
+            of_row = rubrics[row.sample_id], earlier[row.response_id]
+            work.append((row, partial(self.ask_or_judge_again, lane, row, *of_row)))
+        return work
 
     # ----------------------------------------------------------------------------- work on a row
 
     async def ask(self, lane: RunningLane, row: Response, earlier: chains.EarlierAnswers, rubrics: Rubrics) -> None:
         """Ask a model under test, and store its answer."""
         models = lane.bind_models({"target": self.tested[row.endpoint_id]}, row, self._repeats(row))
+        status, fields = await self._answer_or_outcome(models, row, earlier, rubrics)
+        await lane.run_grouped(self.store, (row, status, fields))
+
+    async def _answer_or_outcome(
+        self, models: BoundModels, row: Response, earlier: chains.EarlierAnswers, rubrics: Rubrics
+    ) -> tuple[Work.Status, dict[str, Any]]:
+        """As `_answer`; an error of the call is the outcome that it stands for."""
         try:
-            status, fields = await self._answer(models, row, earlier, rubrics)
+            return await self._answer(models, row, earlier, rubrics)
         except REQUEUE_ERRORS:
             raise
         except LLMError as error:
             ended = next((outcome for kind, outcome in OUTCOME_OF.items() if isinstance(error, kind)), Outcome.FAILED)
-            status, fields = Status.FAILED, {"outcome": ended, **_error_fields(error)}
-        await lane.run_grouped(self.store, (row, status, fields))
+            return Status.FAILED, {"outcome": ended, **_error_fields(error)}
 
     async def _answer(
         self, models: BoundModels, row: Response, earlier: chains.EarlierAnswers, rubrics: Rubrics
@@ -291,13 +316,10 @@ class _RunWork:
             rule = JUDGED if has_visible_text(text) else self.outcomes.get(Outcome.EMPTY, JUDGED)
             if rule not in (JUDGED, EXCLUDED):  # a model's empty answer counts so, too
                 verdicts = {rubric.key: {"verdict": rule, "error": "", "detail": ""} for rubric in applicable}
-            elif self.run.judging == Run.Judging.PER_SAMPLE:
-                verdicts = await self._policy_verdicts(models, sample, applicable, row.variant, text)
             else:
-                for rubric in applicable:
-                    verdicts[rubric.key] = await self._policy_verdict(models, sample, rubric, row.variant, text)
-            failed = next((each for each in verdicts.values() if each["error"]), None)
-            error = {"error": failed["error"], "detail": failed["detail"]} if failed else {}
+                as_numbered = partial(queries.judge_request, run=self.run, answer=0)
+                await self._add_verdicts(verdicts, models, sample, applicable, row.variant, text, as_numbered)
+            error = _first_error(verdicts)
         except REQUEUE_ERRORS:
             raise
         except LLMError as caught:
@@ -305,12 +327,85 @@ class _RunWork:
         status = Status.FAILED if error else Status.DONE
         await lane.run_grouped(_store_policy_answers, (row, status, {"verdicts": verdicts, **error}))
 
+    async def ask_or_judge_again(
+        self, lane: RunningLane, row: PolicyAnswer, rubrics: Rubrics, earlier: chains.EarlierAnswers
+    ) -> None:
+        """Ask a model the same question again, or have its answer judged again; store the verdicts.
+
+        What is paid for before a kill is found in the ledger.
+        """
+        response, sample = row.response, queries.sample_value(row.sample)
+        assert response is not None  # noqa: S101 - as `_take_policy_answers` has it
+        judge = next(iter(self.judges.values()), None)
+        endpoints = {"judge": judge} if judge else {}
+        outcome, text, fields = response.outcome, response.text, dict[str, Any]()
+        readings: Mapping[int, ResponseReading] = {}
+        as_numbered = partial(queries.second_judge_request, run=self.run, answer=response.repeat)
+        if row.policy == PolicyAnswer.Again.ANSWERS:
+            endpoints["target"] = self.tested[response.endpoint_id]
+            response.repeat += self.run.answers_each  # the number of an answer that no other call has
+            as_numbered = partial(queries.judge_request, run=self.run, answer=response.repeat)
+        models = lane.bind_models(endpoints, row)
+        verdicts: dict[str, dict[str, str]] = {}
+        try:
+            check_tries(row)
+            if row.policy == PolicyAnswer.Again.ANSWERS:
+                _status, answered = await self._answer_or_outcome(models, response, earlier, rubrics)
+                outcome, text = answered["outcome"], answered.get("text", "")
+                readings, fields = answered.get(READINGS, {}), {"text": text}
+                if outcome == Outcome.FAILED:
+                    fields |= {name: answered[name] for name in ("error", "detail")}
+            applicable = [(pk, each) for pk, each in rubrics if self.protocol.rubric_applies(each.key, row.variant)]
+            rule = self.outcomes.get(outcome, JUDGED)
+            to_judge: list[Rubric] = []
+            for pk, rubric in applicable:
+                decision = readings[pk].decision if pk in readings else None
+                if rule not in (JUDGED, EXCLUDED):
+                    verdicts[rubric.key] = {"verdict": rule, "error": "", "detail": ""}
+                elif rule == JUDGED and decision is not None:
+                    verdicts[rubric.key] = {"verdict": decision.verdict, "error": "", "detail": ""}
+                elif rule == JUDGED and judge is not None and outcome != Outcome.FAILED:
+                    to_judge.append(rubric)
+            if to_judge:
+                judged = await self.reader.judged_text(sample, row.variant, text, earlier)
+                await self._add_verdicts(verdicts, models, sample, to_judge, row.variant, judged, as_numbered)
+            fields |= _first_error(verdicts)
+        except REQUEUE_ERRORS:
+            raise
+        except LLMError as caught:
+            fields |= _error_fields(caught)
+        status = Status.FAILED if fields.get("error") else Status.DONE
+        await lane.run_grouped(_store_policy_answers, (row, status, {"verdicts": verdicts, **fields}))
+
+    async def _add_verdicts(
+        self,
+        verdicts: dict[str, dict[str, str]],
+        models: BoundModels,
+        sample: Sample,
+        rubrics: Sequence[Rubric],
+        variant: str,
+        text: str,
+        as_numbered: Callable[[Request], Request],
+    ) -> None:
+        """Have these rubrics of a text judged, in one call or one by one as the run does."""
+        if self.run.judging == Run.Judging.PER_SAMPLE:
+            verdicts |= await self._policy_verdicts(models, sample, rubrics, variant, text, as_numbered)
+            return
+        for rubric in rubrics:
+            verdicts[rubric.key] = await self._policy_verdict(models, sample, rubric, variant, text, as_numbered)
+
     async def _policy_verdict(
-        self, models: BoundModels, sample: Sample, rubric: Rubric, variant: str, text: str
+        self,
+        models: BoundModels,
+        sample: Sample,
+        rubric: Rubric,
+        variant: str,
+        text: str,
+        as_numbered: Callable[[Request], Request],
     ) -> dict[str, str]:
         """The verdict on one rubric; a reply that cannot be used leaves the others as they are."""
         judging = queries.judging_of(self.protocol, rubric, self.run)
-        request = queries.judge_request(judging.judge(sample, rubric, variant, text), self.run, answer=0)
+        request = as_numbered(judging.judge(sample, rubric, variant, text))
         try:
             decision = judging.decide(await models.ask_structured("judge", request, judging.shape))
         except BrokenReply as error:
@@ -318,14 +413,20 @@ class _RunWork:
         return {"verdict": decision.verdict, "error": "", "detail": ""}
 
     async def _policy_verdicts(
-        self, models: BoundModels, sample: Sample, rubrics: Sequence[Rubric], variant: str, text: str
+        self,
+        models: BoundModels,
+        sample: Sample,
+        rubrics: Sequence[Rubric],
+        variant: str,
+        text: str,
+        as_numbered: Callable[[Request], Request],
     ) -> dict[str, dict[str, str]]:
         """The verdicts on all rubrics from one call, in an order derived as for answers."""
         judging = self.protocol.sample_judging
         if judging is None:
             raise errors.NotPerSample
         ordered = queries.shuffled_rubrics(self.run, sample.key, rubrics)
-        request = queries.judge_request(judging.judge(sample, ordered, variant, text), self.run, answer=0)
+        request = as_numbered(judging.judge(sample, ordered, variant, text))
         decisions: dict[str, list[Decision]] = defaultdict(list)
         for key, decision in judging.decide(await models.ask_structured("judge", request, judging.shape)):
             decisions[key].append(decision)
@@ -464,6 +565,12 @@ def _claim_joint_rows(row: Judgment | Vote) -> list[Any]:
 def _requeue_all(rows: Iterable[Any]) -> None:
     for row in rows:
         requeue(row)
+
+
+def _first_error(verdicts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The fields of the first error among verdicts; {} if there is none."""
+    failed = next((each for each in verdicts.values() if each["error"]), None)
+    return {"error": failed["error"], "detail": failed["detail"]} if failed else {}
 
 
 def _error_fields(error: LLMError) -> dict[str, Any]:

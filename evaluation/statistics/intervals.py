@@ -23,6 +23,7 @@ from review.rules.wilson_interval import wilson
 # Degrees of freedom below which one or two clusters dominate: Tipton (2015), Psychol. Methods 20.
 MINIMUM_DF = 4.0
 PSEUDO_WEIGHT = 1 / 4  # of each pseudo-cluster: chosen by simulation (docs/statistics.md)
+WEIGHT_OF_MEANS = 2 / 3  # likewise: skewed scores in clusters of unequal size need more
 
 
 class Method(StrEnum):
@@ -139,7 +140,7 @@ def mean_interval(
     takes this out, and is inverted exactly (Hall 1992, J. R. Stat. Soc. B 54; Johnson 1978, J. Am.
     Stat. Assoc. 73, for the first term): the ends are mean - sqrt(V) g^-1(+-t), with
     Satterthwaite's degrees of freedom (module `clusters`). V has two pseudo-clusters of typical
-    size added at the ends of the observed range, each with weight `PSEUDO_WEIGHT`. The ends are
+    size added at the ends of the observed range, each with weight `WEIGHT_OF_MEANS`. The ends are
     None below `minimum` clusters or `MINIMUM_DF` degrees of freedom, where all clusters have the
     same mean (then the numbers do not say how much they vary), and where all of the interval is
     beyond the limits.
@@ -167,7 +168,7 @@ def mean_interval(
     variance = cr2_variance(residuals, shares)
     third_moment = float((residuals**3 / ((1 - shares) * np.maximum(1 - 2 * shares, 0.5))).sum())
     skewness = third_moment / variance**1.5
-    error = (variance + PSEUDO_WEIGHT / 2 * (float((shares**2).sum()) * reach) ** 2) ** 0.5
+    error = (variance + WEIGHT_OF_MEANS / 2 * (float((shares**2).sum()) * reach) ** 2) ** 0.5
     t = t_quantile(0.975, df)
 
     def inverse(z: float) -> float:

@@ -21,6 +21,10 @@ Figure = Callable[[NDArray[Any]], NDArray[Any]]
 # Criteria added to each stratum before drawing: half an agreement and half a disagreement, which is
 # Jeffreys' prior of a share where the rated verdict is that of the stratum.
 ADDED = 0.5
+# Weight of each pseudo-cluster, one of each cell of either verdict on average, in the variance over
+# clusters: few clusters may show none of the failures that others have. Chosen by simulation
+# (docs/statistics.md).
+PSEUDO_WEIGHT = 1 / 12
 SEED = 1978
 MINIMUM_DF = 4.0  # of the run's clusters, as for rates (`intervals.MINIMUM_DF`)
 AGREES = np.eye(2).ravel()
@@ -84,7 +88,7 @@ class TwoPhaseTable:
         section 11.7). Where criteria share clusters, all counts are divided by the design effect of
         the figure: the variance of its linearisation over clusters, both phases in one residual
         (Sarndal, Swensson & Wretman 1992, chapter 9), divided by that over independent criteria
-        (Rao & Scott 1992, Biometrics 48).
+        (Rao & Scott 1992, Biometrics 48). Pseudo-clusters (`PSEUDO_WEIGHT`) add to that variance.
 
         Args:
             figure: of tables.
@@ -139,21 +143,25 @@ class TwoPhaseTable:
         overall = float(shares @ by_verdict)
         residuals = (self.of_run @ by_verdict - self.of_run.sum(axis=1) * overall) / self.criteria
         independent = float(shares @ (by_verdict - overall) ** 2) / self.criteria
-        weights = self.of_checked.sum(axis=2)
+        weights, pseudo = self.of_checked.sum(axis=2), 0.0
         for verdict in np.flatnonzero(self.checked):
             total = weights[:, verdict].sum()
             deviations = self.of_checked[:, verdict] @ slope - weights[:, verdict] * by_verdict[verdict]
             # As in CR2 (module `clusters`): a cluster pulls the share towards its own.
             shrinking = np.sqrt(np.maximum(1 - weights[:, verdict] / total, 0.25))
             residuals = residuals + shares[verdict] * deviations / total / shrinking
-            spread = float(cells[verdict] @ (slope - by_verdict[verdict]) ** 2)
+            distances = (slope - by_verdict[verdict]) ** 2
+            spread = float(cells[verdict] @ distances)
             independent += float(shares[verdict]) ** 2 * spread / float(self.checked[verdict])
+            typical = float((weights[:, verdict] ** 2).sum()) / total
+            within = float(distances[self.possible[verdict]].mean())
+            pseudo += 2 * PSEUDO_WEIGHT * within * (float(shares[verdict]) * typical / total) ** 2
         if independent <= 0:
             return 1.0
         # As many clusters as were checked tell the variance: Student's t, one share by verdict.
         freedom = max(1, int((weights.sum(axis=1) > 0).sum()) - 2)
         widening = (t_quantile(0.975, freedom) / t_quantile(0.975, float("inf"))) ** 2
-        return widening * float((residuals**2).sum()) / independent
+        return widening * (float((residuals**2).sum()) + pseudo) / independent
 
 
 def two_phase_table(

@@ -59,6 +59,13 @@ def _context(release: Release, *, by_reference: bool, trains: bool) -> dict[str,
     }
 
 
+# A release never changes, and what runs show of it comes later.
+CLAIMS_AT = (
+    "Whether the benchmark measures what it says is tested by runs: their claims are on the public page of the release"
+    " and, with all numbers behind them, in claims.json and croissant.json of each run's bundle."
+)
+
+
 def responsible_use(release: Release) -> dict[str, str | list[str]]:
     """What the card says in the words of Croissant's RAI vocabulary: name -> text or texts."""
     sources = [f"{source['label']} ({source['licence']})" for source in release.sources]
@@ -80,7 +87,7 @@ def responsible_use(release: Release) -> dict[str, str | list[str]]:
         "personalSensitiveInformation": [
             source["restrictions"] for source in release.sources if source["restrictions"]
         ],
-        "dataReleaseMaintenancePlan": " ".join(filter(None, (kept, card.get("maintenance", "")))),
+        "dataReleaseMaintenancePlan": " ".join(filter(None, (kept, CLAIMS_AT, card.get("maintenance", "")))),
         "dataBiases": [*([card["biases"]] if "biases" in card else []), *_probes_said(release)],
     }
 

@@ -205,6 +205,8 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("run-models", "POST"): ADMIN,
     ("run-policies", "POST"): ADMIN,
     ("run-policies-estimate", "POST"): ADMIN,
+    ("run-again", "POST"): ADMIN,
+    ("run-again-estimate", "POST"): ADMIN,
     ("run-leave-out", "POST"): ADMIN,
     ("run-add-again", "POST"): ADMIN,
     ("run-models-estimate", "POST"): ADMIN,

@@ -51,6 +51,7 @@ ONLY_TO_ACT = {
     "generation/new-webhook/", "generation/new-endpoint/", "generation/batches/new/",
     "generation/batches/<int:pk>/cancel/", "generation/releases/new/",
     "generation/prompts/<slug:benchmark>/<str:name>/edit/", "evaluation/runs/new/",
+    "evaluation/runs/<int:pk>/checks/",
     "evaluation/runs/<int:pk>/add-model/", "evaluation/runs/<int:pk>/cancel/", "evaluation/runs/<int:pk>/validation/",
     "evaluation/releases/<slug:name>/<int:version>/publish/", "evaluation/releases/<slug:name>/<int:version>/withdraw/",
 }  # fmt: skip
@@ -276,6 +277,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; POST_DATA has what is post
     "evaluation/result-imports/<int:pk>/":                  ("403 403 403 200", "405 405 405 405"),
     "evaluation/result-imports/<int:pk>/progress/":         ("403 403 403 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/add-model/":                  ("403 403 403 200", "403 403 403 302"),
+    "evaluation/runs/<int:pk>/checks/":                     ("403 403 403 200", "403 403 403 302"),
     "evaluation/runs/<int:pk>/description/":                ("405 405 405 405", "403 403 403 302"),
     "evaluation/runs/<int:pk>/models/<slug:name>/leave-out/": ("405 405 405 405", "403 403 403 302"),
     "evaluation/runs/<int:pk>/models/<slug:name>/add-again/": ("405 405 405 405", "403 403 403 302"),
@@ -464,6 +466,7 @@ POST_DATA: dict[str, Callable[[World], dict[str, object]]] = {
         "confirmed": "1",
     },
     "evaluation/runs/import/": lambda world: results_form(world),
+    "evaluation/runs/<int:pk>/checks/": lambda world: {"again": "verdicts", "samples": "1", "confirmed": "1"},
     "evaluation/runs/<int:pk>/add-model/": lambda world: {"endpoint": world.judge.name, "confirmed": "1"},
     "evaluation/runs/<int:pk>/description/": lambda _: {"title": "Named", "note": ""},
     "evaluation/runs/<int:pk>/models/<slug:name>/leave-out/": lambda _: {},

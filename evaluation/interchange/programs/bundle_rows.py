@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation import panel
+from evaluation.claims.measures import AGAIN
 from evaluation.interchange.programs.files import document, lines
 from evaluation.numbers.frame import SAMPLE, DataSetKey, Frame, Tables, build_frame
 from evaluation.numbers.late import pl
@@ -78,7 +79,8 @@ class Rows:
 
     `faults`: what contradicts them. `checked`: judgments of a panel that were decided again.
     `frame`: all verdicts. `votes`: those of a panel with a verdict. `fixed`: the frame of the fixed
-    texts that a judge judged; `twins`: of controls and their rewordings; None without any.
+    texts that a judge judged; `twins`: of controls and their rewordings; None without any. `again`:
+    the second verdicts on criteria that were asked or judged again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -118,6 +120,7 @@ class Rows:
             )
         self.fixed = self._read_policies(keys, tables) if self.run.get("policies") else None
         self.votes = self._read_votes() if self.run["panel"] else pl.DataFrame()
+        self.again = self._read_again()
 
     def _read(self, name: str, **columns: Any) -> pl.DataFrame:
         """Columns of a file of JSON Lines; every column is read, of whatever others there are."""
@@ -213,6 +216,21 @@ class Rows:
         if verdicts.is_empty():
             return None
         return policy_frame(self.run["policies"], keys, self.plan.outcomes, tables, verdicts)
+
+    def _read_again(self) -> pl.DataFrame:
+        """What was asked or judged again; most runs have nothing."""
+        name, key = "again.jsonl", (*CRITERION, "kind")
+        if not (self._folder / name).exists():
+            return pl.DataFrame()
+        columns = dict.fromkeys(("kind", "judge", "model", "sample", "variant", "rubric", "verdict"), pl.String)
+        rows = self._on_criteria(self._read(name, repeat=pl.Int64, **columns))
+        is_known = pl.col("number").is_not_null() & pl.col("response").is_not_null()
+        is_known = is_known & pl.col("kind").is_in(list(AGAIN)) & pl.col("judge").is_in(["", *self.judges])
+        is_first = pl.struct(key).is_first_distinct()
+        self._refuse(name, rows.filter(~is_known), key, "no such kind, judge, response or rubric")
+        self._refuse(name, rows.filter(is_known & ~is_first), key, "twice")
+        found = rows.filter(is_known & is_first)
+        return found.select("kind", "judge", "response", pl.col("number").alias("rubric"), said="verdict")
 
     def _voids(self) -> pl.DataFrame:
         """The marks of tools that verdicts are void; older runs have none."""

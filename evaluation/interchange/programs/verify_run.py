@@ -45,7 +45,7 @@ def _recount(folder: Path) -> tuple[Rows, dict[str, Any]]:
     numbers = count(rows.frame, rows.protocol, rows.plan, labels, unranked=rows.run["selection"])
     stated = {"numbers.json": values.by_model(numbers), "report.json": report.report_of(rows, numbers, folder)}
     probe, validation = _stated_probe(folder), stated["report.json"]["validation"]
-    frames = rows.fixed, rows.twins
+    frames = rows.fixed, rows.twins, rows.again
     found = claims_of(rows.frame, rows.votes, rows.protocol, rows.plan, numbers.comparisons, validation, probe, *frames)
     stated["claims.json"] = found.as_json()
     return rows, json.loads(json.dumps(stated))

@@ -1,14 +1,16 @@
-"""claims RUN [--policy NAME ... [--policy-samples N] [--budget MONEY] [--budget-calls N] [--yes] [--wait]]"""
+"""claims RUN [[--policy NAME ...] [--again answers,verdicts] [--policy-samples N] [--budget MONEY] [--yes] [--wait]]"""
 
 from argparse import ArgumentParser
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from evaluation.claims import queries
-from evaluation.models import Run
+from evaluation.models import PolicyAnswer, Run
 from evaluation.runs import adding
-from evaluation.runs.estimate import estimate_policies
+from evaluation.runs.estimate import estimate_checks
 from evaluation.runs.kind import RUNS
-from evaluation.runs.settings import RunSettings
+from evaluation.runs.settings import POLICY_SAMPLES, RunSettings
 from generation.jobs.settings import declared
 from generation.management.command_line import (
     add_launch_options,
@@ -27,12 +29,14 @@ PROGRESS = "judged=policies.done texts=policies.total calls=policies.calls cost=
 class Command(StepCommand):
     help = (
         "Show what a run claims of its benchmark, each claim with its measurement and what would contradict it. Asks no"
-        " model, unless --policy names fixed texts for the run's judge to judge first. The exit code is 1 if a measured"
-        " claim fails."
+        " model, unless --policy names fixed texts for the run's judge to judge first, or --again what to do a second"
+        " time: 'answers' asks the models again, 'verdicts' judges the same answers again, both on a sample of"
+        " --policy-samples of each data set. The exit code is 1 if a measured claim fails."
     )
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=int)
+        parser.add_argument("--again", action="append", default=[], help="answers, verdicts, or both")
         asked = {*POLICIES, *BUDGET}
         add_launch_options(
             parser, RunSettings, omit=[each.name for each in declared(RunSettings) if each.name not in asked]
@@ -41,12 +45,18 @@ class Command(StepCommand):
     def step(self, **options: Any) -> dict[str, Any]:
         run = RUNS.get(options["run"])
         given = given_settings(options, RunSettings)
-        if given.get("policies"):
-            texts = {name: given[name] for name in POLICIES if name in given}
-            settings = adding.check_policies(run, **texts)
-            if settings.policies and (refused := unconfirmed_estimate(self, estimate_policies(settings), options)):
+        again = [kind for each in options["again"] for kind in each.split(",")]
+        if unknown := set(again) - set(PolicyAnswer.Again.values):
+            raise CommandError(f"--again: {', '.join(sorted(unknown))}; known: {', '.join(PolicyAnswer.Again.values)}")
+        if given.get("policies") or again:
+            budget = {name: given[name] for name in BUDGET if name in given}
+            checks = adding.Checks(
+                run, given.get("policies", ()), again, given.get("policy_samples", POLICY_SAMPLES), **budget
+            )
+            is_new = bool(adding.check_checks(checks))
+            if is_new and (refused := unconfirmed_estimate(self, estimate_checks(checks), options)):
                 return refused
-            run = adding.add_policies(run.pk, **texts, **{name: given[name] for name in BUDGET if name in given})
+            run = adding.add_checks(checks)
             progress = progress_of(self, RUNS, run, wait=options["wait"])
             run = RUNS.get(run.pk)
             if run.status != Run.Status.FINISHED:
