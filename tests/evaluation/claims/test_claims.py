@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -162,6 +163,17 @@ def test_models_no_further_apart_than_their_verdicts_turn_are_marked() -> None:
     floor = by_name(found)[FLOOR]
     assert floor.value is not None
     assert (found.below == (("one", "other"),)) == (floor.value <= asked.moved)
+
+    def is_marked(difference: float | None, rate: str = found.rate.name) -> bool:
+        comparison: Any = SimpleNamespace(rate=rate, difference=difference)
+        return found.is_below(comparison)
+
+    assert found.limit == asked.moved > 0
+    assert is_marked(asked.moved)
+    assert is_marked(-asked.moved)
+    assert not is_marked(asked.moved + 0.001)
+    assert not is_marked(None)
+    assert not is_marked(0.0, "samples_failed"), "the floor is that of the primary metric"
 
 
 @pytest.mark.plain
