@@ -60,6 +60,7 @@ def test_asking_again_tells_how_often_verdicts_turn_and_changes_no_number(
     for kind, name in ((ASKED, "answers"), (JUDGED, "verdicts")):
         turned = counted = 0
         for row in rows.filter(policy=name, sample__version__sample__arm="trap").select_related("response"):
+            assert row.response is not None
             first = dict(row.response.judgments.values_list("rubric__key", "verdict"))
             for key, second in row.verdicts.items():
                 counted += 1
