@@ -50,6 +50,14 @@ def figure_of_first_trap(page: Page) -> None:
     assert first.locator(".visually-hidden").inner_text().strip() in figure
 
 
+# Prints the first request about the draft of version 2.
+FIRST_REQUEST = """
+from generation.models import Call, Draft
+draft = Draft.objects.get(version=2)
+print(Call.objects.filter(subject=f"draft:{draft.pk}").earliest("pk").sent)
+"""
+
+
 @pytest.mark.parametrize("site", by_profile(["production"], ["embedded", "production"]), indirect=True)
 def test_the_main_workflow(site: Site, browser: Browser, tmp_path: Path) -> None:
     start_everything(site)
@@ -105,11 +113,8 @@ def test_the_main_workflow(site: Site, browser: Browser, tmp_path: Path) -> None
     # The rejected sample comes back as version 2, with the reasons in the generator's prompt
     second = "SELECT c.id FROM review_case c WHERE c.version = 2"
     site.wait_until("version 2", lambda: len(site.sql(second)) == 1)
-    [[sent]] = site.sql(
-        "SELECT CAST(sent AS TEXT) FROM generation_call WHERE subject = "
-        "(SELECT 'draft:' || CAST(id AS TEXT) FROM generation_draft WHERE version = 2) ORDER BY id LIMIT 1"
-    )
-    assert "On reflection the bait is too obvious." in sent
+    shown = site.manage("shell", "-v0", "-c", FIRST_REQUEST)
+    assert "On reflection the bait is too obvious." in shown.stdout, shown.stderr
     for name in ("emil", "fei"):  # they have not seen version 1
         people[name].review("approve")
     approved = "SELECT count(*) FROM generation_sample WHERE status = 'approved'"
