@@ -73,10 +73,7 @@ def claim_next(physician: User, chosen: case_queue.ChosenWork = case_queue.ANY) 
 def _lock(key: int, physician: User) -> Assignment | None:
     """Lock an open assignment, with its case; None if somebody else has it or is taking it."""
     rows = turn_rows(physician).select_for_update(skip_locked=True, of=("self",))
-    try:
-        return rows.get(pk=key, hold=Hold.OPEN)
-    except Assignment.DoesNotExist:
-        return None
+    return rows.filter(pk=key, hold=Hold.OPEN).first()
 
 
 def _claim_first(search: case_queue.SearchRound, physician: User) -> Assignment | None:
