@@ -306,7 +306,7 @@ def test_answers_to_added_questions_are_stored_compared_and_counted(
     assert "late" not in first.answers["questions"]
     compared = compare(case.localized_spec.form, named_columns([first, second]))
     assert [line.title for line in compared.differing] == ["Is it clear? · R2"]
-    assert [line.title for line in compared.free] == ["How sure are you?"]
+    assert [line.title for line in compared.free] == ["How sure are you?", "Evidence"]
     lines = {line.key: line.agreement for line in agreement_table(benchmark="mhb").lines}
     assert lines["question.clear"].raw.value == pytest.approx(2 / 3)
     assert lines["question.sure"].raw.value == 0
