@@ -21,15 +21,17 @@ from generation.models.jobs import Job
 class LaneReport:
     """A lane's report on an endpoint.
 
-    `wanted`: slots. `in_flight`: calls. `opened`: the circuit breaker opened here since the last
-    report; otherwise `openings` is only what the lane was told. `answered`: the endpoint has
-    answered since the last report. `down`: the lane gave the endpoint up, which the database does
-    not know yet. `supported`: the share of its concurrency that the endpoint was found to support;
-    None if not found out yet.
+    `wanted`: slots. `in_flight`: calls. `share`: the slots that it may use until it has its orders,
+    so that calls it starts meanwhile are within what others leave to it. `opened`: the circuit
+    breaker opened here since the last report; otherwise `openings` is only what the lane was told.
+    `answered`: the endpoint has answered since the last report. `down`: the lane gave the endpoint
+    up, which the database does not know yet. `supported`: the share of its concurrency that the
+    endpoint was found to support; None if not found out yet.
     """
 
     wanted: int
     in_flight: int
+    share: int
     blocked_for: float
     error: str
     detail: str
@@ -86,6 +88,7 @@ class LaneEndpoint:
         return LaneReport(
             wanted=max(wanted, self.endpoint.concurrency) if wants_more and not admission.is_away else wanted,
             in_flight=admission.in_flight,
+            share=admission.ceiling if self._is_known else 0,
             blocked_for=admission.blocked_for,
             error=admission.error,
             detail=admission.detail,
@@ -131,10 +134,11 @@ def exchange(job: Job, lane: Lane, reports: Mapping[int, LaneReport], now: datet
         orders = {
             state.endpoint_id: _reconcile(state, reports[state.endpoint_id], lane, lanes, now) for state in states
         }
-        holds = {
-            str(pk): [reports[pk].wanted, max(order.hold, reports[pk].in_flight), reports[pk].in_flight]
-            for pk, order in orders.items()
-        }
+        holds = {}
+        for pk, order in orders.items():
+            report = reports[pk]
+            held = max(order.hold, report.share, report.in_flight)
+            holds[str(pk)] = [report.wanted, held, report.in_flight]
         Lane.objects.filter(pk=lane.pk).update(until=now + lease(), holds=holds)
     return orders if is_running(job.pk) else None
 

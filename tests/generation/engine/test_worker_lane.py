@@ -61,6 +61,7 @@ def lane_report(wanted: int = 100, **fields: Any) -> LaneReport:
     defaults: dict[str, Any] = {
         "wanted": wanted,
         "in_flight": 0,
+        "share": 0,
         "blocked_for": 0.0,
         "error": "",
         "detail": "",
@@ -104,6 +105,19 @@ def test_lanes_share_an_endpoint_and_never_hold_more_than_it_has(endpoint_and_jo
     assert (reply.hold, reply.part) == (4, 0.5)
     assert pulse(first, endpoint_row, job, wanted=1, in_flight=1).hold == 1
     assert pulse(second, endpoint_row, job).hold == 7, "one lane may use what the other does not need"
+
+
+def test_calls_that_start_before_the_orders_arrive_are_within_what_others_leave(
+    endpoint_and_job: tuple[Endpoint, Batch],
+) -> None:
+    endpoint_row, job = endpoint_and_job
+    first, second = create_lane(job), create_lane(job)
+    assert pulse(first, endpoint_row, job).hold == 8
+    pulse(second, endpoint_row, job)
+    assert pulse(first, endpoint_row, job, in_flight=2, share=8).hold == 4
+    assert pulse(second, endpoint_row, job).hold == 0, "the first lane may still fill all eight"
+    assert pulse(first, endpoint_row, job, in_flight=2, share=4).hold == 4
+    assert pulse(second, endpoint_row, job).hold == 4
 
 
 def test_a_dead_lane_holds_nothing(endpoint_and_job: tuple[Endpoint, Batch], clock: Clock) -> None:
