@@ -35,6 +35,7 @@ from review.common.actions import Body, acts, answers
 from review.common.api import NewestFirst
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer, ModelRowSerializer, WithValues
+from review.rules import limits
 from review.rules.permissions import Can
 
 
@@ -180,7 +181,7 @@ class RoleSerializer(serializers.Serializer[Any]):
 class LeaveOutSerializer(RoleSerializer):
     """Why the run goes on without the model."""
 
-    because = serializers.CharField(default="", allow_blank=True, max_length=500)
+    because = serializers.CharField(default="", allow_blank=True, max_length=limits.BECAUSE)
 
 
 class RunViewSet(ListModelMixin, GenericViewSet[Run]):

@@ -14,6 +14,8 @@ from generation.jobs import life_cycle, services
 from generation.models import Endpoint
 from generation.models.work import Work
 from review.audit.trail import recording_events
+from review.errors import TooLong
+from review.rules import limits
 
 Status = Work.Status
 OF_ONE_MODEL = (
@@ -32,8 +34,10 @@ def leave_out(pk: int, endpoint: Endpoint, *, because: str = "", role: str = "")
     Answers that it gave are judged and reported, votes that it cast count; the report says that it
     was left out. `role`: 'target' or 'judge', for an endpoint that is both; else the one it has.
     May be repeated. Raises NotTested; JobOver if the run has ended; LastModel if no other model or
-    judge would remain.
+    judge would remain; TooLong for the reason.
     """
+    if len(because) > limits.BECAUSE:
+        raise TooLong
     run, tested = _locked(pk, endpoint, role)
     if run.status in life_cycle.OVER:
         raise JobOver

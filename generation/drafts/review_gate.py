@@ -15,7 +15,9 @@ from generation.recipes import registry, text_similarity
 from generation.recipes.recipe import CheckFinding as CheckFinding
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample
+from review.errors import TooLong
 from review.models import User
+from review.rules import limits
 
 STOPPED = "Stopped"  # stored in place of an error name
 _CURRENT = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
@@ -136,9 +138,11 @@ def index_text(version: SampleVersion, fingerprint: text_similarity.TextFingerpr
 
 
 def stopped_draft(draft_id: int, reason: str) -> Draft:
-    """The stopped draft, locked. Raises NotStopped, and ReasonMissing for an empty reason."""
+    """The stopped draft, locked. Raises NotStopped; ReasonMissing, TooLong for the reason."""
     if not reason.strip():
         raise errors.ReasonMissing
+    if len(reason) > limits.REMARK:
+        raise TooLong
     row = (
         Draft.objects.select_for_update(of=("self",))
         .select_related("batch", "sample")

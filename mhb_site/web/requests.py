@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.core.handlers.wsgi import WSGIRequest
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.multipartparser import MultiPartParserError
 from django.http.request import MediaType
 from django.utils.functional import cached_property
@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from mhb_site.server.bodies import MAX_BODY, UPLOADS, may_upload
 from mhb_site.web.errors import refusal
+from review.rules import limits
 from review.rules.text import is_storable
 
 # Bytes of path and query; the web server's own limit must be higher, or it would answer with its
@@ -88,8 +89,16 @@ class RequestsMiddleware:
                 pass
         return response
 
-    def process_view(self, request: HttpRequest, _view: Any, _args: Any, _kwargs: Any) -> HttpResponse | None:
-        """Check the fields of a form: here, because the body is only read after the CSRF check."""
+    def process_view(
+        self, request: HttpRequest, _view: Any, _args: Any, named: Mapping[str, Any]
+    ) -> HttpResponse | None:
+        """Check the numbers in the address, and the fields of a form.
+
+        The fields here, because the body is only read after the CSRF check. Raises Http404.
+        """
+        for value in named.values():
+            if isinstance(value, int) and value > limits.MAX_ID:
+                raise Http404  # no row has this number, and no database takes it
         if request.method != "POST" or request.path_info.startswith("/api/"):
             return None
         names = [getattr(file, "name", "") for _field, files in request.FILES.lists() for file in files]

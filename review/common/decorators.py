@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods
 
 from review.errors import NotAllowed, ShownError
 from review.models import User
+from review.rules import limits
 from review.rules.permissions import Can, allowed, may_request
 
 P = ParamSpec("P")
@@ -86,8 +87,11 @@ def redirect_saying(request: HttpRequest, text: str, to: str, *args: object) -> 
 def redirect_with_receipt(response: HttpResponseRedirect, local_copy: str, anchor: str = "") -> HttpResponseRedirect:
     """Tell the browser in the redirect's fragment that the post has arrived.
 
-    The browser can then delete its own copy of the form, which it stores as `local_copy`.
+    The browser can then delete its own copy of the form, which it stores as `local_copy`: a name of
+    ours, so a longer one is left out of the header.
     """
+    if len(local_copy) > limits.NAME:
+        local_copy = ""
     if anchor or local_copy:
         response["Location"] += f"#{anchor}" + (f"!{quote(local_copy)}" if local_copy else "")
     return response

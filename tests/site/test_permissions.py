@@ -6,7 +6,7 @@ that the table does not list fails here.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.cookies import SimpleCookie
 from typing import Any
 
@@ -23,6 +23,7 @@ from generation.releases import services as releases_services
 from review.answers import signatures
 from review.cases.services import lease
 from review.models import Assignment, Event, PersonEvent
+from review.rules import limits
 from tests.api import test_permissions as api
 from tests.api.conftest import uploads
 from tests.engine import conversation
@@ -626,6 +627,49 @@ def test_no_request_of_a_visitor_makes_a_row(world: World, uploads: Any, script:
                 client.generic(method, url, "{}", content_type="application/json")
     in_tables = {(route, table) for route, table in made if table != "mhb_site_cache"}  # which has a limit
     assert in_tables <= BY_VISITORS
+
+
+LONG_TEXT = "x" * (max(limits.GUIDELINE, limits.PROMPT) + 10_000)  # longer than the longest text that anybody may write
+LONGEST_HEADER = 4_096  # characters that a proxy reads of a header, with its name
+OPTIONAL_TEXTS = ("reason", "because", "note", "text", "title")  # optional on some pages
+
+
+def long_posts(world: World) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(person, route, what is posted): each free text of each page in turn, then optional ones."""
+    for name in PEOPLE:
+        for route in POST_DATA:
+            if int(expected(route, name, "POST")) >= 400:
+                continue
+            posted = POST_DATA[route](world)
+            for field, value in posted.items():
+                if isinstance(value, str) and " " in value:
+                    yield name, route, {**posted, field: LONG_TEXT}
+            yield name, route, {**dict.fromkeys(OPTIONAL_TEXTS, LONG_TEXT), **posted}
+            yield name, route, {**posted, "local": LONG_TEXT}
+
+
+def test_no_page_stores_a_text_without_end(world: World, uploads: Any) -> None:
+    stored: set[str] = set()
+    wrong: set[tuple[str, str]] = set()
+
+    def record(execute: Callable[..., Any], sql: str, params: Any, *rest: Any) -> Any:
+        if sql.startswith(("INSERT", "UPDATE")) and LONG_TEXT in str(params):
+            stored.add(sql.split('"')[1])
+        return execute(sql, params, *rest)
+
+    for name, route, posted in long_posts(world):
+        stored.clear()
+        client = Client(raise_request_exception=False)  # another may have been signed out by what it posted
+        with transaction.atomic(), connection.execute_wrapper(record):
+            client.force_login(world[name])
+            answer = client.post(address(route, world), posted)
+            assert "/login/" not in answer.headers.get("Location", "")
+            transaction.set_rollback(True)
+        if answer.status_code >= 500:
+            wrong.add((route, str(answer.status_code)))
+        wrong |= {(route, table) for table in stored}
+        wrong |= {(route, header) for header, value in answer.headers.items() if len(value) > LONGEST_HEADER}
+    assert wrong == set()
 
 
 def signed_in(world: World, name: str, **options: Any) -> Client:

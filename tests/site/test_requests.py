@@ -1,5 +1,6 @@
 """Requests that nothing on the site can handle are refused in one place: 400, 414, 415, not 500."""
 
+import re
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from mhb_site.web.requests import MAX_URL_LENGTH
 from mhb_site.wsgi import application
 from review.models import User
 from review.rules.permissions import UserRole
+from tests.api import test_permissions as api_permissions
 from tests.api.conftest import Api
 from tests.api.conftest import api as api
 from tests.api.test_problems import problem
 from tests.engine import drafts, endpoint
 from tests.review.factories import account
+from tests.site.routes import routes
 
 pytestmark = pytest.mark.usefixtures("sent_tasks")
 QUERIES = (
@@ -43,6 +46,19 @@ def test_nul_in_an_address_is_a_bad_request_to_pages(signed_in: Client, query: s
         assert response.status_code == 400, page
         assert "cannot be stored" in response.content.decode()
     assert signed_in.get(reverse("generation:samples") + f"%00?{query}").status_code == 400
+
+
+def test_a_number_that_no_row_can_have_is_not_found(signed_in: Client) -> None:
+    """At every address of a page or of the API that holds a number, to read and to change."""
+    every = [*routes(), *(f"api/v1/{found.pattern}" for found in api_permissions.routes().values())]
+    numbered = [route for route in every if "<int:" in route]
+    assert len(numbered) > 200
+    statuses = set()
+    for route in numbered:
+        path = re.sub(r"<(\w+:)?\w+>", lambda part: str(2**63) if part[1] == "int:" else "a", route)
+        for method in ("GET", "POST"):
+            statuses.add(signed_in.generic(method, f"/{path}", "{}", content_type="application/json").status_code)
+    assert statuses == {404}
 
 
 @pytest.mark.parametrize("query", QUERIES)
