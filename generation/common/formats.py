@@ -5,6 +5,8 @@ import pkgutil
 from collections.abc import Collection
 from types import ModuleType
 
+from review.rules.text import storable
+
 
 class FormatError(Exception):
     """Base of format errors; the message is the docstring of the class followed by the detail."""
@@ -12,8 +14,8 @@ class FormatError(Exception):
     permanent = True
 
     def __init__(self, detail: str) -> None:
-        self.detail = detail
-        super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
+        self.detail = storable(detail)  # it may quote a file
+        super().__init__(f"{(type(self).__doc__ or '').strip()} {self.detail}")
 
 
 class UnknownFormat(FormatError):

@@ -51,6 +51,11 @@ def unified_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def storable(text: str) -> str:
+    """The text with a sign for each NUL and half of a surrogate pair, which no database takes."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
 def is_storable(value: Any) -> bool:
     """Whether a JSON value, keys included, contains no NUL and no lone surrogates."""
     remaining = [value]

@@ -18,10 +18,11 @@ from generation import errors
 from generation.common import chunks
 from generation.engine.task_queue import take
 from generation.models import Import, ImportStatus, SourceRecord
-from generation.sources import reading, uploads
+from generation.sources import importers, reading, uploads
 from generation.sources import services as sources_services
 from mhb_site.server.sweeping import sweep
 from review.models import User
+from review.rules.text import is_storable
 from tests.api.conftest import Api, api
 from tests.conftest import Clock
 from tests.engine import conversation, conversations_file
@@ -123,6 +124,16 @@ def test_an_import_is_cancelled_from_the_page(client: Client, adela: User) -> No
     assert "cancelled" in shown
     assert f'action="{address}"' not in shown
     assert client.post(reverse("generation:import-cancel", args=[run.pk + 1])).status_code == 404
+
+
+@pytest.mark.parametrize("name", importers.available())
+def test_a_refusal_that_quotes_what_is_no_text_can_be_shown_and_stored(api: Api, adela: User, name: str) -> None:
+    for content in (b"\xff,a\n1,2\n", b"\xed\xa0\x80", b"id,id\0\xff,id\0\xff\n1,2,3\n"):
+        file = SimpleUploadedFile("odd.csv", content)
+        posted = {"name": "odd", "format": name, "file": file}
+        answer = api(adela).post(reverse("api:imports"), posted, format="multipart")
+        assert answer.status_code in (202, 422)
+        assert is_storable(answer.json())
 
 
 def test_an_import_is_cancelled_over_the_api(api: Api, adela: User) -> None:
